@@ -1,5 +1,5 @@
-/* Writing checkpoints: where each rank puts its shard; then rank 0 the index and the rename that
- * makes it all visible. */
+/* Writes checkpoints: each rank its shard, then rank 0 the index, and a rename that makes the
+ * folder visible. */
 #include "checkpoint/checkpoint.h"
 #include "base/hash.h"
 #include "checkpoint/durable.h"
@@ -22,21 +22,20 @@ char *pst_ckpt_shard_path(const char *folder, uint64_t step, uint32_t rank, uint
 pst_status pst_ckpt_make_folders(const char *folder, uint64_t step) {
     char *temporary = pst_ckpt_folder(folder, step, 1);
     pst_status status = temporary ? pst_durable_mkdir(folder) : PST_ENOMEM;
-    if (status == PST_OK)
-        unlink(temporary); /* a link would lead elsewhere; it leaves folders alone */
+    if (status == PST_OK) unlink(temporary); /* replaces a link, but not a folder */
     if (status == PST_OK) status = pst_durable_mkdir(temporary);
     free(temporary);
     return status;
 }
 
-void pst_ckpt_leave_folders(const char *folder, uint64_t step) {
+void pst_ckpt_remove_folders(const char *folder, uint64_t step) {
     char *temporary = pst_ckpt_folder(folder, step, 1);
-    if (temporary) rmdir(temporary); /* goes when no other rank has written there yet */
+    if (temporary) rmdir(temporary); /* fails, as it should, if another rank has written there */
     free(temporary);
 }
 
-/* What was written a moment ago and cannot be read is the storage's failure, not the user's input:
- * training goes on. */
+/* If what was just written cannot be read, the storage failed, not the user's input: ENOMEM, so
+ * that training continues. */
 static pst_status unreadable(const char *path) {
     char said[600];
     if (access(path, F_OK))
@@ -46,8 +45,8 @@ static pst_status unreadable(const char *path) {
     return pst_fail(PST_ENOMEM, "%s", said);
 }
 
-/* "wte.weight.m[0=0+128][0:8192]" is a part of tensor "wte.weight.m", whose length base is, and of
- * its slice "0=0+128" ("": of none); 0: no part. */
+/* "wte.weight.m[0=0+128][0:8192]" is a part of tensor "wte.weight.m" (base: the length of that
+ * name) and of its slice "0=0+128" ("": no slice); 0: not a part. */
 static int is_part(const char *name, size_t *base, uint64_t *from, uint64_t *to,
                    char slice[PST_CKPT_SLICE]) {
     const char *open = strrchr(name, '['), *first = strchr(name, '[');
@@ -75,7 +74,7 @@ static json_t *shape_json(const uint64_t *dim, uint32_t n_dim) {
     return NULL;
 }
 
-/* The parameter that a tensor is of, or is the state of. */
+/* The parameter that a tensor holds, or whose optimizer state it holds. */
 static const pst_param *param_of(const pst_graph *g, const char *tensor) {
     for (uint32_t i = 0; g && i < g->n_param; i++) {
         size_t n = strlen(g->param[i].name);
@@ -86,7 +85,7 @@ static const pst_param *param_of(const pst_graph *g, const char *tensor) {
     return NULL;
 }
 
-/* A part of a tensor joins those that other ranks have stored, of ranks before this one. */
+/* Adds a part to the parts of the same tensor from earlier ranks. */
 static pst_status add_part(json_t *tensors, const pst_graph *graph, const char *tensor,
                            json_t *part) {
     json_t *all = json_object_get(tensors, tensor);
@@ -98,7 +97,7 @@ static pst_status add_part(json_t *tensors, const pst_graph *graph, const char *
     }
     if (all && !json_array_append_new(json_object_get(all, "parts"), part)) return PST_OK;
     return all || param ? pst_no_memory("for a checkpoint's index")
-                        : pst_fail(PST_EINTERNAL, "checkpoint: %s is of no parameter", tensor);
+                        : pst_fail(PST_EINTERNAL, "checkpoint: %s belongs to no parameter", tensor);
 }
 
 static pst_status add_tensor(json_t *tensors, const pst_graph *graph, const char *file,
@@ -155,8 +154,8 @@ static int same_shape(const json_t *tensor, const pst_param *param) {
     return 1;
 }
 
-/* Parts follow each other from the first element to the last: replicas store theirs in the order of
- * ranks. Slices hold as many elements as there are. */
+/* Whether the parts cover the tensor: parts of replicas follow each other in rank order from the
+ * first element to the last; slices have all elements in sum. */
 static int all_parts(const json_t *tensor, const pst_param *param) {
     const json_t *parts = json_object_get(tensor, "parts");
     json_int_t at = 0;
@@ -178,7 +177,7 @@ static int has_parts(const json_t *tensors) {
     return 0;
 }
 
-/* Every parameter of the model, with its state, and nothing else. */
+/* Checks that every parameter of the model and its state is stored, and nothing else. */
 static pst_status check_complete(const json_t *tensors, const pst_graph *graph,
                                  const char *optimizer) {
     const pst_optim_row *rule = *optimizer ? pst_optim_find(optimizer) : NULL;
@@ -193,7 +192,7 @@ static pst_status check_complete(const json_t *tensors, const pst_graph *graph,
                 return pst_fail(PST_EINTERNAL, "checkpoint: no rank stored %s", name);
         }
     if (json_object_size(tensors) != (size_t)graph->n_param * per)
-        return pst_fail(PST_EINTERNAL, "checkpoint: %zu tensors of a model with %u parameters",
+        return pst_fail(PST_EINTERNAL, "checkpoint: %zu tensors for a model with %u parameters",
                         json_object_size(tensors), graph->n_param);
     return PST_OK;
 }
@@ -244,7 +243,7 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
     return status;
 }
 
-/* What an earlier attempt that died may have left beside this one's shards. */
+/* Removes what an earlier attempt that died has left in the temporary folder. */
 static void remove_others(const char *temporary, const json_t *files) {
     DIR *dir = opendir(temporary);
     for (struct dirent *e; dir && (e = readdir(dir));) {
@@ -286,7 +285,7 @@ static pst_status write_in(const char *folder, const char *name, const char *tex
     return status;
 }
 
-/* What is about to replace a good checkpoint can be opened: index, configuration, headers. */
+/* Before an older checkpoint is replaced: index, configuration and shard headers can be read. */
 static pst_status check_opens(const char *temporary) {
     char said[600];
     pst_ckpt *c = NULL;
@@ -294,7 +293,7 @@ static pst_status check_opens(const char *temporary) {
     pst_ckpt_close(c);
     if (status != PST_EINPUT) return status;
     snprintf(said, sizeof said, "%s", pst_error());
-    return pst_fail(PST_ENOMEM, "reads back damaged: %s", said);
+    return pst_fail(PST_ENOMEM, "cannot be read back: %s", said);
 }
 
 pst_status pst_ckpt_commit(const char *folder, const pst_ckpt_info *info, const char *config,
@@ -309,7 +308,7 @@ pst_status pst_ckpt_commit(const char *folder, const pst_ckpt_info *info, const 
     if (status == PST_OK) status = check_opens(temporary);
     if (status == PST_OK) status = pst_durable_rename(temporary, final);
     if (status == PST_OK) status = pst_durable_sync_folder(folder);
-    /* ours when it failed; an older one of this step when it did not */
+    /* ours if the commit failed; else an older checkpoint of this step */
     if (temporary) pst_durable_remove(temporary);
     if (status == PST_OK) {
         pst_ckpt_clean_until(folder, info->step);

@@ -1,4 +1,4 @@
-/* Durable files over the system calls, with the injected fault. */
+/* Durable files with system calls, and injected faults for tests. */
 #include "checkpoint/durable.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOCK_TRIES = 60, LOCK_MS = 50 }; /* a run that was killed needs a moment to be gone */
+enum { LOCK_TRIES = 60, LOCK_MS = 50 }; /* a killed run needs a moment to release its lock */
 
-static _Atomic uint64_t countdown; /* 0: no fault to come */
+static _Atomic uint64_t countdown; /* 0: no fault is planned */
 static _Atomic int lasting;        /* 1: the countdown stays at 1 */
 static _Atomic uint64_t slow_ns;
 
@@ -28,7 +28,7 @@ void pst_durable_full_after(uint64_t n) {
 }
 void pst_durable_slow(uint64_t ns) { atomic_store(&slow_ns, ns); }
 
-/* 1 when this operation is one that fails. */
+/* 1 if this operation has to fail. */
 static int fault(void) {
     uint64_t n = atomic_load(&countdown);
     while (n && !(n == 1 && atomic_load(&lasting)) &&
@@ -49,7 +49,7 @@ static int open_empty(const char *path) {
 pst_status pst_durable_create(const char *path, int *fd) {
     int f = fault() ? -1 : open_empty(path);
     if (f < 0 && errno == ELOOP && unlink(path) == 0)
-        f = open_empty(path); /* a link: the file takes its place */
+        f = open_empty(path); /* a link: a new file replaces it */
     if (f < 0) return cannot("create", path);
     *fd = f;
     return PST_OK;
@@ -76,7 +76,7 @@ pst_status pst_durable_reserve(int fd, const char *path, uint64_t bytes) {
     return cannot("write", path);
 }
 
-/* Leaves out the first `bytes` of the parts. */
+/* Drops the first `bytes` of the parts. */
 static void use_up(struct iovec **part, int *n, size_t bytes) {
     while (*n && bytes >= (*part)->iov_len) {
         bytes -= (*part)->iov_len;
@@ -115,14 +115,14 @@ int pst_durable_direct(const char *path, uint32_t *align) {
     struct statx st;
     int fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
     if (fd < 0) return -1;
-    *align = 4096; /* fits all where the system does not say */
+    *align = 4096; /* assume a large alignment if the system does not report one */
     if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &st) == 0 && st.stx_mask & STATX_DIOALIGN) {
         *align = st.stx_dio_mem_align > st.stx_dio_offset_align ? st.stx_dio_mem_align
                                                                 : st.stx_dio_offset_align;
         if (*align == 0 || *align > 4096) {
             close(fd);
             fd = -1;
-        } /* 0: this file cannot */
+        } /* 0: not possible for this file */
     }
     return fd;
 }
@@ -160,7 +160,8 @@ pst_status pst_durable_rename(const char *from, const char *to) {
     if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR) return cannot("rename", from);
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) return PST_OK;
     if (errno != EINVAL && errno != ENOSYS) return cannot("rename", from);
-    /* No exchange here (NFS): the old one steps aside first. Only this instant is not atomic. */
+    /* This file system cannot exchange names (NFS): the old one is renamed first. Only at this
+     * moment the replacement is not atomic. */
     char *aside = NULL;
     if (asprintf(&aside, "%s.old", from) < 0) return pst_no_memory("to replace a file");
     int failed = rename(to, aside) || (rename(from, to) && (rename(aside, to), 1));
@@ -195,10 +196,10 @@ pst_status pst_durable_lock(const char *path, int *fd) {
         f = -1;
     }
     if (error == EWOULDBLOCK)
-        return pst_fail(
-            PST_EINPUT,
-            "another process is training in %s: let it end first, or start a run of another name",
-            path);
+        return pst_fail(PST_EINPUT,
+                        "another process is training in %s: wait until it ends, or start a run "
+                        "with another name",
+                        path);
     *fd = f;
     return PST_OK;
 }

@@ -1,4 +1,4 @@
-/* The folder of checkpoints: names, the newest, the best, and what may go. */
+/* The folder of checkpoints: names, the newest, the best, and which may be removed. */
 #include "checkpoint/durable.h"
 #include "checkpoint/parts.h"
 #include <dirent.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* 1 when `name` is prefix + digits; nothing else is ever touched. */
+/* 1 if `name` is prefix + digits; other names are never touched. */
 static int step_of(const char *name, const char *prefix, uint64_t *step) {
     size_t n = strlen(prefix),
            digits = strncmp(name, prefix, n) ? 0 : strspn(name + n, "0123456789");
@@ -50,7 +50,7 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Steps of the checkpoints with an index (complete 1), or without, newest first; the caller
+/* Steps of the checkpoints with an index (complete 1) or without, newest first; the caller
  * frees. */
 static pst_status list_steps(const char *folder, int complete, uint64_t **out, size_t *n) {
     uint64_t step, *steps = NULL;
@@ -108,9 +108,9 @@ static pst_status newest_in(const char *folder, char **out) {
     if (!n && lies_in(folder, "model.safetensors") && !lies_in(folder, "config.json"))
         return pst_fail(
             PST_EINPUT,
-            "%s holds no complete checkpoint; as a Hugging Face model it lacks config.json",
+            "%s has no complete checkpoint; to be a Hugging Face model it needs config.json",
             folder);
-    if (!n) return pst_fail(PST_EINPUT, "%s holds no complete checkpoint", folder);
+    if (!n) return pst_fail(PST_EINPUT, "%s has no complete checkpoint", folder);
     if (!found) return PST_ENOMEM;
     *out = found;
     return PST_OK;
@@ -125,14 +125,14 @@ pst_status pst_ckpt_find(const char *path, char **folder) {
     }
     char *below = pst_ckpt_join(path, "checkpoints");
     if (!below) return PST_ENOMEM;
-    /* A link to a disk that is not there is an error of its own. */
+    /* Reports a link to a missing disk as such. */
     int there = faccessat(AT_FDCWD, below, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     pst_status status = newest_in(there ? below : path, folder);
     free(below);
     return status;
 }
 
-/* NaN when it is not known. */
+/* NaN if it is unknown. */
 static double loss_of(const char *folder, uint64_t step) {
     double loss = NAN;
     pst_ckpt *c = NULL;
@@ -149,7 +149,7 @@ static double loss_of(const char *folder, uint64_t step) {
     return loss;
 }
 
-/* Points folder/best at a checkpoint, in one step. */
+/* Sets the link folder/best to a checkpoint, in one step. */
 static void link_best(const char *folder, uint64_t step) {
     char target[64], *fresh = pst_ckpt_join(folder, ".tmp-best"),
                      *best = pst_ckpt_join(folder, "best");
@@ -167,7 +167,7 @@ void pst_ckpt_prune(const char *folder, uint32_t keep, uint64_t current) {
     size_t n = 0;
     double lowest = INFINITY;
     if (list_steps(folder, 1, &steps, &n) != PST_OK) return;
-    for (size_t i = n; i-- > 0;) { /* the earliest of equals */
+    for (size_t i = n; i-- > 0;) { /* of equal losses the earliest */
         double loss = loss_of(folder, steps[i]);
         if (!(loss < lowest)) continue;
         lowest = loss;
@@ -176,7 +176,7 @@ void pst_ckpt_prune(const char *folder, uint32_t keep, uint64_t current) {
     if (best != UINT64_MAX) link_best(folder, best);
     for (size_t i = keep; keep && i < n; i++) {
         if (steps[i] == best || steps[i] == current) continue;
-        /* Renamed first, so that a half-removed folder never looks like a checkpoint. */
+        /* Renames first, so that a half-removed folder never looks like a checkpoint. */
         char *name = pst_ckpt_folder(folder, steps[i], 0),
              *gone = pst_ckpt_folder(folder, steps[i], 1);
         if (name && gone && rename(name, gone) == 0) pst_durable_remove(gone);

@@ -1,4 +1,4 @@
-/* The hash of all weights, which does not depend on who holds them. */
+/* The hash of all weights; it does not depend on which rank holds them. */
 #include "base/hash.h"
 #include "checkpoint/checkpoint.h"
 #include <inttypes.h>

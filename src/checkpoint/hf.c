@@ -1,4 +1,4 @@
-/* Reading Hugging Face GPT-2: config.json, and weights by name. */
+/* Reads Hugging Face GPT-2: config.json, and weights by name. */
 #include "checkpoint/hf.h"
 #include "checkpoint/parts.h"
 #include "graph/slice.h"
@@ -23,7 +23,7 @@ int pst_hf_is_folder(const char *path) {
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-char *pst_hf_near(const char *source, const char *name) {
+char *pst_hf_path(const char *source, const char *name) {
     if (pst_hf_is_folder(source)) return pst_ckpt_join(source, name);
     const char *slash = strrchr(source, '/');
     size_t n = slash && slash != source ? (size_t)(slash - source) : 1;
@@ -51,21 +51,21 @@ static pst_status size_of(const json_t *root, const char *file, const char *key,
     const json_t *value = json_object_get(root, key);
     if (!json_is_integer(value) || json_integer_value(value) < 1 ||
         json_integer_value(value) > INT32_MAX)
-        return BAD("%s: %s is missing or no size", file, key);
+        return BAD("%s: %s is missing or not a size", file, key);
     *out = (uint32_t)json_integer_value(value);
     return PST_OK;
 }
 
-/* A switch that must have the value that our GPT has built in. */
+/* Checks a switch that must have the value that our GPT implements. */
 static pst_status must_be(const json_t *root, const char *file, const char *key, int wanted) {
     const json_t *value = json_object_get(root, key);
     if (!value || json_is_null(value) || (json_is_boolean(value) && json_is_true(value) == wanted))
         return PST_OK;
-    return BAD("%s: %s must be %s, this model has no other form", file, key,
+    return BAD("%s: %s must be %s; other values are not supported", file, key,
                wanted ? "true" : "false");
 }
 
-/* First of each activation: the name that is written. */
+/* The first row of each activation has the name that is written. */
 static const struct {
     const char *name;
     pst_activation activation;
@@ -90,7 +90,7 @@ static pst_status parse_activation(const json_t *root, const char *file, pst_act
             *out = activations[i].activation;
             return PST_OK;
         }
-    return BAD("%s: activation_function %.40s is not known; gelu_new, gelu and relu are", file,
+    return BAD("%s: activation_function %.40s is unknown; expected gelu_new, gelu or relu", file,
                name ? name : "(none)");
 }
 
@@ -102,7 +102,7 @@ static pst_status parse_config(const json_t *root, const char *file, pst_model_c
     const json_t *dropout = json_object_get(root, "resid_pdrop");
     const char *tokenizer = json_string_value(json_object_get(root, "penstock_tokenizer"));
     if (!type || strcmp(type, "gpt2"))
-        return BAD("%s: model_type is %.40s, only gpt2 can be read", file, type ? type : "missing");
+        return BAD("%s: model_type is %.40s; only gpt2 can be read", file, type ? type : "missing");
     PST_TRY(size_of(root, file, "n_layer", &c.layers));
     PST_TRY(size_of(root, file, "n_head", &c.heads));
     PST_TRY(size_of(root, file, "n_embd", &c.channels));
@@ -121,7 +121,7 @@ static pst_status parse_config(const json_t *root, const char *file, pst_model_c
         return BAD("%s: layer_norm_epsilon must be 1e-05", file);
     c.dropout = dropout ? (float)json_number_value(dropout) : 0.1f;
     if (!(c.dropout >= 0 && c.dropout < 1))
-        return BAD("%s: resid_pdrop must be from 0 to below 1", file);
+        return BAD("%s: resid_pdrop must be at least 0 and below 1", file);
     if (tokenizer) snprintf(c.tokenizer, sizeof c.tokenizer, "%s", tokenizer);
     *out = c;
     return PST_OK;
@@ -140,7 +140,7 @@ pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file,
 }
 
 pst_status pst_hf_config(const char *source, pst_model_config *config) {
-    char *text = NULL, *path = pst_hf_near(source, "config.json");
+    char *text = NULL, *path = pst_hf_path(source, "config.json");
     size_t bytes;
     pst_status status = path ? pst_ckpt_text(path, MAX_CONFIG, &text, &bytes) : PST_ENOMEM;
     if (status == PST_OK) status = pst_hf_parse_config(text, bytes, path, config);
@@ -151,7 +151,8 @@ pst_status pst_hf_config(const char *source, pst_model_config *config) {
 
 /* --- weights ---------------------------------------------------------------------------------- */
 
-/* Index of the parameter with this Hugging Face name (without prefix), PST_NONE. */
+/* Index of the parameter with this Hugging Face name (without prefix), PST_NONE if there is
+ * none. */
 static uint32_t param_of(const pst_model_row *model, const pst_graph *g, const char *name) {
     char buffer[PST_NAME_MAX];
     int transposed;
@@ -166,7 +167,7 @@ static const char *without_prefix(const char *name) {
     return strncmp(name, PREFIX, strlen(PREFIX)) ? name : name + strlen(PREFIX);
 }
 
-/* Masks that old versions stored, and the output layer, which is the embedding. */
+/* Masks that old versions stored, and the output layer, which is tied to the embedding. */
 static int is_passed_over(const char *name) {
     return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
            !strcmp(name, "lm_head.weight");
@@ -192,10 +193,10 @@ static pst_status check_shape(const pst_safetensors_file *f, const pst_safetenso
     if (e->n_dim == p->n_dim && !memcmp(e->dim, wanted, p->n_dim * sizeof *wanted)) return PST_OK;
     shape_text(e->n_dim, e->dim, is);
     shape_text(p->n_dim, wanted, should);
-    return BAD("%s: tensor %s is %s, the model wants %s", f->path, e->name, is, should);
+    return BAD("%s: tensor %s is %s, but the model needs %s", f->path, e->name, is, should);
 }
 
-/* entry[i] and transposed[i] of every parameter; everything in the file is accounted for. */
+/* Sets entry[i] and transposed[i] of every parameter; EINPUT if the file has other tensors. */
 static pst_status match(const pst_safetensors_file *f, const pst_model_row *model,
                         const pst_graph *g, const pst_safetensors_entry **entry, int *transposed) {
     char buffer[PST_NAME_MAX];
@@ -205,7 +206,7 @@ static pst_status match(const pst_safetensors_file *f, const pst_model_row *mode
         if (i == PST_NONE && is_passed_over(name)) continue;
         if (i == PST_NONE)
             return BAD("%s: tensor %s is not part of the model", f->path, f->entry[k].name);
-        if (entry[i]) return BAD("%s: tensor %s is there with and without prefix", f->path, name);
+        if (entry[i]) return BAD("%s: tensor %s occurs with and without prefix", f->path, name);
         entry[i] = &f->entry[k];
     }
     for (uint32_t i = 0; i < g->n_param; i++) {
@@ -217,7 +218,7 @@ static pst_status match(const pst_safetensors_file *f, const pst_model_row *mode
     return PST_OK;
 }
 
-/* An output layer of its own would be lost: it must hold what the embedding holds. */
+/* An output layer with weights of its own would be lost, so it must equal the embedding. */
 static pst_status check_tied(const pst_safetensors_file *f) {
     const pst_safetensors_entry *head = pst_safetensors_find(f, "lm_head.weight"),
                                 *wte = pst_safetensors_find(f, "wte.weight");
@@ -234,29 +235,31 @@ static pst_status check_tied(const pst_safetensors_file *f) {
     }
     free(a);
     if (status == PST_OK && !same)
-        return BAD("%s: lm_head.weight differs from wte.weight, but this model ties them", f->path);
+        return BAD(
+            "%s: lm_head.weight differs from wte.weight, but this model has one tensor for both",
+            f->path);
     return status;
 }
 
-/* What shapes do not show: heads and the activation. */
+/* Checks what shapes do not show: heads and activation. */
 static pst_status check_config(const char *source, const pst_graph *g) {
     pst_model_config c;
-    char *path = pst_hf_near(source, "config.json");
+    char *path = pst_hf_path(source, "config.json");
     int there = path && access(path, F_OK) == 0;
     pst_status status = path ? PST_OK : PST_ENOMEM;
     if (there) status = pst_hf_config(source, &c);
     for (uint32_t i = 0; there && status == PST_OK && i < g->n_node; i++) {
         const pst_attr *a = &g->node[i].attr;
         if (a->heads && a->heads != c.heads)
-            status = BAD("%s: n_head is %u, the model has %u heads", path, c.heads, a->heads);
+            status = BAD("%s: n_head is %u, but the model has %u heads", path, c.heads, a->heads);
         else if (a->activation != PST_ACT_NONE && a->activation != c.activation)
-            status = BAD("%s: activation_function is not the model's", path);
+            status = BAD("%s: activation_function differs from the model's", path);
     }
     free(path);
     return status;
 }
 
-/* Elements [from, to) of what is held of parameter i. */
+/* Reads elements [from, to) of the held part of parameter i. */
 static pst_status read_held(const pst_safetensors_file *f, const pst_safetensors_entry *e,
                             int transposed, const pst_hf_weights *w, uint32_t i) {
     const pst_param *held = w->held->param + i;
@@ -295,7 +298,7 @@ pst_status pst_hf_import(const char *source, const pst_model_row *model, const p
     if (!model->hf_name)
         return BAD("%s: models of kind %s have no Hugging Face form", source, model->name);
     char *path =
-        pst_hf_is_folder(source) ? pst_hf_near(source, "model.safetensors") : strdup(source);
+        pst_hf_is_folder(source) ? pst_hf_path(source, "model.safetensors") : strdup(source);
     pst_status status =
         path ? check_config(source, g) : pst_fail(PST_ENOMEM, "%s: out of memory", source);
     if (status == PST_OK) status = pst_safetensors_open(path, &f);

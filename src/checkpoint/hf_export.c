@@ -1,4 +1,4 @@
-/* Writing Hugging Face GPT-2: a folder that transformers loads as GPT2LMHeadModel. */
+/* Writes Hugging Face GPT-2: a folder that transformers loads as GPT2LMHeadModel. */
 #include "checkpoint/durable.h"
 #include "checkpoint/hf.h"
 #include "checkpoint/parts.h"
@@ -33,7 +33,7 @@ static pst_status write_config(const char *path, const pst_model_config *c) {
 
 typedef char hf_text[PST_NAME_MAX + 16];
 
-/* Declarations under the names that GPT2LMHeadModel gives; names[i] holds the text. */
+/* Declares the tensors under GPT2LMHeadModel's names; names[i] holds the text. */
 static pst_status declare(const pst_model_row *model, const pst_graph *g,
                           pst_safetensors_decl *decl, hf_text *names, int *transposed) {
     char buffer[PST_NAME_MAX];
@@ -57,7 +57,7 @@ static void transpose(const float *from, float *to, uint64_t rows, uint64_t colu
         for (uint64_t c = 0; c < columns; c++) to[c * rows + r] = from[r * columns + c];
 }
 
-/* Where weights come from, and room for the largest parameter twice. */
+/* The source of weights, and buffers for the largest parameter twice. */
 typedef struct {
     pst_hf_read_fn read;
     void *arg;
@@ -102,7 +102,7 @@ static pst_status write_weights(const char *path, const pst_model_row *model, co
     return status;
 }
 
-/* A folder that can be written to; what is wrong with it is the user's path, or the disk. */
+/* Checks that the folder can be written: EINPUT for a wrong path, ENOMEM for the disk. */
 static pst_status make_folder(const char *folder) {
     struct stat st;
     if (mkdir(folder, 0777) == 0) return PST_OK;
@@ -145,7 +145,7 @@ static pst_status read_from_ckpt(void *arg, const pst_param *param, float *out) 
     return pst_ckpt_read_param(arg, param, NULL, out, NULL);
 }
 
-/* The model as the checkpoint's own configuration describes it. */
+/* The model in the checkpoint's own configuration. */
 static pst_status export_ckpt(const pst_ckpt *ckpt, const char *folder) {
     const pst_ckpt_tensor *wte = pst_ckpt_tensor_find(ckpt, "wte.weight");
     pst_config *config = NULL;
@@ -156,12 +156,11 @@ static pst_status export_ckpt(const pst_ckpt *ckpt, const char *folder) {
     if (status == PST_OK) status = pst_prepare_model(config, &model, &sizes);
     if (status == PST_OK && !model->hf_name)
         status = pst_fail(PST_EINPUT,
-                          "%s is of model.kind %s, which has no Hugging Face form here: penstock "
-                          "convert writes models "
-                          "of kind gpt, as GPT-2",
+                          "%s: model.kind %s has no Hugging Face form; penstock convert writes "
+                          "models of kind gpt, as GPT-2",
                           ckpt->path, model->name);
     if (status == PST_OK && wte && !sizes.vocabulary)
-        sizes.vocabulary = (uint32_t)wte->dim[0]; /* a program had other data */
+        sizes.vocabulary = (uint32_t)wte->dim[0]; /* a program may have trained on other tokens */
     if (status == PST_OK) {
         sizes.micro_batch = 1;
         status = model->build(&sizes, &graph);
@@ -173,14 +172,14 @@ static pst_status export_ckpt(const pst_ckpt *ckpt, const char *folder) {
     return status;
 }
 
-/* EINPUT when one of the files is there. */
+/* EINPUT if one of the files exists. */
 static pst_status check_new(const char *folder) {
     static const char *const names[] = {"model.safetensors", "config.json"};
     for (int i = 0; i < 2; i++) {
         char *path = pst_ckpt_join(folder, names[i]);
         if (!path) return PST_ENOMEM;
         int there = access(path, F_OK) == 0;
-        if (there) pst_fail(PST_EINPUT, "%s is there already; --force replaces it", path);
+        if (there) pst_fail(PST_EINPUT, "%s exists already; --force replaces it", path);
         free(path);
         if (there) return PST_EINPUT;
     }

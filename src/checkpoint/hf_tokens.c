@@ -1,6 +1,6 @@
-/* What the token numbers of a Hugging Face GPT-2 stand for. Weights know nothing of it, and trained
- * or read with another tokenizer they mean nothing: penstock writes into config.json what it has
- * trained on; what others have written is taken for bytes only where it can be nothing else. */
+/* What the token numbers of a Hugging Face GPT-2 mean. Weights do not tell, and with another
+ * tokenizer they are useless: penstock writes its tokenizer into config.json, and takes other
+ * models' tokens as bytes only if they cannot be anything else. */
 #include "checkpoint/hf.h"
 #include "checkpoint/parts.h"
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 
 enum { BYTES = 256, GPT2 = 50257, WHAT = 160 };
 
-/* *found: the name of the tokenizer's file that lies with the model, NULL when there is none. */
+/* *found: the name of a tokenizer's file beside the model, NULL: there is none. */
 static pst_status find_tokenizer(const char *source, const char **found) {
     static const char *const names[] = {"tokenizer.json", "vocab.json", "merges.txt",
                                         "tokenizer.model", "vocab.txt"};
     *found = NULL;
     for (size_t i = 0; !*found && i < sizeof names / sizeof *names; i++) {
-        char *path = pst_hf_near(source, names[i]);
+        char *path = pst_hf_path(source, names[i]);
         if (!path) return PST_ENOMEM;
         if (access(path, F_OK) == 0) *found = names[i];
         free(path);
@@ -23,11 +23,11 @@ static pst_status find_tokenizer(const char *source, const char **found) {
     return PST_OK;
 }
 
-/* Weights without a config.json: 0 where there is no table of tokens. */
+/* For weights without a config.json; 0: they have no embedding. */
 static pst_status count_rows(const char *source, uint32_t *n) {
     pst_safetensors_file *f = NULL;
     char *path =
-        pst_hf_is_folder(source) ? pst_hf_near(source, "model.safetensors") : strdup(source);
+        pst_hf_is_folder(source) ? pst_hf_path(source, "model.safetensors") : strdup(source);
     *n = 0;
     pst_status status =
         path ? pst_safetensors_open(path, &f) : pst_fail(PST_ENOMEM, "%s: out of memory", source);
@@ -42,7 +42,7 @@ static pst_status count_rows(const char *source, uint32_t *n) {
 }
 
 static pst_status read_sizes(const char *source, pst_model_config *m) {
-    char *path = pst_hf_near(source, "config.json");
+    char *path = pst_hf_path(source, "config.json");
     int there = path && access(path, F_OK) == 0;
     pst_status status = path ? PST_OK : PST_ENOMEM;
     free(path);
@@ -50,14 +50,14 @@ static pst_status read_sizes(const char *source, pst_model_config *m) {
     return there ? pst_hf_config(source, m) : count_rows(source, &m->vocabulary);
 }
 
-/* For the message. */
+/* Describes the tokens for the message. */
 static const char *describe(const pst_model_config *m, const char *file, char text[WHAT]) {
     if (*m->tokenizer) snprintf(text, WHAT, "those of the tokenizer %s", m->tokenizer);
     else if (file) snprintf(text, WHAT, "those of %s", file);
     else if (m->vocabulary == GPT2) snprintf(text, WHAT, "GPT-2's byte pairs (BPE)");
     else
         snprintf(text, WHAT,
-                 "of a tokenizer that config.json does not name (if they are bytes: "
+                 "of an unknown tokenizer, because config.json names none (for bytes it needs "
                  "\"penstock_tokenizer\": \"byte\")");
     return text;
 }

@@ -1,4 +1,4 @@
-/* A checkpoint's index once it is read: tensors found by name, and its end. */
+/* A parsed checkpoint index: finding tensors by name, and closing. */
 #include "checkpoint/parts.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* A checkpoint's index.json as a pst_ckpt: every value checked in itself, and all by the hash of
- * the text. The file is trusted in nothing. */
+/* Parses a checkpoint's index.json into a pst_ckpt. The file is not trusted: every value is
+ * checked, and the hash of the whole text. */
 #include "base/hash.h"
 #include "checkpoint/parts.h"
 #include <inttypes.h>
@@ -14,7 +14,7 @@ pst_status pst_ckpt_index_hash(const char *text, size_t bytes, size_t *digits, u
     size_t n = strlen(key), from = bytes < n ? 0 : bytes - n + 1;
     while (from && memcmp(text + from - 1, key, n)) from--;
     if (!from || bytes - (from - 1 + n) < strlen(zeros))
-        return pst_fail(PST_EINPUT, "it has no hash of itself");
+        return pst_fail(PST_EINPUT, "it has no hash of its text");
     size_t at = from - 1 + n, behind = at + strlen(zeros);
     pst_hasher *h = pst_hasher_open();
     if (!h) return pst_no_memory("to read a checkpoint's index");
@@ -50,14 +50,14 @@ static int get_loss(const json_t *object, const char *key, double *out) {
     return 1;
 }
 
-/* Earlier versions had none. */
+/* Earlier versions had no loss scale. */
 static pst_status parse_scale(const json_t *index, const char *file, pst_ckpt_info *info) {
     const json_t *scale = json_object_get(index, "loss_scale");
     if (!scale) return PST_OK;
     info->loss_scale = json_number_value(scale);
     if (!json_is_number(scale) || !(info->loss_scale >= 0) || isinf(info->loss_scale) ||
         !get_integer(index, "loss_scale_good", &info->loss_scale_good))
-        return BAD("%s: loss_scale or loss_scale_good is no number", file);
+        return BAD("%s: loss_scale or loss_scale_good is not a number", file);
     return PST_OK;
 }
 
@@ -70,24 +70,25 @@ static pst_status parse_info(const json_t *index, const char *file, pst_ckpt_inf
         return BAD("%s: not the index of a checkpoint", file);
     if (!get_integer(index, "version", &version) || version < PST_CKPT_VERSION - 1 ||
         version > PST_CKPT_VERSION)
-        return BAD("%s: a checkpoint of version %" PRIu64 ", this program reads versions %d and %d",
+        return BAD("%s: checkpoint version %" PRIu64
+                   " is not supported; this program reads versions %d and %d",
                    file, version, PST_CKPT_VERSION - 1, PST_CKPT_VERSION);
     if (!get_integer(index, "step", &info->step) ||
         !get_integer(index, "next_sample", &info->next_sample) ||
         !get_integer(index, "seed", &info->seed) || info->step > INT64_MAX ||
         info->next_sample > INT64_MAX)
-        return BAD("%s: step, next_sample or seed is missing or no number", file);
+        return BAD("%s: step, next_sample or seed is missing or not a number", file);
     if (json_object_get(index, "skipped") &&
         (!get_integer(index, "skipped", &info->skipped) || info->skipped > info->step))
-        return BAD("%s: skipped is no number up to step", file);
+        return BAD("%s: skipped is not a number up to step", file);
     PST_TRY(parse_scale(index, file, info));
     if (!get_hash(index, "model_hash", &info->model_hash) ||
         !get_hash(index, "data_hash", &info->data_hash) ||
         !get_hash(index, "config_xxh3", config_hash))
-        return BAD("%s: model_hash, data_hash or config_xxh3 is missing or no hash", file);
+        return BAD("%s: model_hash, data_hash or config_xxh3 is missing or not a hash", file);
     if (!get_loss(index, "validation_loss", &info->validation_loss) ||
         !get_loss(index, "best_loss", &info->best_loss))
-        return BAD("%s: validation_loss or best_loss is missing or no number", file);
+        return BAD("%s: validation_loss or best_loss is missing or not a number", file);
     if (!optimizer || strlen(optimizer) >= sizeof info->optimizer)
         return BAD("%s: optimizer is missing", file);
     strcpy(info->optimizer, optimizer);
@@ -105,7 +106,7 @@ static pst_status parse_files(const json_t *index, const char *file, pst_ckpt *c
         const json_t *one = json_array_get(files, i);
         const char *name = json_string_value(json_object_get(one, "name"));
         if (!name || !*name || *name == '.' || strchr(name, '/'))
-            return BAD("%s: files[%zu] is no file name", file, i);
+            return BAD("%s: files[%zu] is not a file name", file, i);
         if (!get_hash(one, "header_xxh3", &c->header_xxh3[i]))
             return BAD("%s: %s has no header_xxh3", file, name);
         if (!(c->file[c->n_file] = strdup(name)))
@@ -126,19 +127,19 @@ static pst_status parse_shape(const json_t *value, const char *file, pst_ckpt_te
         t->dim[i] = (uint64_t)json_integer_value(dim);
         if (!json_is_integer(dim) || json_integer_value(dim) < 0 ||
             __builtin_mul_overflow(t->elements, t->dim[i], &t->elements))
-            return BAD("%s: tensor %s: a shape of no size", file, t->name);
+            return BAD("%s: tensor %s has an invalid shape", file, t->name);
     }
     return PST_OK;
 }
 
-/* value: the tensor's object, or one of its parts'. */
+/* value: the object of the tensor or of one of its parts. */
 static pst_status parse_part(const json_t *value, const char *file, const pst_ckpt *c,
                              const char *name, pst_ckpt_part *part) {
     const char *shard = json_string_value(json_object_get(value, "file"));
     if (!get_hash(value, "xxh3", &part->xxh3)) return BAD("%s: tensor %s has no xxh3", file, name);
     while (shard && part->file < c->n_file && strcmp(c->file[part->file], shard)) part->file++;
     if (!shard || part->file == c->n_file)
-        return BAD("%s: tensor %s is in no file of the list", file, name);
+        return BAD("%s: tensor %s is in none of the listed files", file, name);
     return PST_OK;
 }
 
@@ -151,17 +152,16 @@ static pst_status parse_parts(const json_t *parts, const char *file, const pst_c
         PST_TRY(parse_part(one, file, c, t->name, part));
         const char *slice = json_string_value(json_object_get(one, "slice"));
         if (slice && !pst_ckpt_slice_parse(slice, t, &part->slice))
-            return BAD("%s: tensor %s: a part that is no slice of it", file, t->name);
+            return BAD("%s: tensor %s has a part that is not a slice of it", file, t->name);
         pst_param held = pst_ckpt_held(t, &part->slice);
         uint64_t first = slice ? part->from : at,
                  most = slice ? pst_param_elements(&held) : t->elements;
         if (!get_integer(one, "from", &part->from) || !get_integer(one, "to", &part->to) ||
             (!slice && part->from != first) || part->to <= part->from || part->to > most)
-            return BAD("%s: tensor %s: its parts do not follow each other", file, t->name);
+            return BAD("%s: tensor %s has parts that do not follow each other", file, t->name);
         at += part->to - part->from;
     }
-    return at == t->elements ? PST_OK
-                             : BAD("%s: tensor %s: a part of it is missing", file, t->name);
+    return at == t->elements ? PST_OK : BAD("%s: tensor %s lacks a part", file, t->name);
 }
 
 static pst_status parse_tensor(const json_t *value, const char *file, const char *name,
@@ -185,7 +185,7 @@ static pst_status parse_tensors(const json_t *index, const char *file, pst_ckpt 
     const char *name;
     size_t n = json_object_size(tensors);
     if (!json_is_object(tensors) || n >= UINT32_MAX)
-        return BAD("%s: tensors is missing or no object", file);
+        return BAD("%s: tensors is missing or not an object", file);
     if (!(c->tensor = calloc(n + 1, sizeof *c->tensor)))
         return pst_no_memory("to read a checkpoint's index");
     json_object_foreach(tensors, name, value)

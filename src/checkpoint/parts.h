@@ -1,6 +1,5 @@
-/* What the files of the checkpoint (checkpoint.c writes, checkpoint/parse.c and checkpoint/read.c
- * read, checkpoint/print.c shows, checkpoint/folder.c keeps house) share with each other and with
- * nobody else. */
+/* Shared by the files of src/checkpoint (checkpoint.c writes, parse.c and read.c read, print.c
+ * shows, folder.c removes), private to them. */
 #ifndef PST_CHECKPOINT_PARTS_H
 #define PST_CHECKPOINT_PARTS_H
 #include "checkpoint/checkpoint.h"
@@ -12,7 +11,7 @@
              */
 enum { PST_CKPT_MAX_INDEX = 256 << 20 };
 
-/* "folder/name"; NULL without memory, and the error says so. The caller frees. */
+/* "folder/name"; NULL: no memory, with the error set. The caller frees. */
 char *pst_ckpt_join(const char *folder, const char *name);
 /* "folder/step-00000100" or "folder/.tmp-step-00000100", likewise. */
 char *pst_ckpt_folder(const char *folder, uint64_t step, int temporary);
@@ -20,32 +19,32 @@ char *pst_ckpt_folder(const char *folder, uint64_t step, int temporary);
 void pst_ckpt_shard_name(char out[64], uint32_t rank, uint32_t ranks);
 /* Removes temporary folders of steps up to `last`. */
 void pst_ckpt_clean_until(const char *folder, uint64_t last);
-/* "0=0+384,768+384,1536+384": of dimension 0, 384 from 0 on, and so on; "" for all. And back: 0
- * when it is no slice of the tensor. */
+/* "0=0+384,768+384,1536+384": of dimension 0 384 elements from 0 on, and so on; "" for all.
+ * parse: the reverse; 0 if it is no slice of the tensor. */
 void pst_ckpt_slice_text(const pst_slice *slice, char out[PST_CKPT_SLICE]);
 int pst_ckpt_slice_parse(const char *text, const pst_ckpt_tensor *of, pst_slice *slice);
-/* Shape and slice of what is held of a tensor. */
+/* Shape and slice of the held part of a tensor. */
 pst_param pst_ckpt_held(const pst_ckpt_tensor *t, const pst_slice *slice);
-/* `in`: a part that is a slice. What of it lies in elements [from, to) of the tensor goes to out,
- * which begins at from. */
+/* `in`: a part that is a slice. Copies its elements within [from, to) of the tensor to out,
+ * which begins at element from. */
 void pst_ckpt_put_slice(const pst_ckpt_tensor *t, const pst_ckpt_part *part, const float *in,
                         float *out, uint64_t from, uint64_t to);
-/* A whole small file with a zero behind it; EINPUT when it cannot be read or is above `limit`. The
- * caller frees. */
+/* Reads a whole small file and adds a zero byte; EINPUT if it cannot be read or is larger than
+ * `limit`. The caller frees. */
 pst_status pst_ckpt_text(const char *path, size_t limit, char **text, size_t *bytes);
-/* The JSON as text, for the caller to free; NULL without memory, which json_dumps does not always
- * notice. */
+/* The JSON as text, which the caller frees; NULL: no memory, which json_dumps does not always
+ * report. */
 char *pst_ckpt_json(const json_t *json, size_t flags);
 static inline int pst_ckpt_whole(const pst_ckpt_tensor *tensor) {
     return tensor->n_part == 1 && tensor->part->slice.held == PST_HELD_WHOLE;
 }
-/* Two pst_ckpt_tensor, for qsort. */
+/* Compares two pst_ckpt_tensor, for qsort. */
 int pst_ckpt_by_name(const void *a, const void *b);
-/* The index alone: no path, run file or shards yet. *config_hash: what run.yaml should hash to.
- * EINPUT says where. */
+/* Parses the index only: path, run file and shards are not set. *config_hash: the expected hash
+ * of run.yaml. EINPUT has the place. */
 pst_status pst_ckpt_index_parse(const char *text, size_t bytes, const char *file, pst_ckpt **ckpt,
                                 uint64_t *config_hash);
-/* An index carries a hash of its own text, 16 digits that count as zeros in it: where they begin,
- * and what they should be. EINPUT: there are none. */
+/* An index has a hash of its own text, in which its 16 digits count as zeros. *digits: where
+ * they begin; *hash: what they should be. EINPUT: there are none. */
 pst_status pst_ckpt_index_hash(const char *text, size_t bytes, size_t *digits, uint64_t *hash);
 #endif

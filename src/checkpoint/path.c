@@ -1,4 +1,4 @@
-/* The names of a checkpoint's folder and of the files in it. */
+/* Names of a checkpoint's folder and files. */
 #include "checkpoint/parts.h"
 #include <inttypes.h>
 

@@ -1,4 +1,4 @@
-/* What is in a checkpoint, for people; and whether it still is what was written. */
+/* Prints a checkpoint for people, and checks that its bytes are unchanged. */
 #include "checkpoint/parts.h"
 #include <inttypes.h>
 #include <math.h>
@@ -30,17 +30,17 @@ static void print_tensors(const pst_ckpt *c, FILE *out) {
             elements * sizeof(float));
 }
 
-/* Every tensor's bytes against the hash that the index says. */
+/* Checks every tensor's bytes against the hash in the index. */
 static pst_status verify(const pst_ckpt *c) {
     uint64_t most = 1;
     for (uint32_t i = 0; i < c->n_tensor; i++)
         if (c->tensor[i].elements > most) most = c->tensor[i].elements;
-    /* no overflow: a shard's header says as much, and the file is as long */
-    float *room = malloc(most * sizeof *room);
-    pst_status status = room ? PST_OK : pst_fail(PST_ENOMEM, "%s: out of memory", c->path);
+    /* cannot overflow: the shards' headers were checked, and the files have these sizes */
+    float *buffer = malloc(most * sizeof *buffer);
+    pst_status status = buffer ? PST_OK : pst_fail(PST_ENOMEM, "%s: out of memory", c->path);
     for (uint32_t i = 0; i < c->n_tensor && status == PST_OK; i++)
-        status = pst_ckpt_read(c, c->tensor[i].name, room, c->tensor[i].elements);
-    free(room);
+        status = pst_ckpt_read(c, c->tensor[i].name, buffer, c->tensor[i].elements);
+    free(buffer);
     return status;
 }
 
@@ -58,7 +58,7 @@ pst_status pst_ckpt_print(const char *path, FILE *out) {
             c->path, i->step, i->next_sample, i->seed,
             *i->optimizer ? i->optimizer : "(weights only)");
     if (!isnan(i->validation_loss)) fprintf(out, "validation loss  %.6f\n", i->validation_loss);
-    if (!isnan(i->best_loss)) fprintf(out, "best so far      %.6f\n", i->best_loss);
+    if (!isnan(i->best_loss)) fprintf(out, "lowest so far    %.6f\n", i->best_loss);
     fprintf(out, "model, data      %016" PRIx64 " %016" PRIx64 "\n", i->model_hash, i->data_hash);
     print_tensors(c, out);
     status = verify(c);

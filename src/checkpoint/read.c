@@ -1,5 +1,5 @@
-/* Reading checkpoints: the index first (checkpoint/parse.c), checked against the shards' headers;
- * then tensors by name. */
+/* Reads checkpoints: the index first (parse.c), checked against the shards' headers; then
+ * tensors by name. */
 #include "base/hash.h"
 #include "checkpoint/parts.h"
 #include "graph/slice.h"
@@ -24,7 +24,7 @@ pst_status pst_ckpt_text(const char *path, size_t limit, char **out, size_t *byt
         status = pst_fail(pst_status_of_errno(errno), "%s: cannot read: %s", path, strerror(errno));
     else if (!S_ISREG(st.st_mode)) status = BAD("%s: not a file", path);
     else if ((uint64_t)st.st_size > limit)
-        status = BAD("%s: %lld bytes are too many", path, (long long)st.st_size);
+        status = BAD("%s: %lld bytes are too large", path, (long long)st.st_size);
     else if (!(text = malloc((size_t)st.st_size + 1)))
         status = pst_no_memory("to read a checkpoint");
     size_t done = 0;
@@ -45,7 +45,7 @@ pst_status pst_ckpt_text(const char *path, size_t limit, char **out, size_t *byt
     return PST_OK;
 }
 
-/* A part in its shard; NULL when there is none of that size. */
+/* A part's entry in its shard; NULL if there is none of that size. */
 static const pst_safetensors_entry *entry_of(const pst_ckpt *c, const pst_ckpt_tensor *t,
                                              const pst_ckpt_part *part) {
     char name[PST_CKPT_NAME];
@@ -67,13 +67,13 @@ static pst_status open_shards(pst_ckpt *c) {
         if (status != PST_OK) return pst_fail_in(status, "checkpoint");
         if (c->shard[i]->header_xxh3 != c->header_xxh3[i])
             return BAD("checkpoint: %s: the header is damaged: its hash is %016" PRIx64
-                       ", the index says %016" PRIx64,
+                       ", but the index has %016" PRIx64,
                        c->shard[i]->path, c->shard[i]->header_xxh3, c->header_xxh3[i]);
     }
     for (uint32_t i = 0; i < c->n_tensor; i++)
         for (uint32_t k = 0; k < c->tensor[i].n_part; k++)
             if (!entry_of(c, &c->tensor[i], &c->tensor[i].part[k]))
-                return BAD("checkpoint %s: %s holds no tensor %s of the shape in index.json",
+                return BAD("checkpoint %s: %s has no tensor %s with the shape in index.json",
                            c->path, c->file[c->tensor[i].part[k].file], c->tensor[i].name);
     return PST_OK;
 }
@@ -83,7 +83,7 @@ static pst_status open_config(pst_ckpt *c, uint64_t hash) {
     char *path = pst_ckpt_join(c->path, "run.yaml");
     pst_status status = path ? pst_ckpt_text(path, MAX_CONFIG, &c->config, &bytes) : PST_ENOMEM;
     if (status == PST_OK && pst_hash_bytes(c->config, bytes) != hash)
-        status = BAD("%s: damaged or edited: its hash is not the one in index.json", path);
+        status = BAD("%s: damaged or edited: its hash differs from the one in index.json", path);
     free(path);
     return status;
 }
@@ -113,33 +113,35 @@ static pst_status read_part(const pst_ckpt *c, const pst_ckpt_tensor *t, const p
     PST_TRY(pst_safetensors_read_f32(shard, e, out, part->to - part->from, 0));
     uint64_t hash = pst_hash_bytes(out, (part->to - part->from) * sizeof *out);
     if (hash == part->xxh3) return PST_OK;
-    return BAD("%s: tensor %s is damaged: its hash is %016" PRIx64 ", the index says %016" PRIx64,
+    return BAD("%s: tensor %s is damaged: its hash is %016" PRIx64
+               ", but the index has %016" PRIx64,
                shard->path, e->name, hash, part->xxh3);
 }
 
-/* What of the part lies in elements [from, to) goes to out, which begins at from. Hashes are of
- * whole parts. */
+/* Copies the part's elements within [from, to) to out, which begins at element from. Reads whole
+ * parts, because hashes are of whole parts. */
 static pst_status read_overlap(const pst_ckpt *c, const pst_ckpt_tensor *t,
                                const pst_ckpt_part *part, float *out, uint64_t from, uint64_t to) {
     int sliced = part->slice.held == PST_HELD_PART;
     if (!sliced && part->from >= from && part->to <= to)
         return read_part(c, t, part, out + (part->from - from));
     uint64_t low = part->from > from ? part->from : from, high = part->to < to ? part->to : to;
-    float *room = malloc((part->to - part->from) * sizeof *room);
-    pst_status status = room ? read_part(c, t, part, room) : pst_no_memory("to read a checkpoint");
-    if (status == PST_OK && sliced) pst_ckpt_put_slice(t, part, room, out, from, to);
+    float *buffer = malloc((part->to - part->from) * sizeof *buffer);
+    pst_status status =
+        buffer ? read_part(c, t, part, buffer) : pst_no_memory("to read a checkpoint");
+    if (status == PST_OK && sliced) pst_ckpt_put_slice(t, part, buffer, out, from, to);
     else if (status == PST_OK)
-        memcpy(out + (low - from), room + (low - part->from), (high - low) * sizeof *out);
-    free(room);
+        memcpy(out + (low - from), buffer + (low - part->from), (high - low) * sizeof *out);
+    free(buffer);
     return status;
 }
 
 pst_status pst_ckpt_read_range(const pst_ckpt *c, const char *name, uint64_t elements,
                                uint64_t from, uint64_t to, float *out) {
     const pst_ckpt_tensor *t = pst_ckpt_tensor_find(c, name);
-    if (!t) return BAD("checkpoint %s holds no tensor %s", c->path, name);
+    if (!t) return BAD("checkpoint %s has no tensor %s", c->path, name);
     if (t->elements != elements)
-        return BAD("checkpoint %s: tensor %s has %" PRIu64 " elements, %" PRIu64 " are needed",
+        return BAD("checkpoint %s: tensor %s has %" PRIu64 " elements, but %" PRIu64 " are needed",
                    c->path, name, t->elements, elements);
     for (uint32_t i = 0; i < t->n_part; i++)
         if (t->part[i].slice.held == PST_HELD_PART ||
@@ -171,7 +173,7 @@ pst_status pst_ckpt_read_state(const pst_ckpt *c, const pst_param *param, const 
                                float *const state[2], uint64_t from, uint64_t to) {
     char name[PST_NAME_MAX + 16];
     if (strcmp(rule->name, c->info.optimizer))
-        return BAD("checkpoint %s holds the state of optimizer %s, not of %s", c->path,
+        return BAD("checkpoint %s has the state of optimizer %s, not of %s", c->path,
                    *c->info.optimizer ? c->info.optimizer : "(none)", rule->name);
     for (uint32_t i = 0; from < to && i < rule->n_state; i++) {
         snprintf(name, sizeof name, "%s.%s", param->name, rule->state_name[i]);
@@ -186,7 +188,7 @@ pst_status pst_ckpt_read_weight(const pst_ckpt *c, const pst_param *param, uint6
     uint64_t dim[PST_MAX_DIM];
     pst_slice_whole(param, dim);
     if (t && (t->n_dim != param->n_dim || memcmp(t->dim, dim, param->n_dim * sizeof *dim)))
-        return BAD("checkpoint %s: tensor %s has another shape than the model's", c->path,
+        return BAD("checkpoint %s: the shape of tensor %s differs from the model's", c->path,
                    param->name);
     return pst_ckpt_read_held(c, param->name, param, from, to, weight);
 }

@@ -1,6 +1,6 @@
-/* Reading safetensors. The header is checked against the file's size before anything depends on it:
- * lengths, types, shapes, and that the tensors fill the data section without gap or overlap, as the
- * format demands. */
+/* Reads safetensors. The header is checked against the file's size before it is used: lengths,
+ * types, shapes, and that the tensors fill the data section without gap or overlap, as the
+ * format requires. */
 #include "checkpoint/safetensors.h"
 #include "base/hash.h"
 #include <errno.h>
@@ -34,7 +34,7 @@ static pst_status read_at(int fd, const char *path, void *out, uint64_t bytes, u
         ssize_t n = pread(fd, at, bytes < (1u << 30) ? bytes : 1u << 30, (off_t)offset);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return BAD("%s: cannot read: %s", path, strerror(errno));
-        if (n == 0) return BAD("%s: truncated while it was read", path);
+        if (n == 0) return BAD("%s: was truncated during reading", path);
         at += n;
         bytes -= (uint64_t)n;
         offset += (uint64_t)n;
@@ -52,7 +52,7 @@ static int natural(const json_t *value, uint64_t *out) {
 static pst_status parse_shape(const char *path, const json_t *shape, pst_safetensors_entry *e) {
     if (!json_is_array(shape)) return BAD("%s: tensor %s has no shape", path, e->name);
     if (json_array_size(shape) > MAX_DIM)
-        return BAD("%s: tensor %s has %zu dimensions, at most %d are read", path, e->name,
+        return BAD("%s: tensor %s has %zu dimensions; at most %d are supported", path, e->name,
                    json_array_size(shape), MAX_DIM);
     e->n_dim = (uint32_t)json_array_size(shape);
     uint64_t bytes = dtype_bytes(e->dtype);
@@ -63,8 +63,8 @@ static pst_status parse_shape(const char *path, const json_t *shape, pst_safeten
             return BAD("%s: tensor %s: the shape's size overflows", path, e->name);
     }
     if (bytes != e->bytes)
-        return BAD("%s: tensor %s: the shape takes %llu bytes, the offsets %llu", path, e->name,
-                   (unsigned long long)bytes, (unsigned long long)e->bytes);
+        return BAD("%s: tensor %s: the shape needs %llu bytes, but the offsets give %llu", path,
+                   e->name, (unsigned long long)bytes, (unsigned long long)e->bytes);
     return PST_OK;
 }
 
@@ -83,7 +83,7 @@ static pst_status parse_entry(const char *path, const char *name, const json_t *
         !natural(json_array_get(offsets, 1), &end) || begin > end)
         return BAD("%s: tensor %s has no data_offsets [begin, end]", path, name);
     if (end > size)
-        return BAD("%s: truncated, or no safetensors file: tensor %s ends at byte %llu of %llu",
+        return BAD("%s: truncated, or not a safetensors file: tensor %s ends at byte %llu of %llu",
                    path, name, (unsigned long long)end, (unsigned long long)size);
     e->offset = start + begin;
     e->bytes = end - begin;
@@ -120,7 +120,7 @@ static int by_name(const void *a, const void *b) {
                   ((const pst_safetensors_entry *)b)->name);
 }
 
-/* The tensors lie one behind the other from the header's end to the file's. */
+/* Checks that the tensors follow each other from the end of the header to the end of the file. */
 static pst_status check_cover(const pst_safetensors_file *f, uint64_t start, uint64_t end) {
     pst_status status = PST_OK;
     pst_safetensors_entry **order = calloc(f->n_entry + (size_t)1, sizeof *order);
@@ -135,7 +135,7 @@ static pst_status check_cover(const pst_safetensors_file *f, uint64_t start, uin
     }
     free(order);
     if (status == PST_OK && start != end)
-        return BAD("%s: %llu bytes behind the last tensor", f->path,
+        return BAD("%s: %llu bytes after the last tensor", f->path,
                    (unsigned long long)(end - start));
     return status;
 }
@@ -168,15 +168,16 @@ static pst_status read_header(pst_safetensors_file *f) {
     if (!S_ISREG(st.st_mode)) return BAD("%s: not a file", f->path);
     uint64_t size = (uint64_t)st.st_size;
     if (size < 10)
-        return BAD("%s: no safetensors file: only %llu bytes", f->path, (unsigned long long)size);
+        return BAD("%s: not a safetensors file: only %llu bytes", f->path,
+                   (unsigned long long)size);
     PST_TRY(read_at(f->fd, f->path, word, 8, 0));
     for (int i = 7; i >= 0; i--) length = length << 8 | word[i];
     if (length > size - 8)
         return BAD(
-            "%s: truncated, or no safetensors file: a header of %llu bytes in a file of %llu",
+            "%s: truncated, or not a safetensors file: a header of %llu bytes in a file of %llu",
             f->path, (unsigned long long)length, (unsigned long long)size);
     if (length > MAX_HEADER)
-        return BAD("%s: a header of %llu bytes, at most %d are read", f->path,
+        return BAD("%s: the header has %llu bytes; at most %d are supported", f->path,
                    (unsigned long long)length, MAX_HEADER);
     char *text = malloc(8 + length);
     if (!text) return NO_MEMORY(f->path);
@@ -189,7 +190,7 @@ static pst_status read_header(pst_safetensors_file *f) {
         else if (json_error_code(&error) == json_error_out_of_memory) status = NO_MEMORY(f->path);
         else
             status =
-                BAD("%s: no safetensors file: the header is not JSON: %s", f->path, error.text);
+                BAD("%s: not a safetensors file: the header is not JSON: %s", f->path, error.text);
         json_decref(root);
     }
     free(text);
@@ -244,7 +245,7 @@ const char *pst_safetensors_meta(const pst_safetensors_file *f, const char *key)
 pst_status pst_safetensors_read_bytes(const pst_safetensors_file *f, const pst_safetensors_entry *e,
                                       uint64_t from, void *out, uint64_t bytes) {
     if (from > e->bytes || bytes > e->bytes - from)
-        return BAD("%s: bytes beyond tensor %s", f->path, e->name);
+        return BAD("%s: read beyond the end of tensor %s", f->path, e->name);
     return read_at(f->fd, f->path, out, bytes, e->offset + from);
 }
 
@@ -304,10 +305,10 @@ pst_status pst_safetensors_read_f32(const pst_safetensors_file *f, const pst_saf
         return BAD("%s: tensor %s is %s, not a floating-point type", f->path, e->name, e->dtype);
     uint64_t there = e->bytes / dtype_bytes(e->dtype);
     if (there != elements)
-        return BAD("%s: tensor %s has %llu elements, %llu are needed", f->path, e->name,
+        return BAD("%s: tensor %s has %llu elements, but %llu are needed", f->path, e->name,
                    (unsigned long long)there, (unsigned long long)elements);
     if (transpose && e->n_dim != 2)
-        return BAD("%s: tensor %s has %u dimensions, 2 are needed", f->path, e->name, e->n_dim);
+        return BAD("%s: tensor %s has %u dimensions, but 2 are needed", f->path, e->name, e->n_dim);
     if (transpose) return read_converted(f, e, convert, out, elements, e->dim[0]);
     if (convert == from_f32) return read_at(f->fd, f->path, out, e->bytes, e->offset);
     return read_converted(f, e, convert, out, elements, 1);

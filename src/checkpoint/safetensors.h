@@ -1,5 +1,5 @@
 /* The safetensors file format: 8 bytes header length (little endian), JSON header, tensor bytes.
- * Sizes are checked before anything is allocated; a reader trusts nothing. */
+ * Sizes are checked before anything is allocated; files are not trusted. */
 #ifndef PST_CHECKPOINT_SAFETENSORS_H
 #define PST_CHECKPOINT_SAFETENSORS_H
 #include "base/dtype.h"
@@ -18,34 +18,34 @@ typedef struct {
     pst_safetensors_entry *entry; /* sorted by name */
     uint32_t n_meta;
     char **meta_key, **meta_value;
-    uint64_t header_xxh3; /* of the bytes before the first tensor */
+    uint64_t header_xxh3; /* hash of the bytes before the first tensor */
     int fd;
     char *path;
 } pst_safetensors_file;
 
-/* EINPUT with path and reason: truncated, header length beyond the file, not JSON, overlapping or
- * out-of-range offsets, shape and byte count that disagree, duplicate names. The header is at most
- * 100 MB. */
+/* EINPUT with path and reason: truncated, header beyond the file's end, not JSON, overlapping or
+ * out-of-range offsets, shape and byte count that disagree, duplicate names. The header is at
+ * most 100 MB. */
 pst_status pst_safetensors_open(const char *path, pst_safetensors_file **file);
 void pst_safetensors_close(pst_safetensors_file *file);
-/* NULL when there is none. */
+/* NULL if there is none. */
 const pst_safetensors_entry *pst_safetensors_find(const pst_safetensors_file *file,
                                                   const char *name);
 const char *pst_safetensors_meta(const pst_safetensors_file *file, const char *key);
-/* Reads the tensor as fp32 (from F32, BF16, F16, F64), elements must agree. transpose: the file has
- * [dim1,dim0]. */
+/* Reads the tensor as fp32 (from F32, BF16, F16, F64); `elements` must be its number. transpose:
+ * the file has [dim1,dim0]. */
 pst_status pst_safetensors_read_f32(const pst_safetensors_file *file,
                                     const pst_safetensors_entry *entry, float *out,
                                     uint64_t elements, int transpose);
 
-/* The tensor's bytes [from, from + bytes) as they stand in the file. */
+/* Reads the tensor's bytes [from, from + bytes) as in the file. */
 pst_status pst_safetensors_read_bytes(const pst_safetensors_file *file,
                                       const pst_safetensors_entry *entry, uint64_t from, void *out,
                                       uint64_t bytes);
 
-/* Writing: declare all, then stream the bytes in order. Written to `path` itself (the caller
- * renames folders); fsync'ed at close. ENOMEM (status 4) with errno's text when the disk is full or
- * unwritable. */
+/* Writing: declare all tensors, then write their bytes in order. Writes to `path` itself (the
+ * caller renames folders), with fsync at close. ENOMEM has errno's text if the disk is full or
+ * cannot be written. */
 typedef struct pst_safetensors_writer pst_safetensors_writer;
 typedef struct {
     const char *name;
@@ -53,18 +53,18 @@ typedef struct {
     uint32_t n_dim;
     uint64_t dim[8];
 } pst_safetensors_decl;
-/* What stands under __metadata__. */
+/* Entries of __metadata__. */
 typedef struct {
     const char *const *key, *const *value;
     uint32_t n;
 } pst_safetensors_meta_list;
-/* The file's first bytes alone. */
+/* The header: the first bytes of a file. */
 typedef struct {
-    char *text; /* length and JSON, padded with blanks; whoever has it made frees it */
+    char *text; /* length and JSON, padded with blanks; owned by the caller */
     size_t size;
     uint64_t bytes; /* of all tensors */
 } pst_safetensors_header;
-/* The tensors begin at a multiple of `align` (8 or more); meta: NULL for none. */
+/* The tensors begin at a multiple of `align` (8 or more); meta may be NULL. */
 pst_status pst_safetensors_header_make(const pst_safetensors_decl *decl, uint32_t n,
                                        const pst_safetensors_meta_list *meta, size_t align,
                                        pst_safetensors_header *header);

@@ -1,4 +1,4 @@
-/* Writing safetensors: the header first, then the bytes of each tensor in the order of their
+/* Writes safetensors: the header first, then the bytes of each tensor in the order of
  * declaration. */
 #include "checkpoint/durable.h"
 #include "checkpoint/safetensors.h"
@@ -10,11 +10,10 @@
 struct pst_safetensors_writer {
     int fd;
     char *path;
-    uint64_t declared, written; /* bytes of tensors */
+    uint64_t declared, written; /* total bytes of the tensors */
 };
 
-/* jansson refuses a text that is not UTF-8 as it does without memory; what is plain ASCII was not
- * refused. */
+/* jansson reports text that is not UTF-8 like missing memory; plain ASCII cannot be the first. */
 static pst_status refused(const char *what, const char *name, const char *text) {
     for (; *text; text++)
         if ((unsigned char)*text > 127)
@@ -45,7 +44,7 @@ static pst_status declare(json_t *root, const pst_safetensors_decl *d, uint64_t 
     return PST_OK;
 }
 
-/* The length of the JSON and its text, padded. */
+/* The padded length of the JSON, followed by its text. */
 static pst_status print(const json_t *root, size_t align, pst_safetensors_header *h) {
     size_t length = json_dumpb(root, NULL, 0, JSON_COMPACT),
            padded = (8 + length + align - 1) / align * align - 8;
@@ -117,7 +116,7 @@ fail:
 
 pst_status pst_safetensors_write(pst_safetensors_writer *w, const void *data, uint64_t bytes) {
     if (bytes > w->declared - w->written)
-        return pst_fail(PST_EINTERNAL, "%s: more bytes than were declared", w->path);
+        return pst_fail(PST_EINTERNAL, "%s: more bytes than declared", w->path);
     PST_TRY(pst_durable_write(w->fd, w->path, data, bytes));
     w->written += bytes;
     return PST_OK;
@@ -126,7 +125,7 @@ pst_status pst_safetensors_write(pst_safetensors_writer *w, const void *data, ui
 pst_status pst_safetensors_finish(pst_safetensors_writer *w) {
     if (w->written != w->declared) {
         pst_status status =
-            pst_fail(PST_EINTERNAL, "%s: %llu bytes written of %llu declared", w->path,
+            pst_fail(PST_EINTERNAL, "%s: %llu bytes written, but %llu declared", w->path,
                      (unsigned long long)w->written, (unsigned long long)w->declared);
         pst_safetensors_discard(w);
         return status;

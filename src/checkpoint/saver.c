@@ -1,4 +1,4 @@
-/* See saver.h. One lock for what the threads are to do; the shards have their own. */
+/* See saver.h. One lock for the threads' work; the shards have their own. */
 #include "checkpoint/saver.h"
 #include "base/clock.h"
 #include "base/limit.h"
@@ -9,18 +9,19 @@
 
 typedef struct {
     pst_saver *saver;
-    void *room;
+    void *buffer;
     pthread_t handle;
 } worker;
 
 struct pst_saver {
     pst_shard *const *shard;  /* borrowed */
-    const pst_shard *largest; /* with the largest pieces: every room fits them */
+    const pst_shard *largest; /* of the shard with the largest pieces, so that every buffer fits all
+                               */
     uint32_t n, n_started;
     worker worker[PST_SAVER_THREADS]; /* the last one leads */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    /* how many jobs there were; how many times there was something to write */
+    /* number of jobs so far; number of jobs that wrote something */
     uint64_t asked, writing;
     int writers_busy, busy, ending;
     pst_saver_task before, after;
@@ -44,7 +45,7 @@ static void *write_shards(void *arg) {
         seen = s->writing;
         pthread_mutex_unlock(&s->lock);
         for (uint32_t i = 0; i < s->n; i++)
-            while (pst_shard_write(s->shard[i], w->room)) {}
+            while (pst_shard_write(s->shard[i], w->buffer)) {}
         pthread_mutex_lock(&s->lock);
         s->writers_busy--;
         pthread_cond_broadcast(&s->changed);
@@ -57,8 +58,8 @@ static void fail_shards(pst_saver *s, pst_status status) {
     for (uint32_t i = 0; i < s->n; i++) pst_shard_fail(s->shard[i], status);
 }
 
-/* Lets the writers go, and follows them. */
-static pst_status write_and_verify(pst_saver *s, void *room) {
+/* The leader's part of a job: starts the writers and verifies after them. */
+static pst_status write_and_verify(pst_saver *s, void *buffer) {
     pst_status status = s->before ? s->before(s->arg) : PST_OK;
     if (status != PST_OK) fail_shards(s, status);
     pthread_mutex_lock(&s->lock);
@@ -67,7 +68,7 @@ static pst_status write_and_verify(pst_saver *s, void *room) {
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     for (uint32_t i = 0; i < s->n; i++)
-        while (pst_shard_verify(s->shard[i], room)) {}
+        while (pst_shard_verify(s->shard[i], buffer)) {}
     pthread_mutex_lock(&s->lock);
     while (s->writers_busy) pthread_cond_wait(&s->changed, &s->lock);
     pthread_mutex_unlock(&s->lock);
@@ -82,8 +83,8 @@ static pst_status write_and_verify(pst_saver *s, void *room) {
     return status;
 }
 
-static pst_status do_job(pst_saver *s, void *room) {
-    pst_status status = s->has_shards ? write_and_verify(s, room) : PST_OK;
+static pst_status do_job(pst_saver *s, void *buffer) {
+    pst_status status = s->has_shards ? write_and_verify(s, buffer) : PST_OK;
     return status == PST_OK && s->after ? s->after(s->arg) : status;
 }
 
@@ -98,7 +99,7 @@ static void *lead(void *arg) {
         seen = s->asked;
         pthread_mutex_unlock(&s->lock);
         pst_error_clear();
-        pst_status status = do_job(s, w->room);
+        pst_status status = do_job(s, w->buffer);
         pthread_mutex_lock(&s->lock);
         s->status = status;
         s->busy = 0;
@@ -120,9 +121,9 @@ static pst_status start(pst_saver *s) {
     for (; s->n_started < PST_SAVER_THREADS; s->n_started++) {
         worker *w = &s->worker[s->n_started];
         w->saver = s;
-        if (!(w->room = pst_shard_room(s->largest)))
-            return pst_fail(PST_ENOMEM, "no memory to write checkpoints through");
-        pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the main thread */
+        if (!(w->buffer = pst_shard_buffer(s->largest)))
+            return pst_fail(PST_ENOMEM, "no memory for the buffers of checkpoints");
+        pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are handled by the main thread */
         int error = pthread_create(&w->handle, NULL,
                                    s->n_started < PST_SAVER_WRITERS ? write_shards : lead, w);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -161,7 +162,7 @@ void pst_saver_close(pst_saver *s) {
     pthread_mutex_unlock(&s->lock);
     for (uint32_t i = 0; i < s->n_started; i++) pthread_join(s->worker[i].handle, NULL);
     for (uint32_t i = 0; i < PST_SAVER_THREADS; i++)
-        pst_shard_room_free(s->largest, s->worker[i].room);
+        pst_shard_buffer_free(s->largest, s->worker[i].buffer);
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->changed);
     free(s);

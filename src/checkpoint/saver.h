@@ -1,6 +1,6 @@
-/* Writes shards in the background: two threads write, one reads back and does what comes before and
- * after. They belong to a process, not to a rank: with transport `self` they write the shards of
- * all ranks, one after the other. Every function is for one thread, the one that trains. */
+/* Writes shards in the background: two threads write, one reads back and runs tasks before and
+ * after. The threads belong to a process, not to a rank: with transport `self` they write the
+ * shards of all ranks in turn. Every function is for one thread, the one that trains. */
 #ifndef PST_CHECKPOINT_SAVER_H
 #define PST_CHECKPOINT_SAVER_H
 #include "checkpoint/shard.h"
@@ -11,20 +11,20 @@ enum { PST_SAVER_WRITERS = 2, PST_SAVER_THREADS = PST_SAVER_WRITERS + 1 };
 typedef pst_status (*pst_saver_task)(void *arg);
 
 typedef struct pst_saver pst_saver;
-/* Shards are borrowed. Starts the threads and gets their buffers: a piece each. */
+/* Shards are borrowed. Starts the threads and allocates their buffers, one piece each. */
 pst_status pst_saver_open(pst_shard *const *shard, uint32_t n, pst_saver **saver);
-/* Ends what is under way as soon as its operation on the disk returns; what was written of it is
- * removed. */
+/* Ends the present job as soon as its disk operation returns; its files are removed. */
 void pst_saver_close(pst_saver *s);
 
-/* The shards have begun (pst_shard_begin): runs `before`, writes and verifies them, and when all
- * went well runs `after`. Either may be NULL. Not while it is busy. */
+/* After pst_shard_begin of all shards: runs `before`, writes and verifies the shards, and if all
+ * succeeded runs `after`. Either may be NULL. Not while busy. */
 void pst_saver_write(pst_saver *s, pst_saver_task before, pst_saver_task after, void *arg);
-/* Only a task. Not while it is busy. */
+/* Runs only a task. Not while busy. */
 void pst_saver_run(pst_saver *s, pst_saver_task task, void *arg);
 int pst_saver_busy(pst_saver *s);
-/* Waits for the end of what is under way; its status, and its message as this thread's error. */
+/* Waits for the end of the present job; returns its status, with its message as this thread's
+ * error. */
 pst_status pst_saver_wait(pst_saver *s);
-/* How long the last pst_saver_write took until all shards were verified. */
+/* Duration of the last pst_saver_write until all shards were verified. */
 uint64_t pst_saver_ns(const pst_saver *s);
 #endif

@@ -1,4 +1,4 @@
-/* See shard.h: what the file holds, and its pieces on the way there. shard_verify.c reads them
+/* See shard.h: the file's contents, and how its pieces are written. shard_verify.c reads them
  * back. */
 #include "checkpoint/shard_parts.h"
 #include "base/clock.h"
@@ -14,12 +14,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BLOCK = 32 << 10 }; /* hashed and looked at while it is in the first-level cache */
-/* of copying into the page cache: a faster disk needs no help */
+enum { BLOCK = 32 << 10 }; /* hashed and checked while it is in the first-level cache */
+/* rate of copying into the page cache: a faster disk does not need the cache */
 static const double CACHE_BYTES_PER_S = 1e9;
-enum { JUDGE = 5 }; /* share of the time there is, before which a rate says nothing */
+enum { JUDGE = 5 }; /* 1/JUDGE of the available time must pass before the disk's rate is used */
 
-/* --- the file's plan -------------------------------------------------------------------------- */
+/* --- layout of the file
+ * ------------------------------------------------------------------------ */
 
 static pst_status add_tensor(pst_shard *s, const pst_ckpt_entry *e, const char *suffix,
                              const float *memory) {
@@ -42,7 +43,7 @@ static pst_status add_tensor(pst_shard *s, const pst_ckpt_entry *e, const char *
     return PST_OK;
 }
 
-/* The header with the hashes as they are now; its size does not depend on them. */
+/* The header with the present hashes; its size does not depend on them. */
 static pst_status make_header(const pst_shard *s, char **text, size_t *size) {
     pst_safetensors_header h;
     const char **key = calloc(2 * (size_t)s->n + 1, sizeof *key), **value = key + s->n;
@@ -137,21 +138,22 @@ void pst_shard_read_with(pst_shard *s, pst_shard_read fetch, void *arg) {
 
 uint64_t pst_shard_piece(const pst_shard *s) { return s->piece; }
 
-void *pst_shard_room(const pst_shard *s) {
-    void *room = mmap(NULL, s->piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (room == MAP_FAILED) return NULL;
-    madvise(room, s->piece, MADV_HUGEPAGE);
-    return room;
+void *pst_shard_buffer(const pst_shard *s) {
+    void *buffer = mmap(NULL, s->piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (buffer == MAP_FAILED) return NULL;
+    madvise(buffer, s->piece, MADV_HUGEPAGE);
+    return buffer;
 }
 
-void pst_shard_room_free(const pst_shard *s, void *room) {
-    if (room) munmap(room, s->piece);
+void pst_shard_buffer_free(const pst_shard *s, void *buffer) {
+    if (buffer) munmap(buffer, s->piece);
 }
 
-/* --- who may go on ---------------------------------------------------------------------------- */
+/* --- release of memory ------------------------------------------------------------------------ */
 
-/* With the lock. What is in flight from the arena itself holds it; what is in flight at all is not
- * yet written. After a failure nothing is needed any more but what a thread has its hands on. */
+/* With the lock. A piece that is written directly from the arena keeps its memory; every piece
+ * in flight is not yet written. After a failure only the piece that a thread is reading is
+ * needed. */
 static void update(pst_shard *s) {
     int needed = s->status == PST_OK ? s->taken < s->end : s->is_taking;
     uint64_t released = needed ? s->taken : UINT64_MAX, written = s->taken;
@@ -184,7 +186,7 @@ void pst_shard_wait_until(pst_shard *s, uint64_t ns) {
 int pst_shard_released(pst_shard *s, uint32_t i, uint64_t wait_ns) {
     if (atomic_load_explicit(&s->released, memory_order_acquire) >= s->until[i]) return 1;
     pthread_mutex_lock(&s->lock);
-    s->hurry_ns = 1; /* it should have been before now */
+    s->deadline_ns = 1; /* the deadline has passed */
     if (atomic_load(&s->released) < s->until[i])
         pst_shard_wait_until(s, pst_monotonic_ns() + wait_ns);
     pthread_mutex_unlock(&s->lock);
@@ -200,9 +202,9 @@ typedef struct {
     struct iovec part[PST_SHARD_PARTS];
 } piece;
 
-/* The memory behind [at, to) of the file, from the tensor that is next. 0: it cannot be written as
- * it lies there. */
-static int lies_well(const pst_shard *s, piece *p, uint64_t to) {
+/* Collects the memory of [at, to) of the file, from the next tensor on. 0: it cannot be written
+ * from there (alignment, or too many parts). */
+static int collect_memory(const pst_shard *s, piece *p, uint64_t to) {
     uint64_t at = p->at, from = s->offset, align = p->direct ? s->align : 1;
     for (uint32_t k = s->next; at < to; k++, from = 0) {
         const pst_shard_tensor *t = &s->tensor[k];
@@ -217,7 +219,7 @@ static int lies_well(const pst_shard *s, piece *p, uint64_t to) {
     return 1;
 }
 
-/* Hashes the next n bytes of the tensor that is next, and copies them where `copy` is. */
+/* Hashes the next n bytes of the next tensor; copies them if `copy` is set. */
 static pst_status take_bytes(pst_shard *s, uint64_t n, uint8_t *copy) {
     pst_shard_tensor *t = &s->tensor[s->next];
     const uint8_t *memory = t->memory + s->offset;
@@ -252,19 +254,20 @@ static pst_status take_all(pst_shard *s, uint64_t at, uint64_t to, uint8_t *copy
     return PST_OK;
 }
 
-/* Whether the disk alone would be too slow to release all in time. With both locks. */
+/* Whether the disk alone is too slow to release all memory by the deadline. With both locks. */
 static int is_late(pst_shard *s) {
     uint64_t passed = pst_monotonic_ns() - s->began_ns;
-    if (s->late || !s->hurry_ns || passed < s->hurry_ns / JUDGE || s->written == s->header_bytes)
+    if (s->late || !s->deadline_ns || passed < s->deadline_ns / JUDGE ||
+        s->written == s->header_bytes)
         return s->late;
     double rate = (double)(s->written - s->header_bytes) / (double)passed * 1e9;
-    double left = (double)s->hurry_ns - (double)passed,
+    double left = (double)s->deadline_ns - (double)passed,
            needed = (double)(s->end - s->written) / rate * 1e9;
     return s->late = rate < CACHE_BYTES_PER_S && needed > left;
 }
 
-/* Registers [at, to) as on its way; its memory is held unless it was copied. */
-static void take_off(pst_shard *s, piece *p, uint64_t to, int held) {
+/* Registers [at, to) as in flight; held: its memory is in use until it is written. */
+static void register_flight(pst_shard *s, piece *p, uint64_t to, int held) {
     pthread_mutex_lock(&s->lock);
     for (p->flight = 0; s->flight[p->flight].active; p->flight++) {}
     s->flight[p->flight] = (pst_shard_flight){.at = p->at, .active = 1, .held = held};
@@ -274,8 +277,8 @@ static void take_off(pst_shard *s, piece *p, uint64_t to, int held) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* The next piece. With the lock for taking; 0: there is none. */
-static int take_piece(pst_shard *s, piece *p, uint8_t *room) {
+/* Takes the next piece. With the lock for taking; 0: there is none. */
+static int take_piece(pst_shard *s, piece *p, uint8_t *buffer) {
     pthread_mutex_lock(&s->lock);
     uint64_t at = s->taken, to = s->end - at < s->piece ? s->end : at + s->piece;
     int good = s->status == PST_OK && at < s->end, late = good && is_late(s);
@@ -283,8 +286,8 @@ static int take_piece(pst_shard *s, piece *p, uint8_t *room) {
     pthread_mutex_unlock(&s->lock);
     if (!good) return 0;
     *p = (piece){.at = at, .direct = s->direct >= 0 && !late};
-    int as_it_lies = !s->fetch && lies_well(s, p, to);
-    pst_status status = take_all(s, at, to, as_it_lies ? NULL : room);
+    int in_place = !s->fetch && collect_memory(s, p, to);
+    pst_status status = take_all(s, at, to, in_place ? NULL : buffer);
     if (status != PST_OK) {
         pthread_mutex_lock(&s->lock);
         s->is_taking = 0;
@@ -292,14 +295,14 @@ static int take_piece(pst_shard *s, piece *p, uint8_t *room) {
         pst_shard_fail(s, status);
         return 0;
     }
-    if (!as_it_lies) {
+    if (!in_place) {
         uint64_t bytes = to - at,
                  padded = p->direct ? (bytes + s->align - 1) / s->align * s->align : bytes;
-        memset(room + bytes, 0, padded - bytes);
+        memset(buffer + bytes, 0, padded - bytes);
         p->n_part = 1;
-        p->part[0] = (struct iovec){.iov_base = room, .iov_len = padded};
+        p->part[0] = (struct iovec){.iov_base = buffer, .iov_len = padded};
     }
-    take_off(s, p, to, as_it_lies);
+    register_flight(s, p, to, in_place);
     return 1;
 }
 
@@ -315,7 +318,7 @@ static void put_piece(pst_shard *s, piece *p) {
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-void pst_shard_begin(pst_shard *s, const char *path, uint64_t hurry_ns) {
+void pst_shard_begin(pst_shard *s, const char *path, uint64_t deadline_ns) {
     free(s->path);
     s->path = strdup(path);
     s->status = PST_OK;
@@ -327,7 +330,7 @@ void pst_shard_begin(pst_shard *s, const char *path, uint64_t hurry_ns) {
     s->taken = s->written = s->read = s->header_bytes;
     s->opened = s->finishing = s->synced = s->late = s->after_sync = 0;
     s->began_ns = pst_monotonic_ns();
-    s->hurry_ns = hurry_ns;
+    s->deadline_ns = deadline_ns;
     pst_hasher_reset(s->taking);
     pst_hasher_reset(s->reading);
     if (!s->path) pst_shard_fail(s, pst_no_memory("to write a checkpoint"));
@@ -375,12 +378,12 @@ static void set_synced(pst_shard *s) {
     pthread_mutex_unlock(&s->lock);
 }
 
-int pst_shard_write(pst_shard *s, void *room) {
+int pst_shard_write(pst_shard *s, void *buffer) {
     piece p;
     pst_status status;
     pthread_mutex_lock(&s->take);
     if (!s->opened && (status = open_file(s)) != PST_OK) pst_shard_fail(s, status);
-    int taken = take_piece(s, &p, room);
+    int taken = take_piece(s, &p, buffer);
     pthread_mutex_unlock(&s->take);
     if (taken) put_piece(s, &p);
     if (!is_last(s)) return taken;
@@ -394,7 +397,7 @@ pst_status pst_shard_end(pst_shard *s) {
     if (s->direct >= 0) close(s->direct);
     s->fd = s->direct = -1;
     atomic_store_explicit(&s->released, UINT64_MAX, memory_order_release);
-    pthread_mutex_lock(&s->lock); /* pst_shard_fail may still come */
+    pthread_mutex_lock(&s->lock); /* pst_shard_fail may still be called */
     pst_status status = s->status;
     if (status != PST_OK) pst_fail(status, "%s", s->message);
     pthread_mutex_unlock(&s->lock);

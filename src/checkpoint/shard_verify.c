@@ -1,6 +1,6 @@
-/* Reads a shard back while it is written: past the page cache right behind the writers, else after
- * the sync and without what the cache has kept. What was hashed on its way out must hash the same
- * on its way in. */
+/* Reads a shard back while it is written: with direct I/O directly behind the writers, else
+ * after the sync and after dropping the page cache. What is read must have the hash of what was
+ * written. */
 #include "checkpoint/shard_parts.h"
 #include "base/clock.h"
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 static const uint64_t PATIENCE_NS = 100000000;
 
-/* 1 when the file's bytes up to `to` can be read back; 0: it has failed. */
+/* 1 if the file's bytes up to `to` can be read back; 0: the round failed. */
 static int await(pst_shard *s, uint64_t to, int after_sync) {
     pthread_mutex_lock(&s->lock);
     while (s->status == PST_OK && (after_sync ? !s->synced : s->written < to))
@@ -21,14 +21,13 @@ static int await(pst_shard *s, uint64_t to, int after_sync) {
     return good;
 }
 
-/* Direct reads want whole blocks and may return more than was asked for, up to the end of the
- * piece. */
-static pst_status read_at(const pst_shard *s, uint64_t at, uint64_t bytes, uint8_t *room) {
+/* Direct reads need whole blocks and may return more than requested, up to the end of the piece. */
+static pst_status read_at(const pst_shard *s, uint64_t at, uint64_t bytes, uint8_t *buffer) {
     uint64_t align = s->direct >= 0 ? s->align : 1, whole = (bytes + align - 1) / align * align,
              done = 0;
     int fd = s->direct >= 0 ? s->direct : s->fd;
     while (done < bytes) {
-        ssize_t n = pread(fd, room + done, whole - done, (off_t)(at + done));
+        ssize_t n = pread(fd, buffer + done, whole - done, (off_t)(at + done));
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return pst_fail(PST_ENOMEM, "cannot read %s back: %s", s->path, strerror(errno));
         if (n == 0) return pst_fail(PST_ENOMEM, "cannot read %s back: it ends early", s->path);
@@ -59,19 +58,19 @@ static pst_status compare(pst_shard *s, const uint8_t *data, uint64_t bytes) {
     return PST_OK;
 }
 
-static pst_status compare_header(const pst_shard *s, uint8_t *room) {
+static pst_status compare_header(const pst_shard *s, uint8_t *buffer) {
     for (uint64_t at = 0; at < s->header_bytes; at += s->piece) {
         uint64_t n = s->header_bytes - at < s->piece ? s->header_bytes - at : s->piece;
-        PST_TRY(read_at(s, at, n, room));
-        if (memcmp(room, s->header + at, n))
+        PST_TRY(read_at(s, at, n, buffer));
+        if (memcmp(buffer, s->header + at, n))
             return pst_fail(PST_ENOMEM, "%s: the header reads back damaged", s->path);
     }
     return PST_OK;
 }
 
-/* Once the page cache is in between, reading waits for the sync: until then it would hold up those
- * who write. What the cache has kept is dropped, so that the disk is what is read. Without a way
- * past it, writing begins as soon as there is something to write. */
+/* If the page cache is used, reading waits for the sync: earlier reads would delay the writers.
+ * Cached pages are dropped, so that the bytes come from the disk. Without direct I/O, writing to
+ * the disk starts as soon as there is something to write. */
 static int await_sync(pst_shard *s, uint64_t at) {
     for (uint64_t to; s->direct < 0 && at < s->end; at = to) {
         to = s->end - at < s->piece ? s->end : at + s->piece;
@@ -83,7 +82,7 @@ static int await_sync(pst_shard *s, uint64_t at) {
     return 1;
 }
 
-/* 1 when [s->read, to) can be read back. */
+/* 1 if [s->read, to) can be read back. */
 static int await_piece(pst_shard *s, uint64_t to) {
     if (s->after_sync) return 1;
     if (!await(s, s->read + 1, 0)) return 0; /* the file is open */
@@ -94,16 +93,16 @@ static int await_piece(pst_shard *s, uint64_t to) {
     return s->after_sync ? await_sync(s, s->read) : 1;
 }
 
-int pst_shard_verify(pst_shard *s, void *room) {
+int pst_shard_verify(pst_shard *s, void *buffer) {
     pst_status status;
     uint64_t at = s->read, to = s->end - at < s->piece ? s->end : at + s->piece;
     if (at == s->end) {
         if (!await(s, 0, 1)) return 0;
-        status = compare_header(s, room);
+        status = compare_header(s, buffer);
     } else {
         if (!await_piece(s, to)) return 0;
-        status = read_at(s, at, to - at, room);
-        if (status == PST_OK) status = compare(s, room, to - at);
+        status = read_at(s, at, to - at, buffer);
+        if (status == PST_OK) status = compare(s, buffer, to - at);
     }
     s->read = to;
     if (status != PST_OK) pst_shard_fail(s, status);

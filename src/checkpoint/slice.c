@@ -1,5 +1,5 @@
-/* Tensors of which each tensor rank stores its own slice: what stands behind their names, and where
- * their elements belong in the whole. */
+/* Tensors of which each tensor rank stores a slice: the suffix of their names, and where their
+ * elements belong in the whole tensor. */
 #include "checkpoint/parts.h"
 #include "graph/slice.h"
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 void pst_ckpt_slice_text(const pst_slice *slice, char out[PST_CKPT_SLICE]) {
     size_t used = 0;
     *out = 0;
-    /* at most 4 + 3 * 43: it * fits */
+    /* at most 4 + 3 * 43 bytes: it fits */
     for (uint32_t i = 0; slice->held == PST_HELD_PART && i < slice->n_range; i++) {
         if (!i) used += (size_t)snprintf(out, PST_CKPT_SLICE, "%u=", slice->dim);
         used += (size_t)snprintf(out + used, PST_CKPT_SLICE - used, "%s%" PRIu64 "+%" PRIu64,
@@ -26,7 +26,7 @@ const char *pst_ckpt_part_name(const char *name, const pst_slice *slice, uint64_
     return out;
 }
 
-/* A number of at most 12 digits, so that no sum of a few overflows; 0: there is none. */
+/* A number of at most 12 digits, so that sums of a few do not overflow; 0: there is none. */
 static int number(const char **at, uint64_t *out) {
     size_t digits = strspn(*at, "0123456789");
     if (digits == 0 || digits > 12) return 0;
@@ -74,8 +74,8 @@ void pst_ckpt_put_slice(const pst_ckpt_tensor *t, const pst_ckpt_part *part, con
     uint64_t at, count, before = 0;
     for (uint64_t i = 0; before < part->to && pst_slice_run(&held, i, &at, &count);
          before += count, i++) {
-        /* Elements [low, high) of what is held lie in this run, in the part, and in what is
-         * wanted. */
+        /* Elements [low, high) of the held part are in this run of consecutive elements, in the
+         * part, and requested. */
         uint64_t low = before > part->from ? before : part->from;
         uint64_t high = before + count < part->to ? before + count : part->to;
         if (at + (low - before) < from) low = before + (from > at ? from - at : 0);

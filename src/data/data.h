@@ -1,4 +1,4 @@
-/* The table of data sets: samples from files, in an order that depends on the seed only. */
+/* The table of data sets: samples from files, in an order that depends only on the seed. */
 #ifndef PST_DATA_DATA_H
 #define PST_DATA_DATA_H
 #include "base/status.h"
@@ -10,22 +10,22 @@ typedef struct {
      * one star within a folder, two across folders) */
     char *const *paths;
     uint32_t n_path;
-    double validation; /* fraction of the text, from its end, kept for validation */
+    double validation; /* fraction of the text, at its end, that is the validation split */
     uint32_t context;  /* tokens per sample */
     uint64_t seed;
     const char *tokenizer; /* "byte" */
-    int held_out;          /* all of it is the validation split, and none is trained on */
+    int held_out;          /* all data is the validation split */
 } pst_data_config;
 
 typedef enum { PST_SPLIT_TRAIN, PST_SPLIT_VALIDATION } pst_split;
 
-/* What follows from the options alone, without opening any file. */
+/* What follows from the options alone, without opening files. */
 typedef struct {
-    uint32_t vocabulary;   /* distinct tokens, or classes; 0: unknown */
-    uint32_t image, depth; /* height and width, and numbers of a pixel; 0: samples are no images */
+    uint32_t vocabulary;   /* number of distinct tokens or classes; 0: unknown */
+    uint32_t image, depth; /* height, width, and numbers per pixel; 0: samples are no images */
 } pst_data_shape;
 
-/* An array of a sample: the graph's data tensor of that name receives it. */
+/* An array of a sample; it is copied to the graph's data tensor of that name. */
 typedef struct {
     const char *name;
     uint64_t elements;
@@ -36,37 +36,36 @@ typedef struct pst_data pst_data;
 typedef struct {
     const char *name;
     pst_data_shape (*shape)(const char *tokenizer);
-    /* EINPUT: nothing matches, unreadable, or too short for one sample per split; names the path
-     * and the sizes. */
+    /* EINPUT if nothing matches, a file is unreadable, or a split is too short for one sample;
+     * names path and sizes. */
     pst_status (*open)(const pst_data_config *config, pst_data **data);
-    /* What a sample holds; one field is named "targets". Returns how many. */
+    /* The fields of a sample; one is named "targets". Returns their number. */
     uint32_t (*fields)(const pst_data *data, pst_data_field out[PST_DATA_FIELDS]);
-    /* Sample number `index` (0, 1, ... without end: epochs follow each other) of the training
-     * order, or sample `index` of the validation split, in file order. out[i]: room for field i.
-     * Targets that do not exist are -1. */
+    /* Sample `index` of the training order (0, 1, ... without end: epochs follow each other), or
+     * of the validation split in file order. out[i]: buffer for field i. Missing targets are -1. */
     pst_status (*sample)(pst_data *data, pst_split split, uint64_t index, int32_t *const *out);
-    /* NULL: all targets of training samples exist. Else how many do in the n samples from `first`
-     * on, without reading them: what the batch's loss is the mean of. 1 at least per sample. */
+    /* Number of existing targets in the n samples from `first` on, without reading them; a
+     * batch's loss is the mean over them. At least 1 per sample. NULL: in training samples all
+     * targets exist. */
     uint64_t (*targets)(const pst_data *data, uint64_t first, uint64_t n);
-    /* Samples of a split: an epoch of the training split, the whole of the validation split (last,
-     * partial one too). */
+    /* Number of samples: of an epoch of the training split, or of the whole validation split
+     * (including the last, partial one). */
     uint64_t (*size)(const pst_data *data, pst_split split);
     uint64_t (*bytes)(const pst_data *data, pst_split split);
-    uint64_t (*hash)(const pst_data *data); /* names and sizes of the files and the options: must
-                                               agree on resume */
+    uint64_t (*hash)(const pst_data *data); /* of the files' names and sizes and the options: must
+                                               be equal on resume */
     void (*close)(pst_data *data);
 } pst_data_row;
 struct pst_data {
     const pst_data_row *row;
 };
-/* "text": "tokens", a window of the context's size, and the "targets" that follow each by one;
- * validation windows do not overlap, tokens without a target (last window) are 0. */
+/* "text": "tokens", a window of model.context tokens, and "targets", the tokens that follow
+ * each. Validation windows do not overlap; tokens without a target (in the last window) are 0. */
 extern const pst_data_row pst_data_text;
-/* "lines": "tokens", a line of the files with some of them masked, the masked ones as "targets",
- * and the line's length as "lengths" [1]; validation lines in file order, and with the same masks
- * always. */
+/* "lines": "tokens", a line of the files with some tokens masked; "targets", the masked tokens;
+ * "lengths" [1], the line's length. Validation uses file order and always the same masks. */
 extern const pst_data_row pst_data_lines;
-/* images.c: "pixels" and "targets". MNIST's idx files, the i-th one of images with the i-th one of
- * labels, and CIFAR-10's binary files. */
+/* images.c: "pixels" and "targets". MNIST: idx files, the i-th image file with the i-th label
+ * file; CIFAR-10: its binary files. */
 extern const pst_data_row pst_data_mnist, pst_data_cifar10;
 #endif

@@ -1,4 +1,4 @@
-/* Expansion of paths into an ordered list of files. See files.h for the rules. */
+/* Expands paths into an ordered list of files. See files.h for the rules. */
 #include "data/files.h"
 #include "base/grow.h"
 #include <dirent.h>
@@ -14,12 +14,12 @@
 typedef enum { KIND_OTHER, KIND_FILE, KIND_FOLDER, KIND_LINKED_FOLDER } kind;
 typedef struct {
     char **name;
-    size_t n, room;
+    size_t n, capacity;
 } listing;
 
 static const char while_listing[] = "for a list of data files";
 
-/* "" is the current folder; "/" its own name. The caller frees. */
+/* "" is the current folder; "/" stays. The caller frees. */
 static char *join(const char *folder, const char *name) {
     char *path = NULL;
     size_t n = strlen(folder);
@@ -37,7 +37,7 @@ static pst_status kind_of(const char *path, kind *out) {
     return PST_OK;
 }
 
-/* Appends a file that can be read; opening it is the only honest test of that. */
+/* Appends a file if it can be opened; no other test is reliable. */
 static pst_status add_file(pst_file_list *list, const char *path) {
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -60,7 +60,7 @@ static void listing_free(listing *l) {
     free(l->name);
 }
 
-/* Names in a folder, hidden ones left out, in no particular order. */
+/* Names in a folder without hidden ones, in no particular order. */
 static pst_status list_folder(const char *folder, listing *out) {
     listing l = {0};
     pst_status status = PST_OK;
@@ -70,7 +70,7 @@ static pst_status list_folder(const char *folder, listing *out) {
                         *folder ? folder : ".", strerror(errno));
     for (struct dirent *e; status == PST_OK && (e = readdir(dir));) {
         if (e->d_name[0] == '.') continue;
-        status = pst_grow(&l.name, sizeof *l.name, l.n, &l.room, while_listing);
+        status = pst_grow(&l.name, sizeof *l.name, l.n, &l.capacity, while_listing);
         if (status != PST_OK) break;
         if (!(l.name[l.n] = strdup(e->d_name))) status = pst_no_memory(while_listing);
         else l.n++;
@@ -81,7 +81,7 @@ static pst_status list_folder(const char *folder, listing *out) {
     return status;
 }
 
-/* What is done with each thing in a folder. */
+/* Called for each entry of a folder. */
 typedef pst_status visitor(pst_file_list *list, const char *path, kind k, const void *arg);
 
 static pst_status visit_folder(pst_file_list *list, const char *folder, visitor *visit,
@@ -100,7 +100,7 @@ static pst_status visit_folder(pst_file_list *list, const char *folder, visitor 
     return status;
 }
 
-/* Every file below a folder. Linked folders are not entered: they may lead back up. */
+/* Every file below a folder. Symbolic links to folders are not followed: they may form a cycle. */
 static pst_status add_below(pst_file_list *list, const char *path, kind k, const void *arg) {
     if (k == KIND_FILE) return add_file(list, path);
     return k == KIND_FOLDER ? visit_folder(list, path, add_below, arg) : PST_OK;
@@ -114,7 +114,7 @@ static int has_magic(const char *text) { return strpbrk(text, "*?[") != NULL; }
 
 static pst_status add_glob(pst_file_list *list, const char *folder, const char *pattern);
 
-/* `path` matched one component; `rest` is what of the pattern is left, "" at its end. */
+/* `path` matched one component; `rest` is the remaining pattern, "" at its end. */
 static pst_status descend(pst_file_list *list, const char *path, const char *rest) {
     kind k;
     PST_TRY(kind_of(path, &k));
@@ -122,7 +122,7 @@ static pst_status descend(pst_file_list *list, const char *path, const char *res
     return k == KIND_FOLDER || k == KIND_LINKED_FOLDER ? add_glob(list, path, rest) : PST_OK;
 }
 
-/* `**` at the head of a pattern: what follows it here, and in every folder below. */
+/* `**` at the start of a pattern: matches the rest here and in every folder below. */
 static pst_status add_any_depth(pst_file_list *list, const char *folder, const char *rest);
 
 static pst_status go_deeper(pst_file_list *list, const char *path, kind k, const void *rest) {
@@ -130,7 +130,8 @@ static pst_status go_deeper(pst_file_list *list, const char *path, kind k, const
 }
 
 static pst_status add_any_depth(pst_file_list *list, const char *folder, const char *rest) {
-    while (!strncmp(rest, "**/", 3)) rest += 3; /* two in a row mean one, and one is faster */
+    while (!strncmp(rest, "**/", 3))
+        rest += 3; /* two in a row mean the same as one, but take longer */
     if (!*rest || !strcmp(rest, "**")) return add_tree(list, folder);
     PST_TRY(add_glob(list, folder, rest));
     return visit_folder(list, folder, go_deeper, rest);
@@ -204,7 +205,7 @@ static int by_real(const void *a, const void *b) {
     return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
-/* Keeps the first of the files that are one by their real path. */
+/* Keeps the first of several paths to the same file. */
 static pst_status drop_duplicates(pst_file_list *list) {
     pst_status status = PST_OK;
     uint32_t kept = 0;

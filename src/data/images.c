@@ -1,7 +1,7 @@
 /* Data sets of labelled images: "mnist", pairs of idx files, and "cifar10", its binary files;
- * gzip's form of both is read, too. All images lie in memory, a byte for each number; the last ones
- * are kept for validation. A sample is the "pixels" of an image, rows of pixels of `depth` numbers
- * from 0 to 255, and its class as "targets". */
+ * both may be gzip'ed. All images are in memory, one byte per number; the last ones are the
+ * validation split. A sample is the "pixels" of an image, rows of pixels of `depth` numbers from
+ * 0 to 255, and its class as "targets". */
 #include "base/hash.h"
 #include "data/data.h"
 #include "data/options.h"
@@ -23,18 +23,18 @@ typedef struct {
 typedef struct {
     pst_data base;
     pst_data_shape shape;
-    uint64_t n, size;        /* images; numbers of one */
+    uint64_t n, size;        /* number of images; bytes of one */
     uint8_t *pixels, *label; /* [n][size], [n] */
-    uint64_t labels;         /* of mnist: how many have been read so far */
+    uint64_t labels;         /* mnist: labels read so far */
     pst_order order;
     uint64_t train, hash;
 } images;
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-static pst_status grow(content *c, uint64_t room) {
-    if (c->cap - c->n >= room) return PST_OK;
-    uint64_t cap = 2 * c->cap + room;
+static pst_status grow(content *c, uint64_t more) {
+    if (c->cap - c->n >= more) return PST_OK;
+    uint64_t cap = 2 * c->cap + more;
     uint8_t *bigger = realloc(c->byte, cap);
     if (!bigger) return pst_fail(PST_ENOMEM, "no memory to read %s", c->path);
     c->byte = bigger;
@@ -42,7 +42,7 @@ static pst_status grow(content *c, uint64_t room) {
     return PST_OK;
 }
 
-/* zlib hands on what is not compressed as it is. */
+/* zlib passes uncompressed data through. */
 static pst_status read_all(gzFile file, content *c) {
     int got, error;
     do {
@@ -68,7 +68,7 @@ static pst_status read_file(const char *path, content *c) {
     return status;
 }
 
-/* Room for `count` images more. */
+/* Makes space for `count` more images. */
 static pst_status add_images(images *d, uint64_t count, const char *path) {
     uint8_t *pixels = realloc(d->pixels, (d->n + count) * d->size + 1);
     if (pixels) d->pixels = pixels;
@@ -82,12 +82,12 @@ static pst_status add_images(images *d, uint64_t count, const char *path) {
 static pst_status check_labels(const uint8_t *label, uint64_t n, const char *path) {
     for (uint64_t i = 0; i < n; i++)
         if (label[i] >= CLASSES)
-            return pst_fail(PST_EINPUT, "data: %s: image %llu is of class %u; there are 0 to %d",
-                            path, (unsigned long long)i, label[i], CLASSES - 1);
+            return pst_fail(PST_EINPUT, "data: %s: image %llu has class %u, expected 0 to %d", path,
+                            (unsigned long long)i, label[i], CLASSES - 1);
     return PST_OK;
 }
 
-/* --- mnist: yann.lecun.com/exdb/mnist; numbers of a header have their highest byte first ------ */
+/* --- mnist: yann.lecun.com/exdb/mnist; numbers in a header are big-endian --------------------- */
 
 static uint32_t number_at(const content *c, uint32_t i) {
     const uint8_t *b = c->byte + 4 * (uint64_t)i;
@@ -101,7 +101,7 @@ static pst_status add_idx_images(images *d, const content *c) {
     uint64_t count = number_at(c, 1);
     if (c->n != 16 + count * d->size)
         return pst_fail(PST_EINPUT,
-                        "data: %s says that it has %llu images, but has %llu bytes instead of %llu",
+                        "data: %s has %llu images by its header, but %llu bytes instead of %llu",
                         c->path, (unsigned long long)count, (unsigned long long)c->n,
                         (unsigned long long)(16 + count * d->size));
     PST_TRY(add_images(d, count, c->path));
@@ -109,16 +109,15 @@ static pst_status add_idx_images(images *d, const content *c) {
     return PST_OK;
 }
 
-/* Of the images that have none yet, the first ones: files of images come before those of labels. */
+/* Labels belong to the first images without a label: image files come before label files. */
 static pst_status add_idx_labels(images *d, const content *c) {
     uint64_t count = c->n >= 8 ? number_at(c, 1) : 0;
     if (c->n != 8 + count || !count)
-        return pst_fail(PST_EINPUT, "data: %s says that it has %llu labels, but has %llu bytes",
+        return pst_fail(PST_EINPUT, "data: %s has %llu labels by its header, but %llu bytes",
                         c->path, (unsigned long long)count, (unsigned long long)c->n);
     if (d->labels + count > d->n)
-        return pst_fail(PST_EINPUT,
-                        "data: %s has %llu labels, but only %llu images are left for them", c->path,
-                        (unsigned long long)count, (unsigned long long)(d->n - d->labels));
+        return pst_fail(PST_EINPUT, "data: %s has %llu labels, but only %llu images have no label",
+                        c->path, (unsigned long long)count, (unsigned long long)(d->n - d->labels));
     PST_TRY(check_labels(c->byte + 8, count, c->path));
     memcpy(d->label + d->labels, c->byte + 8, count);
     d->labels += count;
@@ -143,7 +142,7 @@ static pst_status add_cifar(images *d, const content *c, int pass) {
     if (!c->n || c->n % record)
         return pst_fail(
             PST_EINPUT,
-            "data: %s has %llu bytes, which is no multiple of the %llu of an image of CIFAR-10",
+            "data: %s has %llu bytes, which is no multiple of %llu, the size of a CIFAR-10 image",
             c->path, (unsigned long long)c->n, (unsigned long long)record);
     PST_TRY(add_images(d, count, c->path));
     for (uint64_t i = 0; i < count; i++) {
@@ -180,8 +179,7 @@ static pst_status read_list(images *d, const pst_file_list *list, add_fn add, in
         }
     if (status == PST_OK && d->labels != d->n)
         status = pst_fail(
-            PST_EINPUT,
-            "data: %llu images have %llu labels; each file of images needs its file of labels",
+            PST_EINPUT, "data: %llu images have %llu labels; each image file needs its label file",
             (unsigned long long)d->n, (unsigned long long)d->labels);
     return status;
 }
@@ -194,11 +192,12 @@ static pst_status split(images *d, const pst_data_config *c) {
         return pst_fail(PST_EINPUT, "data: there are no images to train on");
     if (c->validation > 0 && d->train == d->n)
         return pst_fail(PST_EINPUT,
-                        "data.validation %g of %llu images leaves none, at least 1 is needed (or "
-                        "validation: 0)",
+                        "data.validation %g of %llu images is less than one image; use more images "
+                        "or validation: 0",
                         c->validation, (unsigned long long)d->n);
     if (!c->held_out)
-        d->order = pst_order_make(c->seed, d->train + 1, 1); /* windows of one image */
+        d->order = pst_order_make(c->seed, d->train + 1, 1); /* each epoch orders windows of one
+                                                                image */
     d->hash =
         pst_options_hash(c, pst_hash64(d->pixels, d->n * d->size, pst_hash64(d->label, d->n, 0)));
     return PST_OK;

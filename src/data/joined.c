@@ -1,7 +1,6 @@
-/* Files are opened when they are first touched, at most MAX_OPEN at a time, or a share of what the
- * process may open (a folder may hold more files than that); then the one opened longest ago gives
- * way. They are read, not mapped: a file that is cut short while it is mapped would kill the
- * process. */
+/* Opens files when they are first read, at most MAX_OPEN at a time or a share of the process's
+ * limit (a folder may have more files than that); then the one opened first is closed. Files are
+ * read, not mapped: truncating a mapped file would kill the process. */
 #include "data/joined.h"
 #include "base/hash.h"
 #include <errno.h>
@@ -12,16 +11,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_OPEN = 64, LIMIT_SHARE = 4 /* of the files that the process may open */ };
-/* Above this size the few bytes of a sample are read at random places of a file that the page cache
- * may not hold: reading ahead would fetch 128 KiB for each. */
+enum { MAX_OPEN = 64, LIMIT_SHARE = 4 /* share of the files that the process may open */ };
+/* Above this size, samples are read at random places of a file that may not be in the page
+ * cache: readahead would load 128 KiB for a few bytes. */
 static const uint64_t RANDOM_BYTES = 1ull << 30;
 
 struct pst_joined {
     pst_file_list list;
-    uint64_t *start;         /* [n + 1] where each file begins in the text */
+    uint64_t *start;         /* [n + 1] offset of each file in the text */
     int *fd;                 /* [n] -1: not open */
-    uint32_t open[MAX_OPEN]; /* ring of the open files */
+    uint32_t open[MAX_OPEN]; /* ring of open files */
     uint32_t n_open, next, most_open;
 };
 
@@ -71,7 +70,7 @@ uint64_t pst_joined_hash(const pst_joined *j) {
     for (uint32_t i = 0; i < j->list.n; i++) {
         const pst_file *f = &j->list.file[i];
         const char *slash = strrchr(f->path, '/'), *name = slash ? slash + 1 : f->path;
-        /* no folders: the same data may be mounted elsewhere */
+        /* without folders: the same data may be mounted elsewhere */
         hash = pst_hash64(name, strlen(name), hash);
         hash = pst_hash64(&f->bytes, sizeof f->bytes, hash);
     }
@@ -83,12 +82,12 @@ static pst_status cannot_read(const pst_file *f, int error) {
                     strerror(error));
 }
 
-/* As long as it was? */
+/* EINPUT if the size has changed. */
 static pst_status check_size(const pst_file *f, int fd) {
     struct stat st;
     if (fstat(fd, &st)) return cannot_read(f, errno);
     if ((uint64_t)st.st_size == f->bytes) return PST_OK;
-    return pst_fail(PST_EINPUT, "data: %s has %llu bytes now and had %llu when the run began",
+    return pst_fail(PST_EINPUT, "data: %s has %llu bytes now, but had %llu when the run began",
                     f->path, (unsigned long long)st.st_size, (unsigned long long)f->bytes);
 }
 
@@ -124,7 +123,7 @@ static pst_status read_file(pst_joined *j, uint32_t i, uint64_t at, uint64_t n, 
         if (got < 0) return cannot_read(f, errno);
         if (got == 0) {
             PST_TRY(check_size(f, j->fd[i]));
-            return cannot_read(f, EIO); /* long enough again: it was written over just now */
+            return cannot_read(f, EIO); /* it has its size again: it was overwritten just now */
         }
         out += got;
         at += (uint64_t)got;
@@ -133,8 +132,8 @@ static pst_status read_file(pst_joined *j, uint32_t i, uint64_t at, uint64_t n, 
     return PST_OK;
 }
 
-/* The file that holds byte `at`: the last that starts at or before it (an empty file holds
- * none). */
+/* The file with byte `at`: the last one that starts at or before it (an empty file has no
+ * bytes). */
 static uint32_t file_of(const pst_joined *j, uint64_t at) {
     uint32_t low = 0, high = j->list.n;
     while (high - low > 1) {

@@ -1,21 +1,19 @@
-/* Many files read as one long text. They cost no memory of ours, and few of them are open at a
- * time. */
+/* Many files read as one long text, without loading them; only few files are open at a time. */
 #ifndef PST_DATA_JOINED_H
 #define PST_DATA_JOINED_H
 #include "data/files.h"
 
 typedef struct pst_joined pst_joined;
-/* Takes the list over (empties it) on success. One thread at a time. */
+/* On success it takes ownership of the list and empties it. One thread at a time. */
 pst_status pst_joined_open(pst_file_list *list, pst_joined **joined);
 void pst_joined_close(pst_joined *j);
 uint64_t pst_joined_bytes(const pst_joined *j);
-/* How many files there are, and where file i begins in the text; that of the number of files is the
- * text's end. */
+/* Number of files, and offset of file i in the text; i = number of files gives the text's end. */
 uint32_t pst_joined_files(const pst_joined *j);
 uint64_t pst_joined_start(const pst_joined *j, uint32_t i);
 /* XXH64 over name (without folders) and size of every file, in order. */
 uint64_t pst_joined_hash(const pst_joined *j);
-/* Copies bytes [at, at + n) of the text; allocates nothing. EINPUT when a file is no longer as long
- * as it was when the list was made, or cannot be read. */
+/* Copies bytes [at, at + n) of the text; allocates nothing. EINPUT if a file's size has changed
+ * since the list was made, or if it cannot be read. */
 pst_status pst_joined_read(pst_joined *j, uint64_t at, uint64_t n, uint8_t *out);
 #endif

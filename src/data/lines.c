@@ -1,9 +1,9 @@
-/* Data set "lines": each line of the files that is not empty is a sample, for models that fill in
- * masked tokens (Devlin et al. 2019). A token is a byte, or 256, the mask; a line that is longer
- * than the context is cut, one that is shorter padded with 0. 15 % of its tokens are targets, one
- * at least: of these 80 % become the mask, 10 % a random byte, and 10 % stay. Which ones follows
- * from the seed and the sample's number alone: others in each epoch of the training split, the same
- * always in the validation split, which is the last lines. */
+/* Data set "lines": each non-empty line of the files is a sample, for models that predict masked
+ * tokens (Devlin et al. 2019). A token is a byte, or 256, the mask; longer lines are cut to the
+ * context, shorter ones padded with 0. 15 % of a line's tokens are targets, at least one: of
+ * these 80 % become the mask, 10 % a random byte, and 10 % stay. The choice depends on seed and
+ * sample number only: it differs in each epoch of the training split and never changes in the
+ * validation split, which is the last lines. */
 #include "base/hash.h"
 #include "base/grow.h"
 #include "base/rng.h"
@@ -14,12 +14,12 @@
 #include <string.h>
 
 enum { MASK = 256, VOCABULARY, BLOCK = 1 << 16 };
-/* Shares of the 2^32 words. */
+/* Shares as thresholds of 32-bit random words. */
 #define CHOSEN 644245094u    /* 15 % */
 #define MASKED 3435973837u   /* 80 % */
 #define REPLACED 3865470566u /* 90 %: another 10 % */
 
-/* Where a line lies in the text, and how many of its bytes a sample has. */
+/* Offset of a line in the text, and its bytes in a sample. */
 typedef struct {
     uint64_t at : 40, n : 24;
 } line;
@@ -29,27 +29,27 @@ static const uint32_t MOST_CONTEXT = (1 << 24) - 1;
 typedef struct {
     pst_data base;
     pst_joined *text;
-    line *line; /* in file order; the last `validation` of `n` are that split */
+    line *line; /* in file order; the last `validation` of `n` lines are that split */
     uint64_t n, validation;
-    size_t room;
+    size_t capacity;
     uint64_t bytes[2]; /* by split */
     uint64_t seed, hash;
     uint32_t context;
     uint8_t *read; /* [BLOCK or context] */
 } lines_data;
 
-/* --- where lines are -------------------------------------------------------------------------- */
+/* --- finding lines ---------------------------------------------------------------------------- */
 
 /* The bytes [at, end) without their line feed. */
 static pst_status add_line(lines_data *d, uint64_t at, uint64_t end, int carriage_return) {
     uint64_t n = end - at - (carriage_return && end > at);
     if (!n) return PST_OK;
-    PST_TRY(pst_grow(&d->line, sizeof *d->line, d->n, &d->room, "for the places of lines"));
+    PST_TRY(pst_grow(&d->line, sizeof *d->line, d->n, &d->capacity, "for the list of lines"));
     d->line[d->n++] = (line){at, n < d->context ? n : d->context};
     return PST_OK;
 }
 
-/* A file's last line may lack its line feed; no line goes on in the next file. */
+/* The last line of a file may lack its line feed; a line never continues in the next file. */
 static pst_status scan_file(lines_data *d, uint64_t from, uint64_t end) {
     uint64_t begins = from;
     uint8_t last = 0;
@@ -69,7 +69,7 @@ static pst_status scan_file(lines_data *d, uint64_t from, uint64_t end) {
 
 static pst_status scan(lines_data *d) {
     if (pst_joined_bytes(d->text) >= MOST_BYTES)
-        return pst_fail(PST_EINPUT, "data: 1 TiB of lines is the most");
+        return pst_fail(PST_EINPUT, "data: 1 TiB of lines is the maximum");
     for (uint32_t i = 0; i < pst_joined_files(d->text); i++)
         PST_TRY(scan_file(d, pst_joined_start(d->text, i), pst_joined_start(d->text, i + 1)));
     return PST_OK;
@@ -79,13 +79,13 @@ static pst_status scan(lines_data *d) {
 
 static pst_status split(lines_data *d, const pst_data_config *c, const char *what) {
     if (!d->n)
-        return pst_fail(PST_EINPUT, "data: %s: every line is empty, there is nothing to %s on",
+        return pst_fail(PST_EINPUT, "data: %s: all lines are empty, so there is nothing to %s on",
                         what, c->held_out ? "evaluate" : "train");
     d->validation = c->held_out ? d->n : (uint64_t)((double)d->n * c->validation);
     if (c->validation > 0 && !d->validation)
         return pst_fail(PST_EINPUT,
-                        "data: %s: validation %g of %llu lines leaves none, at least 1 is needed "
-                        "(or validation: 0)",
+                        "data: %s: validation %g of %llu lines is less than one line; use more "
+                        "lines or validation: 0",
                         what, c->validation, (unsigned long long)d->n);
     for (uint64_t i = 0; i < d->n; i++) d->bytes[i >= d->n - d->validation] += d->line[i].n;
     return PST_OK;
@@ -114,7 +114,7 @@ static pst_status lines_open(const pst_data_config *c, pst_data **out) {
     pst_file_list list = {0};
     PST_TRY(pst_options_check(c));
     if (c->context > MOST_CONTEXT)
-        return pst_fail(PST_EINPUT, "model.context is %u: %u is the most with data.kind lines",
+        return pst_fail(PST_EINPUT, "model.context is %u; the maximum with data.kind lines is %u",
                         c->context, MOST_CONTEXT);
     PST_TRY(pst_files_expand(c->paths, c->n_path, &list));
     pst_status status = pst_fail(PST_ENOMEM, "out of memory for a context of %u", c->context);
@@ -144,7 +144,7 @@ static void hide(const uint32_t word[4], int32_t *token, int32_t *target) {
     else if (word[1] < REPLACED) *token = (int32_t)(word[2] % MASK);
 }
 
-/* Chooses targets among n tokens: position i by word i of the sample's stream. */
+/* Chooses targets among n tokens: word i of the sample's random stream decides for position i. */
 static void choose(uint64_t key, uint64_t sample, uint64_t n, int32_t *tokens, int32_t *targets) {
     uint32_t word[4];
     int any = 0;
@@ -161,7 +161,7 @@ static void choose(uint64_t key, uint64_t sample, uint64_t n, int32_t *tokens, i
     hide(word, tokens + word[0] % n, targets + word[0] % n);
 }
 
-/* As choose() does. */
+/* Counts the targets that choose() would choose. */
 static uint64_t lines_targets(const pst_data *data, uint64_t first, uint64_t n) {
     const lines_data *d = (const lines_data *)data;
     const uint64_t key = pst_rng_key(d->seed, "data.mask"),

@@ -6,11 +6,11 @@
 
 pst_status pst_options_check(const pst_data_config *c) {
     if (strcmp(c->tokenizer, "byte"))
-        return pst_fail(PST_EINPUT, "data.tokenizer is %s: only byte is known", c->tokenizer);
+        return pst_fail(PST_EINPUT, "data.tokenizer is %s; expected byte", c->tokenizer);
     if (!(c->validation >= 0 && c->validation < 1))
-        return pst_fail(PST_EINPUT, "data.validation is %g: a fraction from 0 to below 1 is needed",
+        return pst_fail(PST_EINPUT, "data.validation is %g; expected a fraction from 0 to below 1",
                         c->validation);
-    if (c->context == 0) return pst_fail(PST_EINPUT, "model.context is 0: at least 1 is needed");
+    if (c->context == 0) return pst_fail(PST_EINPUT, "model.context is 0; expected at least 1");
     return PST_OK;
 }
 

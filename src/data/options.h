@@ -1,13 +1,13 @@
-/* What data sets share: their options checked, hashed and described. */
+/* Shared by data sets: options checked, hashed and described. */
 #ifndef PST_DATA_OPTIONS_H
 #define PST_DATA_OPTIONS_H
 #include "data/data.h"
 #include "data/files.h"
 #include <stddef.h>
 
-/* EINPUT: an option that nothing can be read with. */
+/* EINPUT: a wrong option. */
 pst_status pst_options_check(const pst_data_config *config);
-/* `hash` and, on top, every option that decides about samples. */
+/* Continues `hash` with every option that affects samples. */
 uint64_t pst_options_hash(const pst_data_config *config, uint64_t hash);
 /* "a.txt" or "a.txt and 3 more files", for messages. */
 void pst_options_describe(const pst_file_list *list, char *out, size_t size);

@@ -5,15 +5,16 @@
 pst_order pst_order_make(uint64_t seed, uint64_t tokens, uint32_t context) {
     pst_order o = {.seed = seed, .tokens = tokens, .context = context};
     if (context == 0 || tokens <= context) return o;
-    o.windows = (tokens - context) / context; /* fits behind the largest shift, context - 1, too */
+    o.windows = (tokens - context) / context; /* the largest shift, context - 1, must fit after them
+                                               */
     if (o.windows == 0)
-        o.windows = 1; /* less than two windows of text: only as much shift as there is room */
-    uint64_t room = tokens - 1 - o.windows * context;
-    o.shifts = room + 1 < context ? room + 1 : context;
+        o.windows = 1; /* less than two windows of text: shift only as far as there is text */
+    uint64_t left = tokens - 1 - o.windows * context;
+    o.shifts = left + 1 < context ? left + 1 : context;
     return o;
 }
 
-/* One 64-bit number per (seed, name, epoch). */
+/* A 64-bit random number per (seed, name, epoch). */
 static uint64_t epoch_number(uint64_t seed, const char *name, uint64_t epoch) {
     uint32_t word[4];
     pst_rng_words(pst_rng_key(seed, name), 0, epoch, word);

@@ -1,5 +1,5 @@
-/* Data set "text": the bytes of files, one token per byte. The text is all files in order, one
- * behind the other (windows cross from file to file); its last part is kept for validation. */
+/* Data set "text": the bytes of files, one token per byte. The text is the concatenation of all
+ * files (windows may cross from file to file); its last part is the validation split. */
 #include "data/joined.h"
 #include "data/options.h"
 #include "data/order.h"
@@ -12,7 +12,7 @@ typedef struct {
     pst_data base;
     pst_joined *text;
     pst_order order;
-    uint64_t train, validation, hash; /* bytes of the splits, in this order in the text */
+    uint64_t train, validation, hash; /* bytes of the splits; the training split comes first */
     uint32_t context;
     uint8_t *window; /* [context + 1] the bytes of one sample */
 } text_data;
@@ -23,23 +23,22 @@ static pst_status split(text_data *d, const pst_data_config *c, const char *what
     d->train = total - d->validation;
     d->order = pst_order_make(c->seed, d->train, c->context);
     if (c->held_out && total < 2)
-        return pst_fail(PST_EINPUT, "%s: %llu bytes to evaluate on, at least 2 are needed", what,
-                        (unsigned long long)total);
+        return pst_fail(PST_EINPUT, "data: %s has %llu bytes to evaluate on; at least 2 are needed",
+                        what, (unsigned long long)total);
     if (c->held_out) return PST_OK;
     if (total == 0)
-        return pst_fail(PST_EINPUT, "data: %s: no bytes to train on, the data is empty", what);
+        return pst_fail(PST_EINPUT, "data: %s is empty: there is nothing to train on", what);
     if (d->order.windows == 0)
-        return pst_fail(
-            PST_EINPUT,
-            "data: %s: %llu bytes to train on are too short for a context of %u, which needs "
-            "at least %llu",
-            what, (unsigned long long)d->train, c->context, c->context + 1ull);
+        return pst_fail(PST_EINPUT,
+                        "data: %s: %llu bytes to train on are too few for a context of %u, which "
+                        "needs at least %llu",
+                        what, (unsigned long long)d->train, c->context, c->context + 1ull);
     if (c->validation > 0 && d->validation < 2)
-        return pst_fail(
-            PST_EINPUT,
-            "data: %s: validation %g of %llu bytes leaves %llu bytes, at least 2 are needed "
-            "(or validation: 0)",
-            what, c->validation, (unsigned long long)total, (unsigned long long)d->validation);
+        return pst_fail(PST_EINPUT,
+                        "data: %s: validation %g of %llu bytes is %llu bytes, but needs at least "
+                        "2; use more data or validation: 0",
+                        what, c->validation, (unsigned long long)total,
+                        (unsigned long long)d->validation);
     return PST_OK;
 }
 
@@ -86,7 +85,7 @@ static pst_status text_sample(pst_data *data, pst_split split, uint64_t index,
                               int32_t *const *out) {
     text_data *d = (text_data *)data;
     int32_t *tokens = out[0], *targets = out[1];
-    uint64_t at, n = d->context; /* n tokens that have a target */
+    uint64_t at, n = d->context; /* number of tokens that have a target */
     if (split == PST_SPLIT_TRAIN) {
         at = pst_order_start(&d->order, index);
     } else {

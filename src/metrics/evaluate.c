@@ -10,9 +10,8 @@ pst_status pst_evaluate_data(const pst_config *c, uint32_t context, char *const 
                              int held_out, pst_data **data) {
     const pst_data_row *row;
     if (!strcmp(c->data.kind, "custom"))
-        return pst_fail(
-            PST_EINPUT,
-            "data.kind custom: a program fed the data through the library, and only it can");
+        return pst_fail(PST_EINPUT, "data.kind custom: only the program that passes the data "
+                                    "through the library can use it");
     PST_TRY(pst_registry_data(c->data.kind, &row));
     pst_data_config config = {.paths = path,
                               .n_path = n,
@@ -24,7 +23,7 @@ pst_status pst_evaluate_data(const pst_config *c, uint32_t context, char *const 
     return row->open(&config, data);
 }
 
-/* The items of a name, from `first` on, without it. */
+/* Items from `first` on with the same name, as paths without the name. */
 static uint32_t paths_of(const pst_config *c, uint32_t first, char **path,
                          char name[PST_EVALUATE_NAME]) {
     size_t bytes = strcspn(c->eval.sets[first], "=");

@@ -1,8 +1,9 @@
-/* See events.h. The format: TFRecord framing as TensorFlow's tensorflow/core/lib/io/record_writer.h
- * describes it (length, masked CRC of the length, data, masked CRC of the data, all little endian),
- * around protocol buffers Event (tensorflow/core/util/event.proto), Summary and SummaryMetadata
- * (core/framework/summary.proto) and TensorProto (core/framework/tensor.proto). The few fields that
- * are needed are encoded here by hand, with their numbers. */
+/* See events.h. The format: TFRecord framing as described in TensorFlow's
+ * tensorflow/core/lib/io/record_writer.h (length, masked CRC of the length, data, masked CRC of
+ * the data, all little endian) around the protocol buffers Event
+ * (tensorflow/core/util/event.proto), Summary and SummaryMetadata (core/framework/summary.proto)
+ * and TensorProto (core/framework/tensor.proto). The few fields needed are encoded here by hand,
+ * with their numbers. */
 #include "metrics/events.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -18,12 +19,12 @@
 enum { HEADER = 12, FOOTER = 4, TAG = 64, SCALAR = TAG + 16, FIXED = 128, PATH_BYTES = 1200 };
 enum { VARINT = 0, DOUBLE = 1, BYTES = 2, FLOAT = 5 }; /* wire types of protocol buffers */
 
-/* A record being built: its bytes start behind the room for the header. */
+/* A record under construction: its bytes start after the space for the header. */
 struct pst_events {
     int file;
-    off_t end;       /* of the last whole record */
-    uint8_t *record; /* [room] */
-    size_t used, room;
+    off_t end;       /* end of the last complete record */
+    uint8_t *record; /* [capacity] */
+    size_t used, capacity;
     char path[PATH_BYTES];
 };
 
@@ -55,9 +56,9 @@ uint32_t pst_events_masked_crc(const void *data, size_t bytes) {
 
 /* --- protocol buffers ------------------------------------------------------------------------- */
 
-/* Appends; what does not fit is counted only (write_record refuses it). */
+/* Appends bytes; counts those that do not fit, so that write_record refuses the record. */
 static void put(pst_events *e, const void *data, size_t bytes) {
-    if (e->used + bytes <= e->room) memcpy(e->record + e->used, data, bytes);
+    if (e->used + bytes <= e->capacity) memcpy(e->record + e->used, data, bytes);
     e->used += bytes;
 }
 
@@ -102,8 +103,8 @@ static void put_float(pst_events *e, uint32_t field, double value) {
     put_little(e, bits, 4);
 }
 
-/* The head of a message or text of `bytes` bytes; they follow. Field numbers are below 16: one byte
- * of key. */
+/* The head of a message or string of `bytes` bytes, which follow. Field numbers are below 16, so
+ * the key is one byte. */
 static void put_head(pst_events *e, uint32_t field, size_t bytes) {
     put_key(e, field, BYTES);
     put_varint(e, bytes);
@@ -131,10 +132,10 @@ static pst_status fail(const pst_events *e, int error) {
     return pst_fail(PST_ENOMEM, "%s: %s", e->path, strerror(error));
 }
 
-/* Frames what was built and writes it; all of it or, seen from outside, nothing. */
+/* Frames the record and writes it: the file gets all of it or nothing. */
 static pst_status write_record(pst_events *e) {
     size_t bytes = e->used - HEADER, done = 0;
-    if (e->used + FOOTER > e->room)
+    if (e->used + FOOTER > e->capacity)
         return pst_fail(PST_EINTERNAL, "%s: a record of %zu bytes", e->path, bytes);
     uint32_t crc = pst_events_masked_crc(e->record + HEADER, bytes);
     put_little(e, crc, 4);
@@ -148,7 +149,7 @@ static pst_status write_record(pst_events *e) {
         if (n <= 0) {
             int error = n < 0 ? errno : ENOSPC;
             if (done && ftruncate(e->file, e->end) != 0)
-                return fail(e, error); /* the next one writes over it */
+                return fail(e, error); /* the next record overwrites it */
             return fail(e, error);
         }
         done += (size_t)n;
@@ -157,9 +158,9 @@ static pst_status write_record(pst_events *e) {
     return PST_OK;
 }
 
-/* What readers go by: Event.file_version = 3, source_metadata = 10 {writer = 1}; then session_log =
- * 7 {status = 1: START}. With this version a START that is not the first makes void what older
- * files say of its step and later ones. */
+/* The first records, which readers need: Event.file_version = 3, source_metadata = 10 {writer =
+ * 1}; then session_log = 7 {status = 1: START}. With this version, a later START makes
+ * TensorBoard drop this step and later ones from older files. */
 static pst_status write_preamble(pst_events *e, uint64_t first_step) {
     static const char writer[] = "penstock";
     start_event(e, 0);
@@ -173,8 +174,8 @@ static pst_status write_preamble(pst_events *e, uint64_t first_step) {
     return write_record(e);
 }
 
-/* Summary.Value {tag = 1, metadata = 9 {plugin_data = 1 {plugin_name = 1}}, tensor = 8 {dtype = 1:
- * DT_STRING, tensor_shape = 2 {}, string_val = 8}}, the text as a block of Markdown. */
+/* Summary.Value {tag = 1, metadata = 9 {plugin_data = 1 {plugin_name = 1}}, tensor = 8 {dtype =
+ * 1: DT_STRING, tensor_shape = 2 {}, string_val = 8}}, with the text as a Markdown code block. */
 static pst_status write_text(pst_events *e, uint64_t step, const char *tag, const char *text) {
     static const char plugin[] = "text", open[] = "```\n", close_[] = "\n```\n";
     size_t bytes = sizeof open - 1 + strlen(text) + sizeof close_ - 1,
@@ -220,8 +221,8 @@ pst_status pst_events_scalars(pst_events *e, uint64_t step, const pst_events_sca
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-/* Readers take files in the order of their names, so a later one must sort behind: it gets the next
- * free second. */
+/* Readers take files in the order of their names, so a later file must sort after earlier ones:
+ * its name has the next free second. */
 static pst_status create(const char *folder, pst_events *e) {
     char host[65] = "localhost";
     time_t now = time(NULL);
@@ -246,8 +247,8 @@ pst_status pst_events_open(const char *folder, uint64_t first_step, uint32_t mos
     pst_events *e = calloc(1, sizeof *e);
     if (!e) return pst_fail(PST_ENOMEM, "no memory for event files");
     e->file = -1;
-    e->room = HEADER + FOOTER + FIXED + (scalars > longest ? scalars : longest);
-    e->record = malloc(e->room);
+    e->capacity = HEADER + FOOTER + FIXED + (scalars > longest ? scalars : longest);
+    e->record = malloc(e->capacity);
     pst_status status =
         e->record ? create(folder, e) : pst_fail(PST_ENOMEM, "no memory for event files");
     if (status == PST_OK) status = write_preamble(e, first_step);

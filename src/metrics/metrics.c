@@ -18,8 +18,8 @@ struct pst_metrics {
     char *path;
     double peak_flops, started_s;
     pst_metrics_progress progress;
-    int quiet, terminal, timed, line_open, complained, unheard;
-    pst_work work; /* of the steps but this process' first, over all ranks */
+    int quiet, terminal, timed, line_open, complained, stdout_failed;
+    pst_work work; /* of all ranks, without the first step of this process */
     uint64_t work_wall_ns, work_steps;
     pst_tensorboard tensorboard;
 };
@@ -28,13 +28,13 @@ static double now_s(void) { return (double)pst_monotonic_ns() * 1e-9; }
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-/* Copies the lines of steps up to `keep` (and other events before them) to `to`; 0 when that did
- * not succeed. What is no JSON was being written when its run died. */
+/* Copies the lines of steps up to `keep`, and other events before them, to `to`; 0: failed. A
+ * line that is no JSON was incomplete when its run died. */
 static int copy_kept(FILE *from, FILE *to, uint64_t keep) {
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     int good = 1;
-    while (good && getline(&line, &room, from) > 0) {
+    while (good && getline(&line, &capacity, from) > 0) {
         json_error_t error;
         json_t *j = json_loads(line, 0, &error);
         json_t *step = json_object_get(j, "step");
@@ -49,8 +49,8 @@ static int copy_kept(FILE *from, FILE *to, uint64_t keep) {
     return good && feof(from) && fflush(to) == 0 && !ferror(to);
 }
 
-/* Without what a dead run left behind: of its file the lines of steps up to `keep` (0: none) are
- * copied. */
+/* Starts metrics.jsonl anew with the lines of steps up to `keep` (0: none); drops what a dead
+ * run wrote after them. */
 static pst_status begin_file(const char *path, uint64_t keep, FILE *to) {
     FILE *old = keep ? fopen(path, "re") : NULL;
     if (!old && keep && errno != ENOENT)
@@ -60,7 +60,7 @@ static pst_status begin_file(const char *path, uint64_t keep, FILE *to) {
     return good ? PST_OK : pst_fail(PST_ENOMEM, "%s: %s", path, strerror(error));
 }
 
-/* A new file under the name, also where that was a link, for appending. */
+/* Opens a new file for appending; replaces a link of that name. */
 static pst_status open_file(const char *path, uint64_t keep, FILE **file) {
     char *fresh = NULL;
     FILE *f = NULL;
@@ -84,7 +84,7 @@ static void write_line(pst_metrics *m, json_t *line) {
     failed |= fputc('\n', m->file) == EOF || fflush(m->file) != 0;
     if (failed && !m->complained) {
         m->complained = 1;
-        pst_log(PST_LOG_ERROR, "%s cannot be written (%s); training goes on without it", m->path,
+        pst_log(PST_LOG_ERROR, "cannot write %s (%s); training continues without it", m->path,
                 strerror(errno));
     }
     if (failed) clearerr(m->file);
@@ -155,11 +155,11 @@ static double signless(double x) {
     return isnan(x) ? (double)NAN : x;
 } /* for printing: no "-nan" */
 
-/* Training does not need its reader, but somebody may still see standard error. */
+/* Training does not need a reader of stdout, but somebody may still read stderr. */
 static void flush_stdout(pst_metrics *m) {
-    if (fflush(stdout) == 0 || m->unheard) return;
-    m->unheard = 1;
-    pst_log(PST_LOG_WARN, "standard output cannot be written (%s); training goes on without it",
+    if (fflush(stdout) == 0 || m->stdout_failed) return;
+    m->stdout_failed = 1;
+    pst_log(PST_LOG_WARN, "cannot write standard output (%s); training continues without it",
             strerror(errno));
 }
 
@@ -176,7 +176,7 @@ static void show(pst_metrics *m, const pst_metrics_step *s, double tokens_per_s)
              "step %" PRIu64 "/%" PRIu64 "%s  %.0f %s/s  %.1f ms (predicted %.1f)  left %s",
              s->step, steps, loss, tokens_per_s, m->p->model_config.image ? "img" : "tok",
              s->step_s * 1e3, s->predicted_step_s * 1e3,
-             clock_text(pst_metrics_left(&m->progress), clock));
+             clock_text(pst_metrics_time_left(&m->progress), clock));
     if (m->terminal) {
         printf("\r\033[K%s", text);
         m->line_open = 1;
@@ -189,7 +189,7 @@ static void show(pst_metrics *m, const pst_metrics_step *s, double tokens_per_s)
 /* JSON has no NaN or infinity. */
 static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-/* It knows UTF-8 only; names of files may be anything. */
+/* JSON is UTF-8; file names may be any bytes. */
 static json_t *text(const char *bytes) {
     char *copy = strdup(bytes);
     if (copy) pst_utf8_clean(copy);
@@ -214,8 +214,8 @@ static json_t *residents(const pst_metrics *m, const pst_report *report, int mos
     return list;
 }
 
-/* Seconds by kind of work, all ranks together. Keeps the sums for the end, too: those of the first
- * step, in which memory is touched for the first time, only until there is a second. */
+/* Seconds by kind of work over all ranks. Also keeps sums for the end; the first step touches
+ * memory for the first time, so it counts only until there is a second one. */
 static void add_work(pst_metrics *m, const pst_report *report, double step_s, json_t *line) {
     json_t *all = json_object();
     if (++m->work_steps == 2) {
@@ -262,8 +262,8 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
 }
 
 /* "loss 2.3 nats per token over 40 tokens; wiki 2.5, code 1.9" */
-static void say_validation(const pst_metrics *m, uint64_t step, double loss, uint64_t tokens,
-                           const pst_evaluate_sets *sets) {
+static void print_validation(const pst_metrics *m, uint64_t step, double loss, uint64_t tokens,
+                             const pst_evaluate_sets *sets) {
     const char *what = m->p->model_config.image ? "image" : "token", *before = tokens ? ";" : "";
     printf("validation after step %" PRIu64 ":", step);
     if (tokens)
@@ -309,7 +309,7 @@ void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t
         if (sets->set[i].tokens)
             pst_tensorboard_validation(&m->tensorboard, sets->set[i].name, step, sets->set[i].loss);
     pst_metrics_newline(m);
-    if (!m->quiet) say_validation(m, step, loss, tokens, sets);
+    if (!m->quiet) print_validation(m, step, loss, tokens, sets);
     flush_stdout(m);
 }
 
@@ -351,7 +351,8 @@ void pst_metrics_checkpoint(pst_metrics *m, const pst_metrics_saved *saved, cons
     }
     pst_metrics_newline(m);
     pst_log(PST_LOG_ERROR,
-            "no checkpoint of step %" PRIu64 ": %s; training goes on; what was saved before stays",
+            "cannot write the checkpoint of step %" PRIu64
+            ": %s; training continues and earlier checkpoints stay",
             saved->step, why);
     write_line(m, json_pack("{s:s,s:I,s:o}", "event", "checkpoint_failed", "step",
                             (json_int_t)saved->step, "why", text(why)));

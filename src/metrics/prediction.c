@@ -32,8 +32,8 @@ void pst_prediction_close(pst_prediction *prediction) {
     free(prediction);
 }
 
-/* Instructions of one opcode get the measured mean, and keep their proportions to each other:
- * chunks of a rank differ. */
+/* Scales the durations of each opcode so that their mean is the measured one. Their ratios stay,
+ * because chunks of a rank differ. */
 static void set_durations(const pst_prediction *f, uint32_t n) {
     for (uint32_t r = 0; r < f->p->options.n_rank; r++) {
         pst_instr_list *list = &f->p->job->list[r];
@@ -60,7 +60,7 @@ void pst_prediction_add(pst_prediction *f, const pst_report *report) {
         for (int op = 0; op < PST_OP_COUNT; op++) f->sum[r][op] += report[r].op_ns[op];
     set_durations(f, f->seen - 1);
     if (pst_simulate(f->p->job, &timing) != PST_OK) {
-        pst_log(PST_LOG_WARN, "the prediction learns no more: %s", pst_error());
+        pst_log(PST_LOG_WARN, "no further update of the prediction: %s", pst_error());
         f->seen = FIT_STEPS + 1;
         return;
     }

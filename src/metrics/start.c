@@ -1,5 +1,5 @@
-/* The line of metrics.jsonl that starts a run or its continuation: what the run is made of and runs
- * on, as far as run.yaml and plan.yaml do not say it. */
+/* The line of metrics.jsonl that starts a run or its continuation: facts about the run that are
+ * not in run.yaml and plan.yaml. */
 #include "backends/machine.h"
 #include "comm/transport/version.h"
 #include "kernels/version.h"
@@ -43,8 +43,7 @@ static json_t *versions(void) {
                      pst_comm_pmix_version());
 }
 
-/* {"weights": [bytes per rank], ...} in the order in which they lie in memory; NULL without memory,
- * as all here. */
+/* {"weights": [bytes per rank], ...} in memory order; NULL: no memory, like everything here. */
 static json_t *regions(const pst_prepared *p) {
     json_t *all = json_object();
     int failed = !all;

@@ -1,5 +1,4 @@
-/* The numbers of metrics.jsonl as TensorBoard shows them: curves grouped by what they are about,
- * and the run file. */
+/* The numbers of metrics.jsonl for TensorBoard, grouped by subject; and the run file. */
 #include "base/log.h"
 #include "metrics/parts.h"
 #include <math.h>
@@ -10,11 +9,12 @@ enum { FIXED_SCALARS = 13 };
 
 static void complain(pst_tensorboard *b) {
     if (!b->complained++)
-        pst_log(PST_LOG_ERROR, "no events for TensorBoard: %s; training goes on without",
+        pst_log(PST_LOG_ERROR,
+                "cannot write events for TensorBoard (%s); training continues without them",
                 pst_error());
 }
 
-/* The resolved run file as text, malloc'd; NULL without memory. */
+/* The resolved run file as text, malloc'd; NULL: no memory. */
 static char *run_file(const pst_config *config) {
     char *text = NULL;
     size_t bytes = 0;

@@ -11,7 +11,7 @@
 static pst_status load_resumed(pst_prepared *p, const char *resume) {
     char run[PST_TRAINER_FOLDER], path[PST_TRAINER_FOLDER + 16];
     pst_plan *was = NULL;
-    pst_status status = pst_ckpt_run_of(resume, run, sizeof run);
+    pst_status status = pst_ckpt_run_folder(resume, run, sizeof run);
     if (status == PST_OK && *run) {
         snprintf(path, sizeof path, "%s/plan.yaml", run);
         status = pst_plan_load(path, &was);

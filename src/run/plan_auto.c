@@ -46,7 +46,7 @@ static pst_status read_resumed(const pst_config *c, const char *resume, uint32_t
     pst_plan *plan = NULL;
     *text = NULL;
     if (!*resume) return PST_OK;
-    pst_status status = pst_ckpt_run_of(resume, run, sizeof run);
+    pst_status status = pst_ckpt_run_folder(resume, run, sizeof run);
     if (status == PST_OK && !*run) return PST_OK;
     snprintf(path, sizeof path, "%s/plan.yaml", run);
     if (status == PST_OK) status = pst_file_read(path, MAX_TEXT, text, bytes);

@@ -147,7 +147,7 @@ void pst_saving_close(pst_trainer *t) {
         pst_shard_close(s->shard[k]);
         free(s->guard[k].entry);
     }
-    if (s->phase != NOTHING) pst_ckpt_leave_folders(s->folder, s->info.step);
+    if (s->phase != NOTHING) pst_ckpt_remove_folders(s->folder, s->info.step);
     free(s->shard);
     free(s->guard);
     free(s->entry);

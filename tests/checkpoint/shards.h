@@ -16,19 +16,19 @@ typedef struct {
 static inline pst_status shard_write(const shard_place *at, const pst_optim_row *rule,
                                      const pst_ckpt_entry *entry, uint32_t n) {
     pst_shard *s = NULL;
-    void *room = NULL;
+    void *buffer = NULL;
     char *path = pst_ckpt_shard_path(at->folder, at->step, at->rank, at->ranks);
     pst_status status = path ? pst_ckpt_make_folders(at->folder, at->step) : PST_ENOMEM;
     if (status == PST_OK) status = pst_shard_open(rule, entry, n, 0, &s);
-    if (status == PST_OK && !(room = pst_shard_room(s))) status = PST_ENOMEM;
+    if (status == PST_OK && !(buffer = pst_shard_buffer(s))) status = PST_ENOMEM;
     if (status == PST_OK) {
         pst_shard_begin(s, path, 0);
-        while (pst_shard_write(s, room)) {}
-        while (pst_shard_verify(s, room)) {}
+        while (pst_shard_write(s, buffer)) {}
+        while (pst_shard_verify(s, buffer)) {}
         status = pst_shard_end(s);
     }
-    if (status != PST_OK) pst_ckpt_leave_folders(at->folder, at->step);
-    if (s) pst_shard_room_free(s, room);
+    if (status != PST_OK) pst_ckpt_remove_folders(at->folder, at->step);
+    if (s) pst_shard_buffer_free(s, buffer);
     pst_shard_close(s);
     free(path);
     return status;

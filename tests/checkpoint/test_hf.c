@@ -197,11 +197,11 @@ static void test_variants(void **state) {
     pst_model_config other = small();
     other.context = 4;
     model c = model_of(other);
-    expect(&c, "out", "wpe.weight is [5,6], the model wants [4,6]");
+    expect(&c, "out", "wpe.weight is [5,6], but the model needs [4,6]");
     other.context = 5;
     other.heads = 3;
     model d = model_of(other);
-    expect(&d, "out", "n_head is 2, the model has 3 heads");
+    expect(&d, "out", "n_head is 2, but the model has 3 heads");
     model_free(&a);
     model_free(&b);
     model_free(&c);
@@ -231,14 +231,14 @@ static void test_config(void **state) {
     assert_true(c.activation == PST_ACT_GELU_ERF && c.dropout == 0);
     expect_config("{", "x.json:1:1: not JSON");
     expect_config("[]", "model_type is missing");
-    expect_config("{\"model_type\":\"bert\"}", "model_type is bert, only gpt2 can be read");
-    expect_config("{\"model_type\":\"gpt2\",\"n_layer\":0}", "n_layer is missing or no size");
+    expect_config("{\"model_type\":\"bert\"}", "model_type is bert; only gpt2 can be read");
+    expect_config("{\"model_type\":\"gpt2\",\"n_layer\":0}", "n_layer is missing or not a size");
     expect_config("{\"model_type\":\"gpt2\",\"n_layer\":4294967296}",
-                  "n_layer is missing or no size");
+                  "n_layer is missing or not a size");
     expect_config("{" SIZES ",\"n_inner\":5}", "n_inner");
     expect_config("{" SIZES ",\"layer_norm_epsilon\":1e-6}", "layer_norm_epsilon must be 1e-05");
     expect_config("{" SIZES ",\"activation_function\":\"silu\"}",
-                  "activation_function silu is not known");
+                  "activation_function silu is unknown");
     expect_config("{" SIZES ",\"tie_word_embeddings\":false}", "tie_word_embeddings must be true");
     expect_config("{" SIZES ",\"scale_attn_by_inverse_layer_idx\":true}", "must be false");
     expect_config("{" SIZES ",\"resid_pdrop\":1}", "resid_pdrop");
@@ -312,7 +312,7 @@ static void test_foreign(void **state) {
     pst_safetensors_close(before);
     pst_safetensors_close(after);
     put_other_kind("bert");
-    expect(&m, "bert", "config.json: model_type is bert, only gpt2 can be read");
+    expect(&m, "bert", "config.json: model_type is bert; only gpt2 can be read");
     expect(&m, "bert/model.safetensors", "model_type is bert");
     assert_int_equal(pst_hf_config("bert", &config), PST_EINPUT);
     model_free(&m);

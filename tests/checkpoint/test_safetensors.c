@@ -65,7 +65,7 @@ static void test_bad_files(void **state) {
             "at byte 9223372036854775807");
     rejects(file_of("{" ENTRY("a", "F32", "[2]", "[0,8]") "}", 7), "ends at byte 8 of 7");
     rejects(file_of("{" ENTRY("a", "F32", "[2]", "[0,4]") "}", 4),
-            "the shape takes 8 bytes, the offsets 4");
+            "the shape needs 8 bytes, but the offsets give 4");
     rejects(file_of("{" ENTRY("a", "F32", "[-1]", "[0,4]") "}", 4), "dimension 0 is not a size");
     rejects(file_of("{" ENTRY("a", "F32", "1", "[0,4]") "}", 4), "has no shape");
     rejects(file_of("{" ENTRY("a", "F32", "[4294967296,4294967296]", "[0,0]") "}", 0), "overflows");
@@ -75,8 +75,7 @@ static void test_bad_files(void **state) {
                 12),
         "overlaps");
     rejects(file_of("{" ENTRY("a", "F32", "[1]", "[4,8]") "}", 8), "leaves a gap");
-    rejects(file_of("{" ENTRY("a", "F32", "[1]", "[0,4]") "}", 5),
-            "1 bytes behind the last tensor");
+    rejects(file_of("{" ENTRY("a", "F32", "[1]", "[0,4]") "}", 5), "1 bytes after the last tensor");
     rejects(file_of("{\"__metadata__\":{\"a\":1}}", 0), "__metadata__");
 }
 

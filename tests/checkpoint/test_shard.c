@@ -109,7 +109,7 @@ static void expect_file(const model *m, const char *path) {
 }
 
 static void round_of(model *m, uint64_t piece, const char *folder, uint64_t slow_ns,
-                     uint64_t hurry_ns) {
+                     uint64_t deadline_ns) {
     pst_shard *shard;
     pst_saver *saver;
     char path[128];
@@ -120,7 +120,7 @@ static void round_of(model *m, uint64_t piece, const char *folder, uint64_t slow
     pst_durable_slow(slow_ns);
     for (int i = 0; i < 2; i++) { /* the second with the same threads, over the first's file */
         fill(m);
-        pst_shard_begin(shard, path, hurry_ns);
+        pst_shard_begin(shard, path, deadline_ns);
         pst_saver_write(saver, NULL, NULL, NULL);
         scribble(m, shard);
         if (pst_saver_wait(saver) != PST_OK) fail_msg("%s", pst_error());
@@ -155,16 +155,16 @@ static void test_late(void **unused) {
 }
 
 static void write_alone(pst_shard *s, const char *path) {
-    void *room = pst_shard_room(s);
+    void *buffer = pst_shard_buffer(s);
     pst_shard_begin(s, path, 0);
-    while (pst_shard_write(s, room)) {}
-    pst_shard_room_free(s, room);
+    while (pst_shard_write(s, buffer)) {}
+    pst_shard_buffer_free(s, buffer);
 }
 
 static pst_status verify_alone(pst_shard *s) {
-    void *room = pst_shard_room(s);
-    while (pst_shard_verify(s, room)) {}
-    pst_shard_room_free(s, room);
+    void *buffer = pst_shard_buffer(s);
+    while (pst_shard_verify(s, buffer)) {}
+    pst_shard_buffer_free(s, buffer);
     return pst_shard_end(s);
 }
 

@@ -22,7 +22,7 @@ refused() {
     [ "$(wc -l <err)" = 1 ] && grep -q "^penstock: device cuda: .*$text" err || wrong "$what: not said in one line: $text"
     [ ! -e runs ] || wrong "$what: a run was begun"
     "$@" "$PENSTOCK" doctor >out 2>err || true
-    sed -n '/^missing:/,$p' out | grep -q "^  CUDA .*$text" || wrong "$what: not among what is missing: $text"
+    sed -n '/^missing, not needed/,$p' out | grep -q "^  CUDA .*$text" || wrong "$what: not among what is missing: $text"
 }
 
 refused 'no such file' 'there is no /nosuch/module.so\|cannot open shared object' env PENSTOCK_MODULE=/nosuch/module.so

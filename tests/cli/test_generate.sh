@@ -86,7 +86,7 @@ refuses() {
 }
 mkdir bare
 cp hf/model.safetensors bare/
-refuses 'bare holds no complete checkpoint; as a Hugging Face model it lacks config.json' generate bare
+refuses 'bare has no complete checkpoint; to be a Hugging Face model it needs config.json' generate bare
 refuses 'bare/config.json: .*No such file' generate bare/model.safetensors
 refuses 'its 64 tokens' generate "$SOURCE_DIR/tests/parity/fixture"
 # Tokens that are bytes, though there is room for more: the exported model says so.
@@ -105,7 +105,7 @@ refuses "$byte_pairs data.tokenizer is byte" train run.yaml -q -n 1 $more model.
 refuses "$byte_pairs data.tokenizer is byte" train run.yaml -q -n 1 $more name=refused model.vocabulary=256 \
     model.weights=others
 sed -i 's/"vocab_size": 50257/"vocab_size": 300/' others/config.json
-refuses 'its 300 tokens are .*if they are bytes: "penstock_tokenizer": "byte"' generate others
+refuses 'its 300 tokens are .*for bytes it needs "penstock_tokenizer": "byte"' generate others
 sed -i 's/"vocab_size"/"penstock_tokenizer": "words",\n  &/' others/config.json
 refuses 'its 300 tokens are those of the tokenizer words, but' generate others
 rm others/config.json

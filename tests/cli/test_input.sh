@@ -114,7 +114,7 @@ train 2 "nothing matches nosuch/" 'data.paths=nosuch/*.c'
 : >empty.txt
 train 2 'empty.txt.*empty' data.paths=empty.txt
 echo short >short.txt
-train 2 'short.txt: 6 bytes.*too short for a context of 20' data.paths=short.txt
+train 2 'short.txt: 6 bytes.*too few for a context of 20' data.paths=short.txt
 mkdir nothing
 train 2 'nothing' data.paths=nothing
 if ! cat /proc/1/mem >/dev/null 2>&1 && [ -e /proc/1/mem ]; then train 2 '' data.paths=/proc/1/mem; fi
@@ -150,7 +150,7 @@ resume() { status=$1 pattern=$2; shift 2; train "$status" "$pattern" --resume ru
 resume 2 'of different size' model.channels=32
 resume 2 'model.heads 2, not 4' model.heads=4
 resume 2 'model.activation' model.activation=relu
-resume 2 'has no tensor\|of different size' model.layers=3
+resume 2 'no tensor\|of different size' model.layers=3
 resume 2 'train.batch 6, not 12' train.batch=12
 resume 2 'optimizer adamw, not sgd' train.optimizer=sgd
 resume 2 'different data' data.validation=0.3
@@ -162,7 +162,7 @@ grep -q 'channels: 24' runs/run/run.yaml || { echo "FAILED: a refused resume has
 
 # safetensors: missing, foreign, truncated, corrupt, absurd
 train 2 'nosuch.safetensors' model.weights=nosuch.safetensors
-train 2 'no safetensors file' model.weights=text.txt
+train 2 'not a safetensors file' model.weights=text.txt
 head -c 3000 hf/model.safetensors >truncated.safetensors
 train 2 'truncated' model.weights=truncated.safetensors
 printf '\377\377\377\377\377\377\377\177{}' >huge.safetensors
@@ -171,7 +171,7 @@ printf '\100\0\0\0\0\0\0\0%-64s' '{"a":{"dtype":"F32","shape":[2],"data_offsets"
 train 2 'shape.safetensors' model.weights=shape.safetensors
 printf '\100\0\0\0\0\0\0\0%-64s1234' '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}' >foreign.safetensors
 train 2 'tensor a is not part of the model' model.weights=foreign.safetensors
-train 2 'h.0\|shape\|wants' model.weights=hf model.channels=32
+train 2 'the model needs' model.weights=hf model.channels=32
 
 # models that Hugging Face's form of GPT-2 cannot hold
 cat >bert.yaml <<END
@@ -180,12 +180,12 @@ data: {kind: lines, paths: [text.txt]}
 train: {steps: 1, batch: 2, warmup: 0}
 END
 "$PENSTOCK" train bert.yaml -q -n 1 || fail "train bert.yaml"
-expect 2 'step-00000001 is of model.kind bert, which has no Hugging Face form here: penstock convert writes.*gpt' \
+expect 2 'step-00000001: model.kind bert has no Hugging Face form; penstock convert writes.*gpt' \
     "$PENSTOCK" convert runs/bert bert_hf
 [ ! -e bert_hf ] || fail "a refused conversion has made a folder"
 expect 2 "'model.weights=hf': model.weights is not used by model.kind bert" "$PENSTOCK" train bert.yaml model.weights=hf
 "$PENSTOCK" train bare.yaml -q -n 1 model.kind=mlp preset=tiny steps=1 name=mlp || fail "train mlp"
-expect 2 'step-00000001 is of model.kind mlp, which has no Hugging Face form' "$PENSTOCK" convert runs/mlp mlp_hf
+expect 2 'step-00000001: model.kind mlp has no Hugging Face form' "$PENSTOCK" convert runs/mlp mlp_hf
 
 cp -r runs/run damaged
 shard=$(ls damaged/checkpoints/step-00000002/*.safetensors)
@@ -250,7 +250,7 @@ if [ -e /dev/full ]; then
     expect 4 'cannot write /dev/full: No space' "$PENSTOCK" simulate runs/run/plan.yaml --svg /dev/full
     rc=0
     "$PENSTOCK" train run.yaml -n 1 log_every=1 name=unheard 2>err >/dev/full || rc=$?
-    [ $rc = 4 ] && [ "$(grep -c 'No space left on device); training goes on' err)" = 1 ] &&
+    [ $rc = 4 ] && [ "$(grep -c 'No space left on device); training continues' err)" = 1 ] &&
         [ -e runs/unheard/checkpoints/step-00000002 ] ||
         { echo "FAILED: full standard output while training: status $rc: $(cat err)"; bad=1; }
     [ -c /dev/full ] || { echo "FAILED: /dev/full is no device any more"; bad=1; }

@@ -56,7 +56,7 @@ shows hf <<END
 transformer.wte.weight
 END
 "$PENSTOCK" convert runs/run hf2 && cmp hf/config.json hf2/config.json || fail "convert again"
-refuses 'is there already; --force' convert runs/run hf
+refuses 'exists already; --force' convert runs/run hf
 "$PENSTOCK" convert runs/run hf --force || fail "convert --force"
 refuses 'no run file' inspect hf -s plan
 refuses 'no run file' inspect runs/run -n 2

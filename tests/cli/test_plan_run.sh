@@ -88,7 +88,7 @@ kib=$(sed -n 's/.*it would fit with \([0-9]*\)\.[0-9]* KiB .*/\1/p' err)
 "$PENSTOCK" plan run.yaml -n 4 memory=$((kib + 1))K >out 2>err || fail "it does not fit with $kib KiB, as was said: $(cat err)"
 ! "$PENSTOCK" plan run.yaml -n 4 memory=$((kib * 9 / 10))K >out 2>err || fail "it fits with much less than $kib KiB"
 expect_plan 4 'it would fit with [a-z]*\.[a-z_]*=' run.yaml -n 2 pipeline=2 schedule=gpipe micro_batch=1 recompute=none memory=515K
-[ -s none.html ] && grep -q 'It would fit with' none.html || fail "no page about what does not fit"
+[ -s none.html ] && grep -q 'Would fit with' none.html || fail "no page about what does not fit"
 expect_plan 2 'h10.*H100' run.yaml --cluster '2x8 h10'
 expect_plan 2 "'2xh100' is neither a file nor a short form such as" run.yaml --cluster 2xh100
 expect_plan 4 'memory per device (parallel.memory)' run.yaml -n 1 memory=100K

@@ -205,11 +205,11 @@ static void sentences(void **state) {
     (void)state;
     put("empty", "\n\n\r\n");
     put("two", "a\nb\n");
-    expect("empty", 0, 4, "byte", "empty: every line is empty");
-    expect("two", 0.4, 4, "byte", "validation 0.4 of 2 lines leaves none");
+    expect("empty", 0, 4, "byte", "empty: all lines are empty");
+    expect("two", 0.4, 4, "byte", "validation 0.4 of 2 lines is less than one line");
     expect("two", 1, 4, "byte", "data.validation is 1");
     expect("two", 0, 0, "byte", "context is 0");
-    expect("two", 0, 1 << 24, "byte", "16777215 is the most");
+    expect("two", 0, 1 << 24, "byte", "the maximum with data.kind lines is 16777215");
     expect("two", 0, 4, "words", "data.tokenizer is words");
     expect("missing", 0, 4, "byte", "cannot read missing");
     char *path[] = {"two"};

@@ -170,10 +170,10 @@ static void test_sentences(void **state) {
     put("empty", 0, 0);
     put("b", 20, 10);
     expect(config_of(0, 30, 1),
-           "a and 2 more files: 30 bytes to train on are too short for a context of 30, which "
+           "a and 2 more files: 30 bytes to train on are too few for a context of 30, which "
            "needs at least 31");
-    expect(config_of(0.9, 29, 1), "3 bytes to train on are too short");
-    expect(config_of(0.05, 4, 1), "validation 0.05 of 30 bytes leaves 1 bytes");
+    expect(config_of(0.9, 29, 1), "3 bytes to train on are too few");
+    expect(config_of(0.05, 4, 1), "validation 0.05 of 30 bytes is 1 bytes");
     expect(config_of(1, 4, 1), "data.validation is 1");
     expect(config_of(-0.5, 4, 1), "data.validation is -0.5");
     expect(config_of(0, 0, 1), "context is 0");
@@ -181,7 +181,8 @@ static void test_sentences(void **state) {
     words.tokenizer = "words";
     expect(words, "data.tokenizer is words");
     char *empty[] = {"empty"}, *missing[] = {"missing.txt"};
-    expect((pst_data_config){empty, 1, 0, 4, 1, "byte", 0}, "empty: no bytes to train on");
+    expect((pst_data_config){empty, 1, 0, 4, 1, "byte", 0},
+           "empty is empty: there is nothing to train on");
     expect((pst_data_config){missing, 1, 0, 4, 1, "byte", 0}, "cannot read missing.txt");
     pst_data_config tight = config_of(0, 29, 1);
     pst_data *d;
@@ -191,7 +192,7 @@ static void test_sentences(void **state) {
     int32_t token[29], target[29];
     assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, 0, (int32_t *[]){token, target}),
                      PST_EINPUT);
-    assert_non_null(strstr(pst_error(), "b has 5 bytes now and had 10 when the run began"));
+    assert_non_null(strstr(pst_error(), "b has 5 bytes now, but had 10 when the run began"));
     d->row->close(d);
 }
 
@@ -258,7 +259,7 @@ static void test_cut_short(void **state) {
         status = d->row->sample(d, PST_SPLIT_TRAIN, i, (int32_t *[]){token, target});
         assert_int_equal(status, pst_order_start(&order, i) + 9 > 100 ? PST_EINPUT : PST_OK);
         if (status != PST_OK)
-            assert_non_null(strstr(pst_error(), "a has 100 bytes now and had 1000"));
+            assert_non_null(strstr(pst_error(), "a has 100 bytes now, but had 1000"));
     }
     d->row->close(d);
 }

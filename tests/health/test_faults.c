@@ -98,8 +98,8 @@ static void test_no_folder(void **state) {
         int status = process_wait(&j.p, LIMIT_S);
         /* its weights are lost */
         if (status != 4) fail_msg("%s: exit status %d: %s", name, status, process_said(&j.p));
-        check_said(&j, "no checkpoint of step");
-        check_said(&j, "training goes on");
+        check_said(&j, "cannot write the checkpoint of step");
+        check_said(&j, "training continues");
         assert_true(entries(moved) >= 1);
         check_nothing_left(&j);
     }
@@ -123,7 +123,8 @@ static void fill_up(const char *name, const char *folder, int n, rlim_t file_byt
     setrlimit(RLIMIT_FSIZE, &before);
     int status = process_wait(&p, 60);
     const char *said = process_said(&p);
-    if (status != 4 || !strstr(said, "no checkpoint of step") || !strstr(said, "training goes on"))
+    if (status != 4 || !strstr(said, "cannot write the checkpoint of step") ||
+        !strstr(said, "training continues"))
         fail_msg("%s: exit status %d: %s", name, status, said);
     snprintf(run, sizeof run, "%s/run", folder);
     assert_int_equal(process_steps(run), 30);

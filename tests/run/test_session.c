@@ -320,12 +320,12 @@ static void model_by_configuration(void **state) {
     pst_session_close(s);
     pst_generate_options words = {
         .size = sizeof words, .tokens = 1, .temperature = 1, .source = "gpt"};
-    REFUSED(pst_generate(&words, stdout), "its tokens are those of the program that trained it");
+    REFUSED(pst_generate(&words, stdout), "its tokens come from the program that trained it");
     words.source = "hf";
     REFUSED(pst_generate(&words, stdout),
-            "its 11 tokens are of a tokenizer that config.json does not name");
+            "its 11 tokens are of an unknown tokenizer, because config.json names none");
     pst_train_options o = {.size = sizeof o, .quiet = 1};
-    REFUSED(pst_train(m.config, &o), "only it can");
+    REFUSED(pst_train(m.config, &o), "through the library can use it");
     o.size = 0;
     REFUSED(pst_train(m.config, &o), "pst_train: the member size is not set");
     REFUSED(pst_train(NULL, &o), "config is NULL");
@@ -632,7 +632,7 @@ static void wrong_generation(void **state) {
     o.tokens = -5;
     REFUSED(pst_generate(&o, stdout), "tokens is -5, expected 0 to 1000000000");
     o.tokens = PST_GENERATE_MAX + INT64_C(1);
-    REFUSED(pst_generate(&o, stdout), "tokens must be");
+    REFUSED(pst_generate(&o, stdout), "tokens is 1000000001");
     o.tokens = 1;
     o.top_k = -1;
     REFUSED(pst_generate(&o, stdout), "top_k is -1, expected 0 or more");

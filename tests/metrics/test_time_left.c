@@ -31,7 +31,7 @@ static void play(const run *r, uint64_t exact_from) {
         p.elapsed_s += r->step_s;
         double really = (double)(r->steps - p.step) * r->step_s +
                         (double)evaluations_after(r, p.step) * r->evaluation_s;
-        double said = pst_metrics_left(&p), slack = p.step >= exact_from ? 1e-9 : 0.25;
+        double said = pst_metrics_time_left(&p), slack = p.step >= exact_from ? 1e-9 : 0.25;
         if (fabs(said - really) > slack * really + 1e-9)
             fail_msg("after step %llu: said %g, are %g", (unsigned long long)p.step, said, really);
         if (!r->passes || !r->every || p.step % r->every) continue;

@@ -1,6 +1,6 @@
-/* Which run a checkpoint belongs to: that whose folder `checkpoints`, a link or not, holds it by
- * its own name. Checkpoints may lie on another disk, so it is names that count, and links are
- * followed one at a time until a name says it. */
+/* Finds the run that a checkpoint belongs to: the run whose folder `checkpoints` (a link or not)
+ * has it under its own name. Checkpoints may be on another disk, so links are followed one at a
+ * time until the path has this form. */
 #include "checkpoint/checkpoint.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 enum { LINKS_MAX = 16 };
 static const char folder_name[] = "checkpoints/";
 
-/* Single slashes, and none at the end. */
+/* Removes double and trailing slashes. */
 static void normalize(char *path) {
     char *to = path;
     for (const char *from = path; *from; from++)
@@ -19,7 +19,7 @@ static void normalize(char *path) {
     *to = 0;
 }
 
-/* "step-00000100" of "RUN/checkpoints/step-00000100"; NULL when it is no such path. */
+/* "step-00000100" of "RUN/checkpoints/step-00000100"; NULL if the path has another form. */
 static const char *step_of(const char *path) {
     const char *slash = strrchr(path, '/'), *step = slash ? slash + 1 : path;
     size_t before = (size_t)(step - path), n = sizeof folder_name - 1;
@@ -29,7 +29,8 @@ static const char *step_of(const char *path) {
     return digits && !step[5 + digits] ? step : NULL;
 }
 
-/* Where the link leads, seen from here; NULL when it is none, or for lack of memory. */
+/* The target of a link, relative to the current folder; NULL if it is no link, or without
+ * memory. */
 static char *follow(const char *path) {
     char target[4096], *out = NULL;
     ssize_t n = readlink(path, target, sizeof target - 1);
@@ -40,7 +41,7 @@ static char *follow(const char *path) {
     return asprintf(&out, "%.*s%s", kept, path, target) < 0 ? NULL : out;
 }
 
-/* The path with its last name followed, or else the one before it. */
+/* The path with the link at its last name resolved, else that at the name before. */
 static char *follow_either(const char *path) {
     char *out = follow(path);
     if (out) return out;
@@ -56,7 +57,8 @@ static char *follow_either(const char *path) {
     return out;
 }
 
-/* "RUN/checkpoints/STEP" for a checkpoint's path; the caller's, NULL when it belongs to no run. */
+/* "RUN/checkpoints/STEP" for a checkpoint's path, owned by the caller; NULL if it belongs to no
+ * run. */
 static char *place_of(const char *found) {
     char *at = NULL;
     if (asprintf(&at, "%s%s", strncmp(found, folder_name, sizeof folder_name - 1) ? "" : "./",
@@ -76,14 +78,14 @@ static char *place_of(const char *found) {
     return NULL;
 }
 
-/* "RUN/checkpoints/STEP": ends the text behind RUN, and returns STEP. */
+/* "RUN/checkpoints/STEP": cuts the text after RUN and returns STEP. */
 static const char *split_run(char *place) {
     const char *step = step_of(place);
     place[step - place - (ptrdiff_t)sizeof folder_name] = 0;
     return step;
 }
 
-pst_status pst_ckpt_run_of(const char *resume, char *run, size_t bytes) {
+pst_status pst_ckpt_run_folder(const char *resume, char *run, size_t bytes) {
     char *found;
     *run = 0;
     PST_TRY(pst_ckpt_find(resume, &found));
