@@ -32,9 +32,8 @@ void pst_cli_overview(const pst_cli_command *commands, FILE *out) {
     for (const pst_cli_command *c = commands; c->name; c++)
         fprintf(out, "  %-10s %s\n", c->name, c->help);
     fprintf(out, "\n  penstock COMMAND --help shows the options of a command; penstock --version "
-                 "the version.\n\nExit status:");
-    for (int i = 0; i < N_EXIT; i++)
-        fprintf(out, " %d %s%s", exits[i].status, exits[i].means, i + 1 < N_EXIT ? ";" : ".\n");
+                 "the version.\n\nExit status:\n");
+    for (int i = 0; i < N_EXIT; i++) fprintf(out, "  %-4d %s\n", exits[i].status, exits[i].means);
 }
 
 const pst_cli_command *pst_cli_find(const pst_cli_command *commands, const char *name) {
