@@ -35,7 +35,8 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
         return fail_at(rank, i, flush ? "a pass in the flush" : "the flush begins too early");
     }
     uint32_t n_micro = piece ? job->n_micro : pst_job_micros(job, rank);
-    if (!flush && !head &&
+    int early = piece && job->zero != 2; /* it names neither */
+    if (!flush && !head && !early &&
         (in->chunk >= job->n_chunk || in->micro >= n_micro ||
          job->rank_of_chunk[in->chunk] != pst_job_stage(job, rank))) {
         return fail_at(rank, i, "its chunk or micro-batch is not on this rank");
@@ -80,6 +81,25 @@ static pst_status check_lists(const pst_checker *c) {
 
 /* --- passes ----------------------------------------------------------------------------------- */
 
+/* A part goes on where the one before ended, with no other pass between: scratch memory is that of
+ * the pass at hand. latest: the pass before on this rank, PST_NONE. */
+static pst_status place_part(const pst_checker *c, uint32_t rank, uint32_t i, uint32_t latest) {
+    const pst_instr_list *list = &c->job->list[rank];
+    const pst_instr *in = &list->instr[i],
+                    *before = latest == PST_NONE ? NULL : &list->instr[latest];
+    uint32_t *at = pst_checker_pass(c, in->chunk, in->opcode, in->micro);
+    if (*at == PST_NONE || *at != latest || !before->n || before->from + before->n != in->from)
+        return pst_checker_fail_at(c, rank, i, "it does not follow the part of its pass before it");
+    c->again[c->instr_first[rank] + i] = *at;
+    *at = i;
+    return PST_OK;
+}
+
+static int is_in_program(const pst_checker *c, const pst_instr *in) {
+    uint32_t n = c->cut->chunk[in->chunk].program[in->opcode].n_step;
+    return !in->n || (in->n <= n && in->from <= n - in->n);
+}
+
 /* The compute queue runs in list order, so the order of passes is the order of their positions. */
 static pst_status place_pass(const pst_checker *c, uint32_t rank, uint32_t i, uint32_t *next) {
     const pst_instr *in = &c->job->list[rank].instr[i];
@@ -113,9 +133,13 @@ static pst_status check_all_there(const pst_checker *c) {
         for (uint32_t op = PST_OP_F; op <= PST_OP_BW; op++) {
             int wanted = op == PST_OP_F || (job->backward && (op != PST_OP_BW) == !!job->split);
             for (uint32_t m = 0; wanted && m < c->n_micro; m++) {
-                if (*pst_checker_pass(c, k, op, m) != PST_NONE) continue;
-                return pst_fail(PST_EINPUT, "%s c%u m%u is missing on rank %u", pst_opcode_name(op),
-                                k, m, pst_grid_in_lane(job->grid, job->rank_of_chunk[k], c->lane));
+                uint32_t rank = pst_grid_in_lane(job->grid, job->rank_of_chunk[k], c->lane),
+                         at = *pst_checker_pass(c, k, op, m);
+                const pst_instr *in = at == PST_NONE ? NULL : &job->list[rank].instr[at];
+                if (in && (!in->n || in->from + in->n == c->cut->chunk[k].program[op].n_step))
+                    continue;
+                return pst_fail(PST_EINPUT, "%s c%u m%u is missing on rank %u%s",
+                                pst_opcode_name(op), k, m, rank, in ? ", its last part" : "");
             }
         }
     }
@@ -133,9 +157,16 @@ static pst_status check_passes(pst_checker *c) {
         memset(next, 0, job->n_chunk * sizeof *next);
         for (uint32_t s = 0; s < job->grid.pipeline && status == PST_OK; s++) {
             uint32_t r = pst_grid_in_lane(job->grid, s, lane);
+            uint32_t latest = PST_NONE;
             if (!pst_grid_is_home(job->grid, s, lane)) continue;
             for (uint32_t i = 0; i < job->list[r].n_instr && status == PST_OK; i++) {
-                if (job->list[r].instr[i].opcode <= PST_OP_BW) status = place_pass(c, r, i, next);
+                const pst_instr *in = &job->list[r].instr[i];
+                if (in->opcode > PST_OP_BW) continue;
+                if (!is_in_program(c, in))
+                    status = pst_checker_fail_at(c, r, i, "its pass has no such steps");
+                else if (pst_instr_begins(in)) status = place_pass(c, r, i, next);
+                else status = place_part(c, r, i, latest);
+                latest = i;
             }
         }
         if (status == PST_OK) status = check_all_there(c);

@@ -19,15 +19,15 @@ typedef struct {
     const pst_slots *slots;
     uint32_t *local_first; /* [n_chunk + 1] index of the chunk's first local among all */
     /* Index in the list of the rank; PST_NONE: not there. */
-    uint32_t *pass_at; /* [lanes][n_chunk][4][n_micro of the job] */
+    uint32_t *pass_at; /* [lanes][n_chunk][4][n_micro of the job] the last part of the pass */
     /* [lanes][all locals][n_micro of the job]; if a value has several SENDs, the last one */
     uint32_t *send_at, *recv_at;
     /* Happens-before on the current rank, see pst_checker_order. */
     uint32_t (*issue)[PST_Q_COUNT], (*end)[PST_Q_COUNT];
     /* Instructions are numbered over all ranks. */
     uint32_t *instr_first; /* [n_rank] number of the rank's first instruction */
-    /* [instructions] the previous SEND of the same value in the same list, to another rank;
-     * PST_NONE */
+    /* [instructions] the previous SEND of the same value in the same list, to another rank; of a
+     * pass, its previous part; PST_NONE */
     uint32_t *again;
     /* Working memory of pst_checker_caused. */
     uint8_t *seen;     /* [instructions] bit 0: its issue, bit 1: its end */

@@ -49,9 +49,18 @@ static uint32_t at_event(const pst_checker *c, uint32_t chunk, uint32_t local, u
     return *pst_checker_pass(c, chunk, c->job->split ? opcode : PST_OP_BW, micro);
 }
 
-/* Of a value that is sent to several ranks, the next of its SENDs; PST_NONE: there is none. */
+/* Of a value that is sent to several ranks, the next of its SENDs; of a pass, the part before;
+ * PST_NONE: there is none. */
 static uint32_t next_use(const pst_checker *c, uint32_t rank, uint32_t use) {
     return c->again[c->instr_first[rank] + use];
+}
+
+/* The first part of a pass; of all else, itself. What is written in a pass is so from there on. */
+static uint32_t begin_of(const pst_checker *c, uint32_t rank, uint32_t i) {
+    while (i != PST_NONE && c->job->list[rank].instr[i].opcode <= PST_OP_BW &&
+           next_use(c, rank, i) != PST_NONE)
+        i = next_use(c, rank, i);
+    return i;
 }
 
 /* Whether a rank of this stage with this home sends the value on: if the next stage has fewer
@@ -82,8 +91,8 @@ static pst_status check_value(const pst_checker *c, uint32_t rank, uint32_t chun
         uint32_t use = at_event(c, chunk, local, e, micro);
         if (use == PST_NONE && is_send(e) && !is_sent(c, chunk, e)) continue;
         if (use == PST_NONE) return fail_missing(rank, chunk, local, micro, e);
-        for (; use != PST_NONE; use = next_use(c, rank, use))
-            if (use != birth && !pst_checker_before(c, rank, birth, use))
+        for (; use != birth && use != PST_NONE; use = next_use(c, rank, use))
+            if (!pst_checker_before(c, rank, birth, use))
                 return pst_checker_fail(c, rank, use, "does not wait for", birth);
     }
     return PST_OK;
@@ -99,10 +108,10 @@ static pst_status check_rewrite(const pst_checker *c, uint32_t rank, uint32_t ch
         uint32_t birth = at_event(c, chunk, later, new->birth, m);
         for (uint32_t e = 0; e < PST_EV_COUNT; e++) {
             if (!(old->uses >> e & 1)) continue;
-            uint32_t use = at_event(c, chunk, earlier, e, m);
-            for (; use != PST_NONE; use = next_use(c, rank, use))
-                if (use != birth && !pst_checker_before(c, rank, use, birth))
-                    return pst_checker_fail(c, rank, birth,
+            uint32_t use = at_event(c, chunk, earlier, e, m), begin = begin_of(c, rank, birth);
+            for (; use != birth && use != PST_NONE; use = next_use(c, rank, use))
+                if (!pst_checker_before(c, rank, use, begin))
+                    return pst_checker_fail(c, rank, begin,
                                             "overwrites a value that is still read by", use);
         }
     }
@@ -205,7 +214,8 @@ static int leaves_before(const pst_checker *c, const held_buffer *h, uint32_t ol
                          uint32_t *birth, uint32_t *use) {
     for (uint32_t i = 0; i < h->n; i++) {
         if (!h->list[i].births) continue;
-        *birth = at_event(c, h->chunk, h->list[i].local, h->list[i].event, new);
+        *birth =
+            begin_of(c, h->rank, at_event(c, h->chunk, h->list[i].local, h->list[i].event, new));
         for (uint32_t j = 0; j < h->n; j++) {
             *use = at_event(c, h->chunk, h->list[j].local, h->list[j].event, old);
             for (; *use != PST_NONE; *use = next_use(c, h->rank, *use))
@@ -235,7 +245,8 @@ static pst_status check_buffer(const pst_checker *c, uint32_t rank, held_buffer 
     for (uint32_t m = 0; m < c->n_micro; m++) {
         h->order[m] = (occupant){PST_NONE, m};
         for (uint32_t i = 0; i < h->n; i++) {
-            uint32_t at = at_event(c, h->chunk, h->list[i].local, h->list[i].event, m);
+            uint32_t at =
+                begin_of(c, rank, at_event(c, h->chunk, h->list[i].local, h->list[i].event, m));
             if (h->list[i].births && at < h->order[m].first) h->order[m].first = at;
         }
     }

@@ -1,7 +1,7 @@
-/* The checker's part about what replicas exchange in the flush: every piece of a parameter is added
- * up once, over all replicas, in the order of the tree, by the rank that answers for it, and (zero
- * 0) comes to all that hold the parameter; and memory is there when it is read and free when it is
- * written. */
+/* The checker's part about what replicas exchange in the flush, or early (compile/early.h): every
+ * piece of a parameter is added up once, over all replicas, in the order of the tree, by the rank
+ * that answers for it, and (zero 0) comes to all that hold the parameter; and memory is there when
+ * it is read and free when it is written. */
 #include "pipeline/check/flush.h"
 #include "pipeline/check/order.h"
 #include <stdlib.h>
@@ -22,8 +22,8 @@ typedef struct {
 } exchange;
 
 static pst_status fail_piece(const exchange *x, uint32_t param, uint64_t from, const char *why) {
-    return pst_fail(PST_EINPUT, "rank %u: parameter %u from %llu: %s in the flush", x->rank, param,
-                    (unsigned long long)from, why);
+    return pst_fail(PST_EINPUT, "rank %u: parameter %u from %llu: %s in the flush or before it",
+                    x->rank, param, (unsigned long long)from, why);
 }
 
 static uint32_t first_use_on(const pst_checker *c, uint32_t param, uint32_t stage) {
@@ -41,14 +41,18 @@ static uint32_t rank_at(const exchange *x, uint32_t stage, uint32_t replica) {
 
 static pst_status list_pieces(exchange *x) {
     const pst_graph *g = x->c->cut->graph;
-    for (uint32_t i = x->first; i < x->list->n_instr; i++) {
+    for (uint32_t i = x->list->n_head; i < x->list->n_instr; i++) {
         const pst_instr *in = &x->list->instr[i];
+        int early = x->c->job->zero != 2 && pst_job_is_piece(x->c->job, x->list, i);
+        if (i < x->first && !early) continue;
         if (in->opcode == PST_OP_STEP) x->step = i;
         if (!in->n && in->opcode == PST_OP_REDUCE && in->param < g->n_param) {
             x->next[i] = x->whole[in->param];
             x->whole[in->param] = i;
         }
         if (!in->n) continue;
+        if (early && (in->chunk || in->micro))
+            return fail_piece(x, in->param, in->from, "it is of no micro-batch");
         pst_piece whole = {.param = in->param, .from = in->from};
         if (in->param >= g->n_param || !pst_share_find(x->c->job->share[x->at.tensor], &whole))
             return fail_piece(x, in->param, in->from, "no piece begins at that element");
@@ -67,8 +71,8 @@ static pst_status check_buffers(const exchange *x) {
     memset(x->touched, 0xff, n * sizeof *x->touched);
     for (uint32_t i = 0; i < x->list->n_instr; i++) {
         const pst_instr *in = &x->list->instr[i];
-        int round = pst_job_is_piece(x->c->job, x->list, i);
-        if (i < x->first && !round) continue;
+        int piece = pst_job_is_piece(x->c->job, x->list, i), round = piece && x->c->job->zero == 2;
+        if (i < x->first && !piece) continue;
         const uint32_t used[] = {in->buffer,
                                  round && in->into == PST_INTO_ACCUMULATOR ? 0 : in->into};
         for (int k = 0; in->n && k < 2; k++) {
@@ -90,16 +94,38 @@ typedef struct {
     uint32_t first; /* instruction */
 } piece;
 
+static int writes(const pst_step *step, uint32_t param, uint32_t use) {
+    for (uint32_t i = 0; i < step->n_operand; i++) {
+        const pst_operand *o = step->operand + i;
+        if (o->kind == PST_OPERAND_DPARAM && o->index == param && o->use == use) return 1;
+    }
+    return 0;
+}
+
+/* The last pass that writes the accumulator of a use: the part of it that does so last. */
+static uint32_t finishes(const exchange *x, uint32_t param, uint32_t use, uint32_t chunk) {
+    const pst_program *program =
+        &x->c->cut->chunk[chunk].program[x->c->job->split ? PST_OP_W : PST_OP_BW];
+    uint32_t i =
+        *pst_checker_pass(x->c, chunk, x->c->job->split ? PST_OP_W : PST_OP_BW, x->c->n_micro - 1);
+    uint32_t step = program->n_step, before;
+    if (!x->list->instr[i].n) return i;
+    while (step > 0 && !writes(program->step + step - 1, param, use)) step--;
+    while (step && x->list->instr[i].from >= step &&
+           (before = x->c->again[x->c->instr_first[x->rank] + i]) != PST_NONE)
+        i = before;
+    return i;
+}
+
 /* Waits for the last passes that write the accumulators, and for the REDUCEs of shared uses and of
  * parts. */
 static pst_status check_ready(const exchange *x, const piece *p, uint32_t send) {
     const pst_cut *cut = x->c->cut;
-    uint8_t pass = x->c->job->split ? PST_OP_W : PST_OP_BW;
-    for (uint32_t use = cut->use_first[p->param]; use < cut->use_first[p->param + 1]; use++) {
+    uint32_t first = cut->use_first[p->param];
+    for (uint32_t use = first; use < cut->use_first[p->param + 1]; use++) {
         uint32_t chunk = cut->use_chunk[use];
         if (x->c->job->rank_of_chunk[chunk] != x->at.stage) continue;
-        PST_TRY(pst_checker_need(x->c, x->rank,
-                                 *pst_checker_pass(x->c, chunk, pass, x->c->n_micro - 1), send));
+        PST_TRY(pst_checker_need(x->c, x->rank, finishes(x, p->param, use - first, chunk), send));
     }
     for (uint32_t i = x->whole[p->param]; i != PST_NONE; i = x->next[i])
         PST_TRY(pst_checker_need(x->c, x->rank, i, send));

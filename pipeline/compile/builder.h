@@ -11,6 +11,7 @@ typedef struct {
 
 typedef struct pst_rounds pst_rounds;
 typedef struct pst_summary pst_summary;
+typedef struct pst_early pst_early;
 
 struct pst_job_builder {
     const pst_job_spec *spec;
@@ -34,6 +35,7 @@ struct pst_job_builder {
     uint32_t channel; /* next free channel for head and flush; the same on every rank */
     /* rounds whose SENDs are emitted; whose RECVs and REDUCEs are; number of gradient slots */
     uint32_t n_sent, n_added, n_gradient;
+    pst_early *early; /* NULL: all gradients are reduced in the flush, or in rounds */
     /* receive buffers: sets used so far; for each buffer, the REDUCE that read it last, PST_NONE */
     uint32_t turn, buffer_read[PST_PIECES_IN_FLIGHT];
     int own_is_exact; /* 1: this rank's gradient of the current piece is not yet rounded */

@@ -41,7 +41,7 @@ typedef struct {
 
 /* `at` overwrites memory of the lists: it waits for the last pass, and for every SEND before the
  * flush that nothing else waited for (except those of the head, which use other memory). RECVs have
- * been read by a pass. */
+ * been read by a pass or, for sums over replicas (early.h), by a REDUCE. */
 static void wait_for_all(pst_job_builder *b, uint32_t at, passes before) {
     uint8_t *named = calloc((size_t)b->n_instr + 1, 1);
     if (!named) {
@@ -52,7 +52,7 @@ static void wait_for_all(pst_job_builder *b, uint32_t at, passes before) {
     for (uint32_t i = 0; i < n_pair; i++) named[b->pair[i].on] = 1;
     if (before.computed != PST_NONE) pst_builder_depend(b, at, before.computed);
     for (uint32_t i = b->n_head; i < before.first; i++)
-        if (b->instr[i].opcode == PST_OP_SEND && !named[i]) pst_builder_depend(b, at, i);
+        if (!pst_opcode_computes(b->instr[i].opcode) && !named[i]) pst_builder_depend(b, at, i);
     free(named);
 }
 
@@ -311,6 +311,9 @@ static void flush_replicas(pst_job_builder *b, passes before, uint32_t *lent) {
     for (uint32_t i = received[0];
          received[0] != PST_NONE && i < received[1] && b->status == PST_OK; i++)
         if (b->instr[i].opcode == PST_OP_RECV) pst_builder_depend(b, step, i);
+    for (uint32_t i = b->n_head; i < before.first && b->status == PST_OK; i++)
+        if (b->instr[i].opcode == PST_OP_RECV && b->instr[i].n && !b->instr[i].buffer)
+            pst_builder_depend(b, step, i); /* an early sum */
     pst_flush_sums_close(&sums);
 }
 

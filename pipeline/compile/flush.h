@@ -13,6 +13,7 @@
  *    use before the shared ones: all replicas SEND their accumulators to the piece's owner
  *    (share.h). It RECVs them into receive buffers and REDUCEs them in the order of a fixed binary
  *    tree. zero 0: it SENDs the sum to every rank with the parameter.
+ *    Pieces that arrive in time were exchanged between parts of the rank's last pass (early.h).
  * 5. NORM. Ranks other than 0 SEND their norm message to rank 0 (param and use PST_NONE). Rank 0
  *    RECVs them all, GATHERs, and SENDs the answer back.
  * 6. STEP. zero 0: on every rank with the parameter. zero 1 and 2: on the piece's owner; the others

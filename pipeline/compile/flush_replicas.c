@@ -5,6 +5,7 @@
  * from the last parameter to the first, as gradients are completed; their index in that order is
  * the seq of their messages. */
 #include "pipeline/compile/flush_replicas.h"
+#include "pipeline/compile/early.h"
 #include "pipeline/compile/summary.h"
 #include <stdlib.h>
 
@@ -199,10 +200,12 @@ void pst_flush_add_round(pst_job_builder *b, pst_round *round) {
 
 /* --- gradients of the flush ------------------------------------------------------------------- */
 
-/* The pass that completes the accumulator of a parameter with one use: it may run long before the
- * rank's last pass. */
+/* The pass, or the part of a pass, that completes the accumulator of a parameter with one use: it
+ * may run long before the rank's last pass. */
 static uint32_t finished(const pst_job_builder *b, uint32_t param) {
     uint32_t chunk = b->cut->use_chunk[b->cut->use_first[param]], last = b->n_micro - 1;
+    uint32_t part = pst_early_finished(b, param);
+    if (part != PST_NONE) return part;
     return b->compute_at[((size_t)chunk * 4 + (b->cut->split ? PST_OP_W : PST_OP_BW)) * b->n_micro +
                          last];
 }
@@ -210,7 +213,8 @@ static uint32_t finished(const pst_job_builder *b, uint32_t param) {
 static void reduce_piece(pst_job_builder *b, const piece *at, void *arg) {
     reducing *r = arg;
     if (pst_builder_stage_of_use(b, at->param, 0) != b->stage) return;
-    if (r->shared != (b->cut->graph->param[at->param].n_use > 1) || shares_out(b, at->param))
+    if (r->shared != (b->cut->graph->param[at->param].n_use > 1) || shares_out(b, at->param) ||
+        pst_early_is_due(b, at->number))
         return;
     if (at->owner == b->replica) {
         r->sums->at[at->number] = collect(b, at);
@@ -281,6 +285,7 @@ static void receive_piece(pst_job_builder *b, const piece *at, const spreading *
 
 static void spread_piece(pst_job_builder *b, const piece *at, void *arg) {
     const spreading *s = arg;
+    if (pst_early_is_due(b, at->number)) return;
     int owner = pst_builder_stage_of_use(b, at->param, 0) == b->stage && at->owner == b->replica;
     if (owner) send_piece(b, at, s->sums->at[at->number]);
     else if (holds(b, at->param, b->stage)) receive_piece(b, at, s);
@@ -292,4 +297,45 @@ void pst_flush_spread_sums(pst_job_builder *b, const pst_flush_sums *sums, const
     received[0] = received[1] = PST_NONE;
     if (b->job->alone) pst_summary_spread_sums(b, sums, lent, received);
     else each_piece(b, spread_piece, &s);
+}
+
+/* --- before the flush ------------------------------------------------------------------------- */
+
+static void send_early(pst_job_builder *b, const piece *at, void *part) {
+    const pst_early *e = b->early;
+    if (!pst_early_is_due(b, at->number) || e->ready[at->param] != *(uint32_t *)part ||
+        at->owner == b->replica)
+        return;
+    uint32_t send = emit_piece(b, PST_OP_SEND, at, 0, rank_at(b, b->stage, at->owner), 0);
+    pst_builder_depend(b, send, finished(b, at->param));
+    e->at[at->number] = send;
+}
+
+static void add_early(pst_job_builder *b, const piece *at, void *part) {
+    const pst_early *e = b->early;
+    if (e->due[at->number] != *(uint32_t *)part || at->owner != b->replica) return;
+    e->at[at->number] = collect(b, at);
+    if (!b->job->zero) send_piece(b, at, e->at[at->number]);
+}
+
+/* What was added before the part before: by then its gradient has left, so that no gradient that is
+ * to come is held up in the queue of RECVs. */
+static void receive_early(pst_job_builder *b, const piece *at, void *part) {
+    const pst_early *e = b->early;
+    if (!pst_early_is_due(b, at->number) || e->due[at->number] + 1 != *(uint32_t *)part ||
+        at->owner == b->replica)
+        return;
+    uint32_t recv = emit_piece(b, PST_OP_RECV, at, 0, rank_at(b, b->stage, at->owner), 1);
+    pst_builder_depend(b, recv, e->at[at->number]);
+}
+
+void pst_flush_early(pst_job_builder *b, uint32_t part) {
+    b->channel = b->cut->n_channel; /* as in the flush */
+    if (b->job->alone) {
+        pst_summary_early(b, part);
+        return;
+    }
+    each_piece(b, send_early, &part);
+    if (part < b->early->n_part) each_piece(b, add_early, &part);
+    if (part && !b->job->zero) each_piece(b, receive_early, &part);
 }

@@ -7,6 +7,9 @@
 void pst_flush_send_round(pst_job_builder *b, pst_round *round);
 void pst_flush_add_round(pst_job_builder *b, pst_round *round);
 
+/* Emits what precedes part `part` of the last pass (early.h), or follows the last part. */
+void pst_flush_early(pst_job_builder *b, uint32_t part);
+
 /* Exchanges between the replicas of a stage. They use two channels from b->channel on, which the
  * caller reserves. */
 typedef struct {

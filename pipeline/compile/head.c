@@ -155,7 +155,7 @@ void pst_builder_await_head(pst_job_builder *b) {
         b->status = pst_fail(PST_ENOMEM, "no memory for the head of rank %u", b->rank);
     for (uint32_t c = 0; first && c < b->cut->n_chunk; c++) first[c] = PST_NONE;
     for (uint32_t i = b->n_instr; first && i-- > b->n_head;)
-        if (pst_opcode_computes(b->instr[i].opcode)) first[b->instr[i].chunk] = i;
+        if (b->instr[i].opcode <= PST_OP_BW) first[b->instr[i].chunk] = i;
     for (uint32_t i = 0; i < b->n_head && b->status == PST_OK; i++) {
         uint32_t p = b->instr[i].param;
         for (uint32_t u = 0; b->instr[i].opcode == PST_OP_RECV && u < b->cut->graph->param[p].n_use;

@@ -11,14 +11,17 @@ const char *pst_instr_text(const pst_job *job, uint32_t rank, uint32_t index, ch
         int used = snprintf(what, sizeof what,
                             in->use == PST_NONE ? " parameter %u" : " parameter %u use %u",
                             in->param, in->use);
-        if (pst_job_is_piece(job, list, index))
+        if (job->zero == 2 && pst_job_is_piece(job, list, index))
             used += snprintf(what + used, sizeof what - (size_t)used, " m%u", in->micro);
         if (in->n) snprintf(what + used, sizeof what - (size_t)used, " from %u", in->from);
         else if (in->micro)
             snprintf(what + used, sizeof what - (size_t)used, " part %u", in->micro);
     } else if (in->opcode <= PST_OP_BW ||
                (in->queue != PST_Q_COMPUTE && !pst_instr_is_flush(list, index))) {
-        snprintf(what, sizeof what, " c%u m%u", in->chunk, in->micro);
+        int used = snprintf(what, sizeof what, " c%u m%u", in->chunk, in->micro);
+        if (in->n)
+            snprintf(what + used, sizeof what - (size_t)used, " steps %u to %u", in->from,
+                     in->from + in->n - 1);
     } else if (in->queue != PST_Q_COMPUTE) {
         snprintf(what, sizeof what, " norm");
     }

@@ -22,7 +22,8 @@ typedef struct {
     uint32_t param, use; /* flush: SEND/RECV/REDUCE of the accumulator of a parameter's use; head:
                             of its weight (use PST_NONE); else PST_NONE */
     /* its elements [from, from + n); n 0: all. With several accumulators of a use (job.parts),
-     * `micro` is the one that is sent or added, `chunk` the one that is added to */
+     * `micro` is the one that is sent or added, `chunk` the one that is added to. Of a pass: the
+     * steps of its program, n 0: all (early.h) */
     uint32_t from, n;
     /* replica sums: a RECV writes, and a REDUCE adds, receive buffer `buffer` - 1; REDUCE adds
      * it to receive buffer `into` - 1. 0: the accumulator; if gradients are sharded, the

@@ -4,7 +4,9 @@
 #include "pipeline/compile/job.h"
 #include "base/transport.h"
 #include "pipeline/compile/builder.h"
+#include "pipeline/compile/early.h"
 #include "pipeline/compile/flush.h"
+#include "pipeline/compile/flush_replicas.h"
 #include "pipeline/compile/head.h"
 #include "pipeline/compile/rounds.h"
 #include "pipeline/compile/summary.h"
@@ -106,17 +108,36 @@ static pst_event first_reader(const pst_local *l) {
     return l->uses >> PST_EV_B & 1 ? PST_EV_B : PST_EV_W;
 }
 
-static void emit_compute(pst_job_builder *b, const pst_action *a) {
-    const pst_chunk *chunk = b->cut->chunk + a->chunk;
+/* n 0: the whole pass. */
+static uint32_t emit_steps(pst_job_builder *b, const pst_action *a, uint32_t from, uint32_t n) {
+    const pst_program *program = b->cut->chunk[a->chunk].program + a->opcode;
     pst_instr instr = {.opcode = a->opcode,
                        .chunk = a->chunk,
                        .micro = a->micro,
                        .local = PST_NONE,
                        .param = PST_NONE,
                        .use = PST_NONE,
-                       .ns = chunk->program[a->opcode].ns};
-    uint32_t at = pst_builder_emit(b, &instr);
-    *compute_slot(b, a->chunk, a->opcode, a->micro) = at;
+                       .from = from,
+                       .n = n,
+                       .ns = n ? 0 : program->ns};
+    for (uint32_t s = from; s < from + n; s++) instr.ns += program->step[s].ns;
+    return *compute_slot(b, a->chunk, a->opcode, a->micro) = pst_builder_emit(b, &instr);
+}
+
+/* The last pass in parts, gradients of earlier parts between them; returns the first. */
+static uint32_t emit_parts(pst_job_builder *b, const pst_action *a) {
+    pst_early *e = b->early;
+    for (uint32_t i = 0; i < e->n_part && b->status == PST_OK; i++) {
+        uint32_t from = i ? e->end[i - 1] : 0;
+        pst_flush_early(b, i);
+        e->part_at[i] = emit_steps(b, a, from, e->end[i] - from);
+    }
+    return e->part_at[0];
+}
+
+static void emit_compute(pst_job_builder *b, const pst_action *a, int is_last) {
+    const pst_chunk *chunk = b->cut->chunk + a->chunk;
+    uint32_t at = is_last && pst_early_is_on(b) ? emit_parts(b, a) : emit_steps(b, a, 0, 0);
     for (uint32_t i = 0; i < chunk->n_local; i++) {
         const pst_local *l = chunk->local + i;
         if (l->channel_in == PST_NONE || first_reader(l) != pst_event_of(a->opcode)) continue;
@@ -197,21 +218,24 @@ static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
         b->n_gradient = 0;
     b->room_instr = 0;
     for (uint32_t k = 0; k < PST_PIECES_IN_FLIGHT; k++) b->buffer_read[k] = PST_NONE;
+    if (b->status == PST_OK) b->status = pst_early_open(b);
     if (b->job->zero) (b->job->alone ? pst_summary_head : pst_builder_head)(b);
     if (n) emit_recvs(b, 0);
     for (uint32_t i = 0; i < n && b->status == PST_OK; i++) {
         if (i + 1 < n) emit_recvs(b, i + 1);
         pst_builder_emit_rounds(b, i);
         emit_sends(b, action + i, 1);
-        emit_compute(b, action + i);
+        emit_compute(b, action + i, i + 1 == n);
         pst_builder_take_gradient(
             b, action + i, *compute_slot(b, action[i].chunk, action[i].opcode, action[i].micro));
         emit_sends(b, action + i, 0);
     }
     pst_builder_emit_rounds(b, n);
+    if (pst_early_is_on(b)) pst_flush_early(b, b->early->n_part);
     if (b->status == PST_OK) pst_builder_await_head(b);
     if (b->status == PST_OK) pst_builder_assign_slots(b);
     if (b->status == PST_OK && b->cost->flush && b->job->backward) pst_builder_flush(b);
+    pst_early_close(b);
     return b->status == PST_OK ? store_list(b) : b->status;
 }
 

@@ -74,8 +74,8 @@ typedef struct {
      * enough; slots: only [lane] is set. */
     int alone;
     uint32_t lane;
-    /* [grid.pipeline] alone: link of a rank of the stage for all exchanges with other replicas;
-     * NULL: that of cost */
+    /* [grid.pipeline] link of a rank of the stage for all exchanges with other replicas; NULL: that
+     * of cost */
     const pst_cluster_link *exchange;
 } pst_job_spec;
 /* slots: [lanes of the grid], allocated by the caller, who owns each. */
@@ -121,12 +121,22 @@ static inline uint32_t pst_job_micros(const pst_job *job, uint32_t rank) {
 }
 void pst_job_close(pst_job *job);
 pst_status pst_job_print(const pst_job *job, FILE *out);
-/* Whether an instruction exchanges a piece of a gradient before the flush (zero 2,
- * pipeline/check/rounds.c). */
+/* Whether an instruction exchanges a piece of a gradient before the flush: in a round (zero 2,
+ * rounds.h), else early (early.h), without a chunk or micro-batch. */
 static inline int pst_job_is_piece(const pst_job *job, const pst_instr_list *list, uint32_t i) {
     const pst_instr *in = &list->instr[i];
-    return job->zero == 2 && list->n_flush && !pst_instr_is_head(list, i) &&
-           !pst_instr_is_flush(list, i) && in->opcode > PST_OP_BW && in->param != PST_NONE &&
-           in->local == PST_NONE;
+    (void)job;
+    return list->n_flush && !pst_instr_is_head(list, i) && !pst_instr_is_flush(list, i) &&
+           in->opcode > PST_OP_BW && in->param != PST_NONE && in->local == PST_NONE;
+}
+/* The steps of a pass instruction: all of its program, or its part. */
+static inline const pst_step *pst_job_steps(const pst_cut *cut, const pst_instr *in, uint32_t *n) {
+    const pst_program *program = &cut->chunk[in->chunk].program[in->opcode];
+    *n = in->n ? in->n : program->n_step;
+    return program->step + (in->n ? in->from : 0);
+}
+/* 0: a part of a pass that is not its first one. */
+static inline int pst_instr_begins(const pst_instr *in) {
+    return in->opcode > PST_OP_BW || !in->n || !in->from;
 }
 #endif

@@ -223,8 +223,9 @@ static void visit_compute(pst_job_builder *b, lives *x, uint32_t at) {
         const pst_cut_class *class_ = b->cut->class_ + k;
         if (!(class_->deaths >> event & 1)) continue;
         size_t c = cell(x, k, instr.micro);
-        if (class_->birth == event) take_slot(b, x, k, instr.micro, at);
-        else if (class_->rewrites >> event & 1) wait_sends(b, x, at, c);
+        int first = pst_instr_begins(&instr);
+        if (class_->birth == event && first) take_slot(b, x, k, instr.micro, at);
+        else if (class_->rewrites >> event & 1 && first) wait_sends(b, x, at, c);
         x->compute[c] = at;
     }
 }

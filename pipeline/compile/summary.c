@@ -8,6 +8,7 @@
  * compute; the rest is cut into segments, so that sending and adding overlap as in the whole job.
  */
 #include "pipeline/compile/summary.h"
+#include "pipeline/compile/early.h"
 #include <stdlib.h>
 
 enum { SEGMENTS = 8, ROUND_SEGMENTS = 2, WINDOW = 4 << 20 }; /* WINDOW: that of head.c, in bytes */
@@ -28,6 +29,26 @@ static int is_whole(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
     return is_single(b, param, chunk) && !is_sharded(b, param, chunk);
 }
 
+/* Pieces of a parameter that a replica answers for and that are added before part `due` of the last
+ * pass (PST_NONE: in the flush); returns their elements. */
+static uint64_t count_pieces(const pst_job_builder *b, uint32_t param, uint32_t replica,
+                             uint32_t due, uint64_t *pieces) {
+    uint64_t own =
+        pst_share_to(b->share, param, replica) - pst_share_from(b->share, param, replica);
+    if (!pst_early_is_on(b)) {
+        *pieces += pst_share_messages(b->share, own);
+        return own;
+    }
+    uint32_t number = b->early->base[param];
+    own = 0;
+    for (pst_piece at = {.param = param}; pst_share_next(b->share, &at); number++) {
+        if (at.owner != replica || b->early->due[number] != due) continue;
+        own += at.n;
+        ++*pieces;
+    }
+    return own;
+}
+
 static pst_summary group_of(const pst_job_builder *b, uint32_t chunk, group_fn takes) {
     const pst_graph *g = b->cut->graph;
     pst_summary x = {.param = PST_NONE,
@@ -36,10 +57,8 @@ static pst_summary group_of(const pst_job_builder *b, uint32_t chunk, group_fn t
         uint64_t own = 0, pieces = 0;
         for (uint32_t p = 0; p < g->n_param; p++) {
             if (!takes(b, p, chunk)) continue;
-            uint64_t n = pst_share_to(b->share, p, k) - pst_share_from(b->share, p, k);
+            own += count_pieces(b, p, k, PST_NONE, &pieces);
             if (x.param == PST_NONE) x.param = p;
-            own += n;
-            pieces += pst_share_messages(b->share, n);
         }
         x.all += own;
         if (own > x.own) x.own = own;
@@ -250,6 +269,7 @@ static int has_partial(const pst_job_builder *b) {
 void pst_summary_reduce(pst_job_builder *b, pst_flush_sums *sums, int shared, uint32_t ready) {
     uint8_t pass = b->cut->split ? PST_OP_W : PST_OP_BW;
     if (!shared) b->turn = b->job->n_chunk * b->job->n_micro * SEGMENTS; /* after those of rounds */
+    if (!shared && pst_early_is_on(b)) b->turn += b->early->n_part;
     int later = b->job->parts > 1 || (b->cut->graph && has_partial(b));
     for (uint32_t c = b->cut->n_chunk; c-- > 0 && !shared;) {
         if (b->job->rank_of_chunk[c] != b->stage) continue;
@@ -262,6 +282,61 @@ void pst_summary_reduce(pst_job_builder *b, pst_flush_sums *sums, int shared, ui
         pst_summary x = group_of_param(b, p);
         reduce_group(b, &x, sums, ready);
     }
+}
+
+/* The sums of segment i, once `reduce` is done (PST_NONE: nothing to wait for). */
+static void spread_one(pst_job_builder *b, const pst_summary *x, uint32_t reduce, uint32_t i,
+                       uint32_t received[2]) {
+    uint64_t bytes = part_of(x, moved(x, b->job->grid.data) * sizeof(float), i),
+             ns = wire_ns(b, bytes);
+    uint32_t send = emit_end(b, PST_OP_SEND, x, b->rank, bytes, ns);
+    if (reduce != PST_NONE) pst_builder_depend(b, send, reduce);
+    uint32_t at = emit_end(b, PST_OP_RECV, x, b->rank, bytes, ns);
+    if (received[0] == PST_NONE) received[0] = at;
+    received[1] = at + 1;
+}
+
+/* What is added before part `due`, in one message; *ready: after so many parts it may leave. */
+static pst_summary group_early(const pst_job_builder *b, uint32_t due, uint32_t *ready) {
+    const pst_early *e = b->early;
+    pst_summary x = {.param = PST_NONE, .segments = 1};
+    *ready = 0;
+    for (uint32_t k = 0; k < b->job->grid.data; k++) {
+        uint64_t own = 0, pieces = 0;
+        for (uint32_t p = 0; p < b->share->n_param; p++) {
+            uint64_t before = pieces;
+            if (e->ready[p] == PST_NONE) continue;
+            own += count_pieces(b, p, k, due, &pieces);
+            if (pieces == before) continue;
+            if (x.param == PST_NONE) x.param = p;
+            if (e->ready[p] > *ready) *ready = e->ready[p];
+        }
+        x.all += own;
+        if (own > x.own) x.own = own;
+        if (pieces > x.pieces) x.pieces = pieces;
+    }
+    return x;
+}
+
+/* As its SENDs leave after the part that completes them, those of later parts come first. */
+void pst_summary_early(pst_job_builder *b, uint32_t part) {
+    const pst_early *e = b->early;
+    uint32_t base = b->job->n_chunk * b->job->n_micro * SEGMENTS, n = b->job->grid.data, ready;
+    for (uint32_t due = part; due < e->n_part && b->status == PST_OK; due++) {
+        pst_summary x = group_early(b, due, &ready);
+        b->turn = base + due;
+        if (moves(&x, n) && ready == part) send(b, &x, n, 0, pst_builder_last_compute(b));
+    }
+    if (part == e->n_part || b->status != PST_OK) return;
+    pst_summary x = group_early(b, part, &ready);
+    b->turn = base + part;
+    if (!moves(&x, n)) return;
+    uint32_t none[2] = {PST_NONE, PST_NONE}, last = add(b, &x, n, 0, 0);
+    if (last != PST_NONE) b->buffer_read[0] = last;
+    if (b->job->zero || b->status != PST_OK) return;
+    b->channel++;
+    spread_one(b, &x, last, 0, none);
+    b->channel--;
 }
 
 uint32_t pst_summary_sums(const pst_job_builder *b) {
@@ -299,16 +374,8 @@ static void hop(pst_job_builder *b, uint8_t opcode, uint32_t param, uint64_t siz
 
 static void spread_group(pst_job_builder *b, const pst_summary *x, const pst_flush_sums *sums,
                          uint32_t received[2]) {
-    uint64_t bytes = moved(x, b->job->grid.data) * sizeof(float);
-    for (uint32_t i = 0; i < segments_of(x) && moves(x, b->job->grid.data); i++, b->turn++) {
-        uint32_t reduce = sums->at[x->param * SEGMENTS + i], part = b->n_instr;
-        uint64_t ns = wire_ns(b, part_of(x, bytes, i));
-        emit_end(b, PST_OP_SEND, x, b->rank, part_of(x, bytes, i), ns);
-        if (reduce != PST_NONE) pst_builder_depend(b, part, reduce);
-        uint32_t at = emit_end(b, PST_OP_RECV, x, b->rank, part_of(x, bytes, i), ns);
-        if (received[0] == PST_NONE) received[0] = at;
-        received[1] = at + 1;
-    }
+    for (uint32_t i = 0; i < segments_of(x) && moves(x, b->job->grid.data); i++, b->turn++)
+        spread_one(b, x, sums->at[x->param * SEGMENTS + i], i, received);
 }
 
 void pst_summary_spread_sums(pst_job_builder *b, const pst_flush_sums *sums, const uint32_t *lent,

@@ -15,6 +15,7 @@ struct pst_summary {
  * sums->at. */
 pst_status pst_summary_open(pst_job_builder *b); /* fills b->sharded */
 void pst_summary_head(pst_job_builder *b);
+void pst_summary_early(pst_job_builder *b, uint32_t part);
 void pst_summary_send_round(pst_job_builder *b, pst_round *round);
 void pst_summary_add_round(pst_job_builder *b, pst_round *round);
 uint32_t pst_summary_sums(const pst_job_builder *b);

@@ -16,8 +16,7 @@ static pst_executor_launched *oldest(const pst_executor *x) {
 
 static const pst_step *step_of(const pst_executor *x, const pst_executor_launched *e) {
     const pst_instr *in = x->list->instr + e->instr;
-    return in->opcode <= PST_OP_BW ? x->cut->chunk[in->chunk].program[in->opcode].step + e->step
-                                   : NULL;
+    return in->opcode <= PST_OP_BW ? pst_executor_step_at(x, in, e->step) : NULL;
 }
 
 static pst_activity activity_of(const pst_executor *x, const pst_executor_launched *e) {
@@ -94,15 +93,12 @@ static const pst_instr *ready(pst_executor *x) {
     return instr;
 }
 
-static const pst_step *step_at(const pst_executor *x, const pst_instr *in, uint32_t i) {
-    return x->cut->chunk[in->chunk].program[in->opcode].step + i;
-}
-
 /* Whether all launches have to end first: for exchanges in which the host takes part, and all of
  * the flush but plain additions. The host should not wait for the device inside a launch. */
 static int wants_all_ended(const pst_executor *x, const pst_instr *in) {
     if (x->wait_for_exchanges && x->behind_exchange) return 1;
-    if (in->opcode <= PST_OP_BW) return pst_executor_is_apart(x, step_at(x, in, x->step));
+    if (in->opcode <= PST_OP_BW)
+        return pst_executor_is_apart(x, pst_executor_step_at(x, in, x->step));
     return in->opcode != PST_OP_REDUCE || in->param == PST_NONE;
 }
 
@@ -111,7 +107,8 @@ static int wants_all_ended(const pst_executor *x, const pst_instr *in) {
  * operator. */
 static int wants_event(const pst_executor *x, const pst_instr *in, uint32_t n_step) {
     if (x->times || x->step + 1 >= n_step || x->n_eventless + 1 >= PST_EXECUTOR_STRETCH) return 1;
-    return step_at(x, in, x->step)->exchange || step_at(x, in, x->step + 1)->exchange;
+    return pst_executor_step_at(x, in, x->step)->exchange ||
+           pst_executor_step_at(x, in, x->step + 1)->exchange;
 }
 
 static void go_on(pst_executor *x, uint32_t n_step) {
@@ -135,8 +132,8 @@ static pst_status issue_one(pst_executor *x) {
     if (run) PST_TRY(pst_executor_launch_run(x, run, with_event));
     else if (x->step < n_step) PST_TRY(pst_executor_launch(x, instr, with_event));
     if (x->exchanging) return PST_BUSY;
-    x->behind_exchange =
-        instr->opcode <= PST_OP_BW && x->step < n_step && step_at(x, instr, x->step)->exchange;
+    x->behind_exchange = instr->opcode <= PST_OP_BW && x->step < n_step &&
+                         pst_executor_step_at(x, instr, x->step)->exchange;
     if (x->step < n_step) x->n_running += n;
     if (with_event) push(x, x->event, n_step);
     else x->n_eventless++;

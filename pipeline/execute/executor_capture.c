@@ -64,10 +64,6 @@ void pst_executor_captures_close(pst_executor *x) {
 
 /* --- which ------------------------------------------------------------------------------------ */
 
-static const pst_step *step_at(const pst_executor *x, const pst_instr *instr, uint32_t i) {
-    return x->cut->chunk[instr->chunk].program[instr->opcode].step + i;
-}
-
 /* How many operators from x->step on may be captured together; sets c->word, which identifies them.
  */
 static uint32_t gather(pst_executor *x, const pst_instr *instr, uint32_t n_step) {
@@ -76,7 +72,7 @@ static uint32_t gather(pst_executor *x, const pst_instr *instr, uint32_t n_step)
     uint32_t n = 0;
     c->n_word = 0;
     for (; n < MOST && x->step + n < n_step; n++) {
-        const pst_step *step = step_at(x, instr, x->step + n);
+        const pst_step *step = pst_executor_step_at(x, instr, x->step + n);
         pst_launch_fn fn;
         const void *call;
         if (step->exchange ||
@@ -115,8 +111,8 @@ static pst_status launch_all(pst_executor *x, const pst_instr *instr, uint32_t n
     for (uint32_t i = 0; i < n_step; i++) {
         pst_launch_fn fn;
         const void *call;
-        PST_TRY(hooks->step(hooks->arg, instr->chunk, step_at(x, instr, x->step + i), instr->micro,
-                            &fn, &call));
+        PST_TRY(hooks->step(hooks->arg, instr->chunk, pst_executor_step_at(x, instr, x->step + i),
+                            instr->micro, &fn, &call));
         PST_TRY(d->ops->launch(d, fn, call, 0, 0, NULL));
     }
     return PST_OK;

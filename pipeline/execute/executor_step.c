@@ -32,9 +32,15 @@ void pst_executor_complete(pst_executor *x, uint32_t at, uint64_t start, uint64_
     else pst_executor_publish(x, PST_AT_HOST);
 }
 
+const pst_step *pst_executor_step_at(const pst_executor *x, const pst_instr *instr, uint32_t i) {
+    uint32_t n;
+    return pst_job_steps(x->cut, instr, &n) + i;
+}
+
 uint32_t pst_executor_steps(const pst_executor *x, const pst_instr *instr) {
-    return instr->opcode <= PST_OP_BW ? x->cut->chunk[instr->chunk].program[instr->opcode].n_step
-                                      : 1;
+    uint32_t n = 1;
+    if (instr->opcode <= PST_OP_BW) pst_job_steps(x->cut, instr, &n);
+    return n;
 }
 
 pst_status pst_executor_fail_step(const pst_executor *x, const pst_step *step, pst_status status) {
@@ -70,7 +76,7 @@ pst_status pst_executor_launch(pst_executor *x, const pst_instr *instr, int with
     const void *call = NULL;
     uint64_t ns = instr->ns, after = x->after_ns[PST_Q_COMPUTE];
     if (instr->opcode <= PST_OP_BW) {
-        const pst_step *step = x->cut->chunk[instr->chunk].program[instr->opcode].step + x->step;
+        const pst_step *step = pst_executor_step_at(x, instr, x->step);
         if (!x->step) x->steps_ns = 0;
         ns = pst_job_slowed(x->job, x->config.rank, x->steps_ns + step->ns) -
              pst_job_slowed(x->job, x->config.rank, x->steps_ns);

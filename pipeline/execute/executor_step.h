@@ -12,6 +12,8 @@ int pst_executor_is_apart(const pst_executor *x, const pst_step *step);
 void pst_executor_publish(pst_executor *x, pst_activity activity);
 void pst_executor_seek(pst_executor *x, pst_queue queue, uint32_t from);
 void pst_executor_complete(pst_executor *x, uint32_t at, uint64_t start, uint64_t end);
+/* Step i of a pass, or of its part. */
+const pst_step *pst_executor_step_at(const pst_executor *x, const pst_instr *instr, uint32_t i);
 uint32_t pst_executor_steps(const pst_executor *x, const pst_instr *instr);
 pst_status pst_executor_launch(pst_executor *x, const pst_instr *instr, int with_event);
 pst_status pst_executor_exchanged(pst_executor *x, uint64_t *start, uint64_t *end);

@@ -7,12 +7,12 @@
 static void name_operator(const pst_cut *cut, const pst_instr *instr, uint32_t step, char *buffer,
                           uint32_t bytes) {
     const char *opcode = pst_opcode_name((pst_opcode)instr->opcode);
-    const pst_program *program =
-        cut && instr->opcode <= PST_OP_BW ? cut->chunk[instr->chunk].program + instr->opcode : NULL;
-    if (program && cut->graph && program->n_step) {
-        if (step >= program->n_step) step = program->n_step - 1;
-        snprintf(buffer, bytes, "%s of %s", opcode,
-                 cut->graph->node[program->step[step].node].name);
+    uint32_t n = 0;
+    const pst_step *steps =
+        cut && instr->opcode <= PST_OP_BW ? pst_job_steps(cut, instr, &n) : NULL;
+    if (n && cut->graph) {
+        if (step >= n) step = n - 1;
+        snprintf(buffer, bytes, "%s of %s", opcode, cut->graph->node[steps[step].node].name);
     } else {
         snprintf(buffer, bytes, "%s", opcode);
     }

@@ -23,7 +23,8 @@ static void measure_rank(const pst_job *job, uint32_t rank, pst_timing *t, pst_s
         if (s->end > last) last = s->end;
         if (op == PST_OP_F && job->backward && ++stash > t->peak_stash[rank])
             t->peak_stash[rank] = stash;
-        if ((op == PST_OP_B || op == PST_OP_BW) && stash) stash--;
+        int ends = (op == PST_OP_B || op == PST_OP_BW) && pst_instr_begins(&list->instr[i]);
+        if (ends && stash) stash--;
     }
     t->span_ns[rank] = last > first ? last - first : 0;
     if (first < passes->start) passes->start = first;
@@ -103,8 +104,8 @@ static void find_passes(const pst_job *job, uint32_t chunk, uint32_t lane, uint6
         const pst_instr *in = &list->instr[i];
         if (!is_pass(in->opcode) || in->chunk != chunk || in->micro) continue;
         uint32_t at = in->opcode == PST_OP_W ? 2 : 1;
-        passes[in->opcode == PST_OP_F ? 0 : at] = in->ns;
-        left--;
+        passes[in->opcode == PST_OP_F ? 0 : at] += in->ns;
+        left -= !in->n; /* a pass in parts is added up to the end of the list */
     }
 }
 

@@ -6,10 +6,10 @@
 
 /* Duration of the exchanges in the program of a pass, as counted in the pass's duration. */
 static uint64_t exchanges_ns(const pst_prepared *p, uint32_t rank, const pst_instr *in) {
-    const pst_program *program = &p->cut->chunk[in->chunk].program[in->opcode];
+    uint32_t n;
+    const pst_step *step = pst_job_steps(p->cut, in, &n);
     uint64_t ns = 0;
-    for (uint32_t s = 0; s < program->n_step; s++)
-        ns += program->step[s].exchange ? program->step[s].ns : 0;
+    for (uint32_t s = 0; s < n; s++) ns += step[s].exchange ? step[s].ns : 0;
     ns = pst_job_slowed(p->job, rank, ns);
     return ns < in->ns ? ns : in->ns;
 }

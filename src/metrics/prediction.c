@@ -32,8 +32,8 @@ void pst_prediction_close(pst_prediction *prediction) {
     free(prediction);
 }
 
-/* Scales the durations of each opcode so that their mean is the measured one. Their ratios stay,
- * because chunks of a rank differ. */
+/* Scales the durations of each opcode (parts of a pass count as one) so that their mean is the
+ * measured one. Their ratios stay, because chunks of a rank differ. */
 static void set_durations(const pst_prediction *f, uint32_t n) {
     for (uint32_t r = 0; r < f->p->options.n_rank; r++) {
         pst_instr_list *list = &f->p->job->list[r];
@@ -41,7 +41,7 @@ static void set_durations(const pst_prediction *f, uint32_t n) {
         uint32_t count[PST_OP_COUNT] = {0};
         for (uint32_t i = 0; i < list->n_instr; i++) {
             total[list->instr[i].opcode] += list->instr[i].ns;
-            count[list->instr[i].opcode]++;
+            count[list->instr[i].opcode] += pst_instr_begins(&list->instr[i]);
         }
         for (uint32_t i = 0; i < list->n_instr; i++) {
             pst_instr *in = &list->instr[i];

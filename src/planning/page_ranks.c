@@ -15,10 +15,11 @@ typedef struct {
     uint64_t all, exchange, again;
 } parts;
 
-static parts parts_of(const pst_program *program) {
+static parts parts_of(const pst_cut *cut, const pst_instr *in) {
     parts x = {0};
-    for (uint32_t s = 0; s < program->n_step; s++) {
-        const pst_step *step = &program->step[s];
+    uint32_t n;
+    const pst_step *first = pst_job_steps(cut, in, &n);
+    for (const pst_step *step = first; step < first + n; step++) {
         x.all += step->ns;
         if (step->exchange) x.exchange += step->ns;
         else if (step->again) x.again += step->ns;
@@ -31,7 +32,7 @@ static void add_pass(const pst_cut *cut, const pst_instr *in, double us, pst_pla
                                          [PST_OP_B] = PST_PLAN_B,
                                          [PST_OP_W] = PST_PLAN_W,
                                          [PST_OP_BW] = PST_PLAN_BW};
-    parts x = parts_of(&cut->chunk[in->chunk].program[in->opcode]);
+    parts x = parts_of(cut, in);
     double exchange = x.all ? us * (double)x.exchange / (double)x.all : 0;
     double again = x.all ? us * (double)x.again / (double)x.all : 0;
     to->us[PST_PLAN_EXCHANGE] += exchange;

@@ -113,7 +113,7 @@ static pst_status find_links(const pst_prepared *p, const uint32_t *leaving,
 
 pst_status pst_prepare_exchange(const pst_prepared *p, pst_cluster_link **links) {
     *links = NULL;
-    if (!p->options.lane || !p->cluster || p->grid.data == 1) return PST_OK;
+    if (!p->cluster || p->grid.data == 1) return PST_OK;
     pst_cluster_link *link = malloc(p->grid.pipeline * sizeof *link);
     uint32_t *leaving = calloc(p->cluster->n_node, sizeof *leaving);
     pst_status status =

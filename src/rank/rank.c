@@ -167,9 +167,9 @@ static pst_status prepare_kernels(pst_rank *r) {
     const pst_instr_list *list = r->p->job->list + r->rank;
     for (uint32_t i = 0; i < list->n_instr; i++) {
         if (list->instr[i].opcode > PST_OP_BW) continue;
-        const pst_program *program =
-            &r->cut->chunk[list->instr[i].chunk].program[list->instr[i].opcode];
-        for (const pst_step *step = program->step; step < program->step + program->n_step; step++) {
+        uint32_t n;
+        const pst_step *first = pst_job_steps(r->cut, list->instr + i, &n);
+        for (const pst_step *step = first; step < first + n; step++) {
             const pst_kernel_row *row = step->exchange ? NULL : pst_registry_kernel(step->kernel);
             if (!row || !row->prepare) continue;
             PST_TRY(row->prepare(r->device, r->graph, r->graph->node + step->node));
@@ -218,8 +218,11 @@ uint32_t pst_rank_launches(const pst_prepared *p, uint32_t rank) {
     const pst_instr_list *list = p->job->list + rank;
     uint64_t n = 0;
     for (uint32_t i = 0; p->optim && i < list->n_instr - list->n_flush; i++)
-        if (list->instr[i].opcode <= PST_OP_BW)
-            n += p->cut->chunk[list->instr[i].chunk].program[list->instr[i].opcode].n_step;
+        if (list->instr[i].opcode <= PST_OP_BW) {
+            uint32_t steps;
+            pst_job_steps(p->cut, list->instr + i, &steps);
+            n += steps;
+        }
     return n <= MAX_LAUNCHES ? (uint32_t)n : 0;
 }
 

@@ -37,9 +37,9 @@ static double saved_ns(const pst_prepared *p, uint32_t rank) {
     double ns = 0;
     for (uint32_t i = 0; parts > 1 && i < list->n_instr; i++) {
         if (list->instr[i].opcode > PST_OP_BW) continue;
-        const pst_program *program =
-            &cut->chunk[list->instr[i].chunk].program[list->instr[i].opcode];
-        for (const pst_step *s = program->step; s < program->step + program->n_step; s++)
+        uint32_t n;
+        const pst_step *first = pst_job_steps(cut, list->instr + i, &n);
+        for (const pst_step *s = first; s < first + n; s++)
             ns += (double)pst_costs_exact_ns(&p->costs, (pst_exchange)s->exchange, parts, s->bytes);
     }
     return ns;

@@ -70,7 +70,7 @@ static pst_report report_of(const pst_rank *r, uint64_t peak_bytes) {
         uint32_t kind = pst_work_of_flush(list->instr + i);
         if (kind != PST_NONE) out.work.ns[kind] += ns;
         out.op_ns[op] += ns;
-        count[op]++;
+        count[op] += pst_instr_begins(list->instr + i);
         if (span[i].end > end) end = span[i].end;
         if (op > PST_OP_BW) continue;
         out.busy_ns += ns;

@@ -22,18 +22,28 @@ typedef struct {
     uint32_t n;
 } replicas;
 
+/* Passes that are long enough for parts of them. */
+static void lengthen(pst_cut *cut) {
+    for (uint32_t c = 0; c < cut->n_chunk; c++)
+        for (uint32_t op = 0; op < 4; op++) {
+            pst_program *program = cut->chunk[c].program + op;
+            for (uint32_t s = 0; s < program->n_step; s++) program->step[s].ns += 100000;
+            program->ns += UINT64_C(100000) * program->n_step;
+        }
+}
+
 /* With zero 2 all kinds of schedules, and parameters of up to three pieces. The last replica has
  * one micro-batch more, or as many less as `fewer`. */
 static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t fewer, uint64_t *seed) {
     replicas r = {.t = {.g = random_graph(k)}, .n = n};
     uint32_t kind = (uint32_t)(k % (zero == 2 ? CASE_KINDS : 3)), n_micro = 4 - fewer;
     pst_instr_cost cost = {.latency_ns = 50,
-                           .bytes_per_s = 1e8,
+                           .bytes_per_s = zero == 2 ? 1e8 : 1e7,
                            .norm_ns = 1,
                            .reduce_ns = 1,
                            .step_ns = 1,
                            .flush = 1};
-    cost.fifo = zero == 2 && k % 2; /* several chunks per rank need such lists */
+    cost.fifo = k % 2; /* several chunks per rank need such lists; without, sums come early */
     build_case(&r.t, 1 + (uint32_t)(k % 4), kind, 3, seed);
     if (case_schedule[kind])
         MUST(pst_schedule_generate(case_schedule[kind], r.t.n_rank, r.t.n_chunk / r.t.n_rank,
@@ -43,6 +53,7 @@ static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t fewer, 
     for (uint32_t p = 0; zero == 2 && p < r.t.g->n_param; p++)
         if (next_random(seed) % 3 == 0)
             r.t.g->param[p].dim[0] += next_random(seed) % 2 * 2 * PST_PIECE / 8;
+    if (zero != 2) lengthen(r.t.cut);
     for (uint32_t i = 0; i < n; i++) r.schedule[i] = i + 1 < n ? r.t.schedule : r.other;
     r.cut[0] = r.t.cut;
     pst_job_spec spec = {.grid = {r.t.n_rank, n, 1},
@@ -76,7 +87,7 @@ static void jobs_pass(void **state) {
             open_replicas(k, 2 + (uint32_t)(k % 4), (int)(k / 4 % 3), (uint32_t)(k % 4), &seed);
         pst_timing *timing;
         MUST(check(&r, PST_CHECK_TAGGED));
-        if (r.job->zero < 2 || k % 2) MUST(check(&r, PST_CHECK_FIFO));
+        if (k % 2) MUST(check(&r, PST_CHECK_FIFO));
         MUST(pst_simulate(r.job, &timing));
         pst_timing_close(timing);
         for (uint32_t k2 = 0; k2 < r.job->n_rank; k2++) {
@@ -133,8 +144,10 @@ static void changes_are_refused(void **state) {
             pst_instr_list *list = &t.job->list[r];
             for (uint32_t i = 0; i < list->n_instr; i++) {
                 pst_instr *in = &list->instr[i], before = *in;
+                int pass = in->opcode <= PST_OP_BW, rest = i >= list->n_head && !pass;
                 if (!in->n) continue; /* all of the head has some */
                 for (int change = 0; change < 8; change++) {
+                    if (pass && change != 1 && change != 2) continue;
                     if (change == 0) in->param = (in->param + 1) % t.t.g->n_param;
                     if (change == 1) in->from += PST_PIECE;
                     if (change == 2) in->n--;
@@ -143,8 +156,8 @@ static void changes_are_refused(void **state) {
                     if (change == 4) in->use = in->use == PST_NONE ? 0 : PST_NONE;
                     if (change == 5 && in->opcode == PST_OP_RECV && before.buffer)
                         in->buffer = pst_job_buffers(t.job) + 1;
-                    if (change > 5 && (i < list->n_head || i >= list->n_instr - list->n_flush))
-                        continue; /* these are of rounds */
+                    if (change > 5 && (!rest || i >= list->n_instr - list->n_flush))
+                        continue; /* these are of rounds, or early */
                     if (change == 6) in->micro = (in->micro + 1) % t.job->n_micro;
                     if (change == 7)
                         in->into = in->into == PST_INTO_ACCUMULATOR ? 0 : PST_INTO_ACCUMULATOR;
@@ -158,6 +171,46 @@ static void changes_are_refused(void **state) {
         }
         close_replicas(&t);
     }
+}
+
+/* A gradient that leaves before the part of the pass that completes it has ended. */
+static void parts_are_waited_for(void **state) {
+    (void)state;
+    uint64_t seed = test_seed(7);
+    uint32_t parts = 0, sums = 0, refused = 0;
+    for (uint64_t k = 2; k <= 60; k += 2) {
+        replicas t = open_replicas(k, 2 + (uint32_t)(k % 3), (int)(k / 4 % 2), 0, &seed);
+        for (uint32_t r = 0; r < t.job->n_rank; r++) {
+            pst_instr_list *list = &t.job->list[r];
+            uint32_t before[2] = {PST_NONE, PST_NONE}; /* the latest part, and the one before it */
+            uint32_t waited = PST_NONE; /* for this one its SENDs wait since then, as a queue */
+            for (uint32_t i = list->n_head; i < list->n_instr; i++) {
+                pst_instr *in = &list->instr[i];
+                if (in->opcode <= PST_OP_BW && in->n) {
+                    before[0] = in->from ? before[1] : PST_NONE;
+                    before[1] = i;
+                    parts++;
+                }
+                if (in->opcode == PST_OP_REDUCE && in->n && i < list->n_instr - list->n_flush)
+                    sums++;
+                int sends = in->opcode == PST_OP_SEND && in->n &&
+                            t.t.g->param[in->param].n_use == 1; /* else with the last part */
+                for (uint32_t d = 0; sends && d < in->n_dep; d++) {
+                    uint32_t *dep = list->dep + in->dep + d;
+                    if (*dep != before[1] || before[0] == PST_NONE || *dep == waited) continue;
+                    *dep = before[0];
+                    if (check(&t, PST_CHECK_TAGGED) == PST_OK)
+                        fail_msg("graph %u rank %u instruction %u leaves too early", (unsigned)k, r,
+                                 i);
+                    waited = *dep = before[1];
+                    refused++;
+                }
+            }
+        }
+        close_replicas(&t);
+    }
+    printf("%u parts, %u sums between them, %u dependencies refused\n", parts, sums, refused);
+    assert_true(parts > 40 && sums > 20 && refused > 20);
 }
 
 /* Takes the n-th instruction of the head from a list, with the deps on it. */
@@ -367,10 +420,14 @@ static void two_slots(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(jobs_pass),           cmocka_unit_test(lost_deps_are_refused),
-        cmocka_unit_test(changes_are_refused), cmocka_unit_test(weights_are_needed),
-        cmocka_unit_test(weights_queue),       cmocka_unit_test(own_parts_come_first),
-        cmocka_unit_test(shares_are_even),     cmocka_unit_test(two_slots)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_pass),
+                                       cmocka_unit_test(lost_deps_are_refused),
+                                       cmocka_unit_test(changes_are_refused),
+                                       cmocka_unit_test(parts_are_waited_for),
+                                       cmocka_unit_test(weights_are_needed),
+                                       cmocka_unit_test(weights_queue),
+                                       cmocka_unit_test(own_parts_come_first),
+                                       cmocka_unit_test(shares_are_even),
+                                       cmocka_unit_test(two_slots)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,215 @@
+/* Which parts the last pass of a rank has, and which pieces of gradients are exchanged between
+ * them. All replicas find the same, from the programs, the shares and the nominal link: a piece
+ * that is added before part m is sent after a part before it, on every rank, so no wait can close a
+ * cycle.
+ *
+ * A part costs an instruction: on a GPU an event, and a graph of launches that is cut in two. So it
+ * ends where the gradients that it completes take OVERHEAD_NS at least on their way, and where it
+ * computes so long itself. A piece is added before the first part that begins when it has surely
+ * come, by the link's rate; what comes later than that is left to the flush. */
+#include "pipeline/compile/early.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { OVERHEAD_NS = 10000 };
+
+static const pst_action *last_action(const pst_schedule *s, uint32_t stage) {
+    return s->n_action[stage] ? &s->action[stage][s->n_action[stage] - 1] : NULL;
+}
+
+/* The same pass of the last micro-batch on all replicas. */
+static int ends_alike(const pst_job_builder *b) {
+    const pst_action *own = last_action(b->schedule, b->stage);
+    for (uint32_t k = 0; own && k < b->job->grid.data; k++) {
+        const pst_schedule *s = b->spec->schedule[k];
+        const pst_action *a = last_action(s, b->stage);
+        if (!a || a->opcode != own->opcode || a->chunk != own->chunk || a->micro + 1 != s->n_micro)
+            return 0;
+    }
+    return own != NULL;
+}
+
+/* Else the pass is whole. zero 2: gradients leave after every pass, in an order that all rounds of
+ * the stage have in common (rounds.c). Several accumulators (job.parts) are added up before they
+ * leave. A transport without tags would take sums and gradients in one order; they go in two. */
+static int can_be_early(const pst_job_builder *b) {
+    const pst_job *job = b->job;
+    if (job->grid.data == 1 || job->zero == 2 || job->parts > 1 || !b->cost->flush ||
+        b->cost->fifo || !b->cut->graph || !b->cut->backward || !ends_alike(b))
+        return 0;
+    const pst_action *a = last_action(b->schedule, b->stage);
+    return a->opcode == PST_OP_W || (a->opcode == PST_OP_BW && a->chunk == 0);
+}
+
+/* --- parts ------------------------------------------------------------------------------------ */
+
+static const pst_program *last_program(const pst_job_builder *b) {
+    const pst_action *a = last_action(b->schedule, b->stage);
+    return &b->cut->chunk[a->chunk].program[a->opcode];
+}
+
+/* A use alone makes the gradient, which no tensor rank adds to. */
+static int is_single(const pst_job_builder *b, uint32_t param) {
+    const pst_param *p = b->cut->graph->param + param;
+    return p->n_use == 1 && !p->slice.partial && pst_builder_stage_of_use(b, param, 0) == b->stage;
+}
+
+/* ready: steps of the last pass after which a gradient is there; those of other chunks are there
+ * before it. */
+static void find_ready(const pst_job_builder *b, pst_early *e) {
+    const pst_program *program = last_program(b);
+    const uint32_t chunk = last_action(b->schedule, b->stage)->chunk;
+    for (uint32_t p = 0; p < b->cut->graph->n_param; p++) {
+        int other = is_single(b, p) && b->cut->use_chunk[b->cut->use_first[p]] != chunk;
+        e->ready[p] = other ? 0 : PST_NONE;
+    }
+    for (uint32_t s = 0; s < program->n_step; s++)
+        for (uint32_t i = 0; i < program->step[s].n_operand; i++) {
+            const pst_operand *o = program->step[s].operand + i;
+            if (o->kind == PST_OPERAND_DPARAM && is_single(b, o->index)) e->ready[o->index] = s + 1;
+        }
+}
+
+static double wire_ns(const pst_job_builder *b, double bytes) {
+    double rate =
+        b->spec->exchange ? b->spec->exchange[b->stage].bytes_per_s : b->cost->bytes_per_s;
+    return rate > 0 ? bytes * 1e9 / rate : 0;
+}
+
+/* Of n elements, what comes to the replica that adds them; with zero 0 as much again as sums. */
+static double exchange_ns(const pst_job_builder *b, uint64_t n) {
+    uint32_t bytes = pst_job_gradient_bytes(b->job) + (b->job->zero ? 0 : (uint32_t)sizeof(float));
+    return wire_ns(b, (double)n * bytes * (b->job->grid.data - 1));
+}
+
+/* Of all gradients that are there after so many steps of the pass, but not after one less. Each
+ * replica adds its share. */
+static double completed_ns(const pst_job_builder *b, const pst_early *e, uint32_t steps) {
+    const pst_graph *g = b->cut->graph;
+    double ns = 0;
+    for (uint32_t p = 0; p < g->n_param; p++)
+        if (e->ready[p] == steps)
+            ns += exchange_ns(b, pst_param_elements(g->param + p)) / b->job->grid.data;
+    return ns;
+}
+
+static void end_part(pst_early *e, uint32_t step, uint64_t ns) {
+    e->end[e->n_part++] = step;
+    e->at_ns[e->n_part] = ns;
+}
+
+static void find_parts(const pst_job_builder *b, pst_early *e) {
+    const pst_program *program = last_program(b);
+    const uint64_t least =
+        program->ns / PST_PARTS > OVERHEAD_NS ? program->ns / PST_PARTS : (uint64_t)OVERHEAD_NS;
+    uint64_t ns = 0;
+    double completed = 0;
+    e->n_part = 0;
+    for (uint32_t s = 0; s < program->n_step; s++) {
+        ns += program->step[s].ns;
+        completed += completed_ns(b, e, s + 1);
+        int worth = completed >= OVERHEAD_NS && ns - e->at_ns[e->n_part] >= least;
+        if (!worth && s + 1 < program->n_step) continue;
+        end_part(e, s + 1, ns);
+        completed = 0;
+    }
+}
+
+/* ready: from steps to parts. */
+static void count_parts(const pst_job_builder *b, pst_early *e) {
+    for (uint32_t p = 0; p < b->cut->graph->n_param; p++) {
+        uint32_t part = 0;
+        if (e->ready[p] == PST_NONE || !e->ready[p]) continue;
+        while (e->end[part] < e->ready[p]) part++;
+        e->ready[p] = part + 1;
+    }
+}
+
+/* --- when a piece is added -------------------------------------------------------------------- */
+
+/* What comes to one replica. */
+typedef struct {
+    uint32_t n, due; /* pieces so far; of the latest, PST_NONE: no further one is early */
+    double ns;       /* when the latest has come, since the pass began */
+    double freed[PST_PIECES_IN_FLIGHT]; /* when a receive buffer is free again */
+} arrivals;
+
+static uint32_t due_of(const pst_job_builder *b, const pst_early *e, uint32_t ready, uint64_t n,
+                       arrivals *in) {
+    double *freed = &in->freed[in->n % PST_PIECES_IN_FLIGHT];
+    const double latency =
+        (double)(b->spec->exchange ? b->spec->exchange[b->stage].latency_ns : b->cost->latency_ns);
+    if (in->due == PST_NONE) return PST_NONE;
+    if (in->ns < (double)e->at_ns[ready]) in->ns = (double)e->at_ns[ready];
+    if (in->n >= PST_PIECES_IN_FLIGHT && in->ns < *freed) in->ns = *freed;
+    in->ns += exchange_ns(b, n);
+    uint32_t part = in->due > ready ? in->due : ready;
+    while (part < e->n_part && (double)e->at_ns[part] < in->ns + latency) part++;
+    in->due = part < e->n_part ? part : PST_NONE;
+    if (in->due == PST_NONE) return PST_NONE;
+    *freed = (double)e->at_ns[part];
+    in->n++;
+    return part;
+}
+
+/* In the order in which gradients are there, and among those in that of pieces. */
+static void find_due(const pst_job_builder *b, pst_early *e, arrivals *in) {
+    for (uint32_t ready = 0; ready < e->n_part; ready++)
+        for (uint32_t p = b->share->n_param; p-- > 0;) {
+            uint32_t number = e->base[p];
+            if (e->ready[p] != ready) continue;
+            for (pst_piece at = {.param = p}; pst_share_next(b->share, &at); number++)
+                e->due[number] = due_of(b, e, ready, at.n, in + at.owner);
+        }
+}
+
+static void number_pieces(const pst_job_builder *b, pst_early *e) {
+    uint32_t next = 0;
+    for (uint32_t p = b->share->n_param; p-- > 0; next += b->job->pieces[p]) e->base[p] = next;
+}
+
+static uint32_t *nowhere(size_t n) {
+    uint32_t *array = malloc((n + 1) * sizeof *array);
+    if (array) memset(array, 0xff, (n + 1) * sizeof *array);
+    return array;
+}
+
+pst_status pst_early_open(pst_job_builder *b) {
+    if (!can_be_early(b)) return PST_OK;
+    pst_early *e = b->early = calloc(1, sizeof *e);
+    arrivals *in = calloc(b->job->grid.data, sizeof *in);
+    if (e) {
+        e->ready = nowhere(b->cut->graph->n_param);
+        e->base = nowhere(b->cut->graph->n_param);
+        e->due = nowhere(b->n_piece);
+        e->at = nowhere(b->n_piece);
+    }
+    int failed = !e || !in || !e->ready || !e->base || !e->due || !e->at;
+    if (!failed) {
+        find_ready(b, e);
+        find_parts(b, e);
+        count_parts(b, e);
+        number_pieces(b, e);
+        find_due(b, e, in);
+    }
+    free(in);
+    return failed ? pst_fail(PST_ENOMEM, "no memory for the parts of rank %u's last pass", b->rank)
+                  : PST_OK;
+}
+
+void pst_early_close(pst_job_builder *b) {
+    pst_early *e = b->early;
+    if (!e) return;
+    free(e->ready);
+    free(e->base);
+    free(e->due);
+    free(e->at);
+    free(e);
+    b->early = NULL;
+}
+
+uint32_t pst_early_finished(const pst_job_builder *b, uint32_t param) {
+    const pst_early *e = b->early;
+    if (!pst_early_is_on(b) || e->ready[param] == PST_NONE || !e->ready[param]) return PST_NONE;
+    return e->part_at[e->ready[param] - 1];
+}
