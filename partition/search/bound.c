@@ -42,6 +42,9 @@ typedef struct {
     amount *weight;          /* [n_chunk] weights of a chunk's F, B, W and elements */
     double *share, *first_b; /* [p] weight of all paths of a stage; of its first-B path */
     double constant;         /* ns */
+    /* beside: replica sums may overlap the stage's last pass, and the path goes through the longer
+     * of both (about). longer: that is the sums; the pass does not count then, else the sums. */
+    int beside, longer, split;
 } mean;
 
 /* --- operators that are alike ----------------------------------------------------------------- */
@@ -123,6 +126,16 @@ static void fill_flush(const pst_search_context *x, mean *a) {
 
 /* --- weights: B and W apart, one chunk, or two in a V ----------------------------------------- */
 
+/* Of a path through the replica sums of stage r: how much of them counts, and how many of the
+ * stage's last passes do not. */
+static double sums_of(const mean *x, uint32_t r) {
+    int early = x->beside && (x->split || !r);
+    return early && !x->longer ? 0 : x->sum;
+}
+static double passes_of(const mean *x, uint32_t r) {
+    return x->beside && (x->split || !r) && x->longer ? 1 : 0;
+}
+
 /* Whether the all-gather of the stage's new weights takes longer than the first micro-batch to
  * reach the stage. */
 static int waits_for_gather(const mean *x, uint32_t r) {
@@ -138,7 +151,8 @@ static void weigh_split(const pst_search_context *x, mean *a) {
     for (uint32_t r = a->p; r-- > 0;) {
         int gather = waits_for_gather(a, r);
         double w0 = pst_schedule_warm_up(row, &size, r, 0) * a->all.f, w1 = 0, s = 0;
-        double own0 = work + (a->norm + a->sum + (gather ? a->gather : 0)) * a->all.e,
+        double own0 = work - passes_of(a, r) * a->all.w +
+                      (a->norm + sums_of(a, r) + (gather ? a->gather : 0)) * a->all.e,
                own1 = work + a->norm * a->all.e;
         double more0 = forward * a->all.f, more1 = first_b * a->all.b, q = own1 / own0;
         if (a->chunks > 1) {
@@ -171,11 +185,13 @@ static void set_split(const pst_search_context *x, mean *a) {
         int gather = waits_for_gather(a, r);
         double share = a->share[r], s = a->first_b[r], work = share * a->m;
         a->weight[r] =
-            (amount){work + forward - s * pst_schedule_warm_up(row, &size, r, 0), work, work,
-                     share * (a->norm + a->sum) + (gather ? (share - s) * a->gather : 0)};
+            (amount){work + forward - s * pst_schedule_warm_up(row, &size, r, 0), work,
+                     work - share * passes_of(a, r),
+                     share * (a->norm + sums_of(a, r)) + (gather ? (share - s) * a->gather : 0)};
         if (a->chunks > 1)
-            a->weight[2 * a->p - 1 - r] = (amount){work - s * pst_schedule_warm_up(row, &size, r, 1),
-                                                   work + first_b, work, share * a->norm};
+            a->weight[2 * a->p - 1 - r] =
+                (amount){work - s * pst_schedule_warm_up(row, &size, r, 1), work + first_b, work,
+                         share * a->norm};
         forward += gather ? 0 : share - s;
         first_b += s;
     }
@@ -206,9 +222,10 @@ static void set_rounds(mean *a, double first, double last, int tail) {
         for (uint32_t j = a->chunks; j-- > 0;) {
             double f = behind * begin[j] + forward * (1 - first * share);
             double b = tail ? behind * end[j] + backward * (1 - last * share) : 0;
-            double sums = a->norm + (j ? 0 : a->sum);
+            double sums = a->norm + (j ? 0 : sums_of(a, r)),
+                   beside = j || tail ? 0 : share * passes_of(a, r);
             a->weight[j * a->p + r] =
-                (amount){work + f, work + b, work + b, tail ? 0 : share * sums};
+                (amount){work + f, work + b - beside, work + b - beside, tail ? 0 : share * sums};
             forward += begin[j];
             backward += end[j];
         }
@@ -297,6 +314,9 @@ static void raise_bound(pst_search_context *x, pst_search_config *c, mean *a) {
         a->all.e += n * one.e;
     }
     int split = x->row[c->schedule]->split;
+    a->split = split;
+    a->beside = c->data > 1 && c->zero < 2;
+    a->longer = a->sum * a->all.e > (split ? 0 : a->all.b) + a->all.w;
     double least = largest_items_bound(p, a);
     if (split) {
         weigh_split(x, a);

@@ -13,10 +13,11 @@
 typedef struct {
     uint32_t first_option; /* index of its first option: its number of tensor ranks on kind 0 */
     const pst_search_table *table; /* of one of its options */
-    double *speed;       /* [n_option] sum of the speeds of its tensor groups with each option */
-    uint64_t capacity;   /* bytes; UINT64_MAX: no limit */
-    double flush_ns;     /* per element */
-    uint64_t latency_ns; /* of its gradient sums */
+    double *speed;     /* [n_option] sum of the speeds of its tensor groups with each option */
+    double slowest;    /* the least of the speeds of its tensor groups */
+    uint64_t capacity; /* bytes; UINT64_MAX: no limit */
+    double flush_ns, sum_ns; /* per element; sum_ns: of its replica sums, in addition */
+    uint64_t latency_ns;     /* of its replica sums */
     /* least time of the messages of the stages before, forward (and as much backward) */
     uint64_t hop_ns;
 } stage;
@@ -115,6 +116,7 @@ static pst_status fill_stage(pst_search_context *x, cut_state *g, const uint32_t
             if (of[group[t]].speed < speed) speed = of[group[t]].speed;
         }
         s->speed[option] += speed;
+        s->slowest = k && s->slowest < speed ? s->slowest : speed;
         if (speed > g->fastest[option]) g->fastest[option] = speed;
         if (k && (speed != first || kind != of[device[begin]].kind)) g->even = 0;
         if (!k) first = speed;
@@ -174,7 +176,8 @@ static pst_status fill_flushes(pst_search_context *x, cut_state *g, const uint32
     if (!flush) return pst_fail(PST_ENOMEM, "no memory to cut for %u stages", g->c->pipeline);
     pst_status status = pst_search_flush_of(x, g->c, device, flush, &g->norm_latency_ns);
     for (uint32_t s = 0; status == PST_OK && s < g->c->pipeline; s++) {
-        g->stage[s].flush_ns = flush[s].norm_ns + (g->c->data > 1 ? flush[s].sum_ns : 0);
+        g->stage[s].flush_ns = flush[s].norm_ns;
+        g->stage[s].sum_ns = g->c->data > 1 ? flush[s].sum_ns : 0;
         g->stage[s].latency_ns = g->c->data > 1 ? flush[s].sum_latency_ns : 0;
     }
     free(flush);
@@ -261,6 +264,26 @@ static uint64_t held_bytes(const pst_search_chunk *k, uint32_t mode) {
     return pst_search_held_bytes(k, mode, enter_of(k->table, k->from, mode));
 }
 
+/* The last pass, a W or a whole backward pass, on the slowest replica. */
+static double last_pass(const cut_state *g, const stage *s, uint32_t from, uint32_t to,
+                        uint32_t mode) {
+    double longest = 0;
+    for (uint32_t k = s->first_option; k < s->first_option + g->n_kind; k++) {
+        const pst_search_table *t = g->table[k];
+        if (!t || s->speed[k] <= 0) continue;
+        uint64_t w = pst_search_run(t, PST_SEARCH_SUM_W, from, to),
+                 bw = pst_search_run(t, PST_SEARCH_SUM_FBW + mode, from, to) -
+                      pst_search_run(t, PST_SEARCH_SUM_F, from, to);
+        longest = pst_search_max(longest, (double)(g->split ? w : bw) / s->slowest);
+    }
+    return longest;
+}
+
+/* Whether replica sums overlap the last pass (pipeline/compile/early.h). */
+static int hides_sums(const cut_state *g, const stage *s) {
+    return g->c->zero < 2 && (g->split || s == &g->stage[g->flight->stage[0]]);
+}
+
 /* One chunk per stage: the whole surrogate. Several: the work alone. */
 static double time_of(const cut_state *g, const stage *s, uint32_t from, uint32_t to,
                       uint32_t mode) {
@@ -269,7 +292,9 @@ static double time_of(const cut_state *g, const stage *s, uint32_t from, uint32_
     uint64_t elements = pst_search_run(s->table, PST_SEARCH_SUM_ELEMENTS, from, to);
     double last = (g->split ? work_of(g, s, from, to, mode, 0) : work) +
                   (double)g->backward_ns[from] + (double)s->hop_ns;
-    double end = work + s->flush_ns * (double)elements + (elements ? (double)s->latency_ns : 0);
+    double sums = s->sum_ns * (double)elements + (elements ? (double)s->latency_ns : 0);
+    if (hides_sums(g, s)) sums = pst_search_more(0, sums - last_pass(g, s, from, to, mode));
+    double end = work + s->flush_ns * (double)elements + sums;
     return (end > last ? end : last) + (double)g->forward_ns[from] + (double)s->hop_ns;
 }
 
@@ -383,7 +408,8 @@ static double longest_of_all(const cut_state *g) {
             if (g->problem->recompute[mode] || mode == g->fastest_mode)
                 most = pst_search_max(most, work_of(g, &g->stage[s], 0, n, mode, 1));
         all += most * g->chunks + 2 * (double)g->stage[s].hop_ns + (double)g->stage[s].latency_ns +
-               g->stage[s].flush_ns * (double)g->stage[s].table->sum[PST_SEARCH_SUM_ELEMENTS][n];
+               (g->stage[s].flush_ns + g->stage[s].sum_ns) *
+                   (double)g->stage[s].table->sum[PST_SEARCH_SUM_ELEMENTS][n];
     }
     return all;
 }

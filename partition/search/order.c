@@ -37,7 +37,8 @@ static pst_status keep(pst_search_orders *o, const uint32_t *device) {
 /* --- all of few ------------------------------------------------------------------------------- */
 
 /* Skips equivalent orders: classes ascend within a tensor group, and replicas ascend by their
- * devices, stage by stage, unless their micro-batches are given. */
+ * devices, stage by stage, unless their micro-batches are given. The first replica is not compared:
+ * all norms pass through its first rank. */
 static int is_first_of_equals(const every *e) {
     const pst_cluster_device *of = e->problem->cluster->device;
     for (uint32_t r = 1; r < e->size; r++)
@@ -46,7 +47,7 @@ static int is_first_of_equals(const every *e) {
             if (a > b || of[a].kind != of[b].kind) return 0;
             if (of[a].node != of[b].node && !e->problem->tensor_across_nodes) return 0;
         }
-    for (uint32_t k = 1; k < e->grid.data && !e->problem->micros; k++) {
+    for (uint32_t k = 2; k < e->grid.data && !e->problem->micros; k++) {
         int less = 0, greater = 0;
         for (uint32_t s = 0; s < e->grid.pipeline && !less && !greater; s++)
             for (uint32_t t = 0; t < pst_grid_degree(e->grid, s) && !less && !greater; t++) {

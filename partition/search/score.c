@@ -83,9 +83,10 @@ typedef struct {
     pst_search_flush *flush;   /* [pipeline] */
     uint64_t *end_ns, *one_ns; /* [pipeline] of all replicas; of one */
     uint64_t *stage_ns, *hops; /* [pipeline]; [n_chunk] */
-    uint64_t *elements;        /* [pipeline] of parameters */
-    uint64_t tied; /* elements of the first stage's parameters that tied_stage also uses: its
-                      gradients go to the first stage, and the sum, or the new weights, come back */
+    uint64_t *early_ns; /* [pipeline] earliest time at which all replicas can send gradients */
+    uint64_t *elements; /* [pipeline] of parameters */
+    uint64_t tied;      /* elements of the first stage's parameters that tied_stage also uses: its
+                           gradients go to the first stage, and the sum, or the new weights, come back */
     uint32_t tied_stage;
     uint64_t tied_gradient_ns, tied_weight_ns; /* times of these messages */
     uint64_t *seen;                            /* [data] hashes of replicas */
@@ -99,25 +100,28 @@ typedef struct {
     int beyond;         /* 1: some rank exceeds most_ns */
     pst_search_how how; /* in this run */
     int no_hops;        /* 1: messages take no time */
+    int split;          /* 1: B and W are separate passes */
 } score;
 
 static pst_status open_score(pst_search_context *x, const pst_search_config *c,
                              const pst_candidate *candidate, score *s) {
     uint32_t p = candidate->layout.pipeline;
     uint64_t *all = calloc(
-        5 * (size_t)p + candidate->layout.n_chunk + (size_t)candidate->layout.data, sizeof *all);
+        6 * (size_t)p + candidate->layout.n_chunk + (size_t)candidate->layout.data, sizeof *all);
     *s = (score){.end_ns = all, .flush = calloc(p, sizeof *s->flush)};
     s->other_nodes_ns =
         calloc((2 * (size_t)p + 1) * candidate->layout.data + x->problem->cluster->n_node,
                sizeof *s->other_nodes_ns);
     if (!all || !s->flush || !s->other_nodes_ns)
         return pst_fail(PST_ENOMEM, "no memory to score a layout");
+    s->split = x->row[c->schedule]->split;
     s->one_ns = all + p;
     s->stage_ns = all + 2 * (size_t)p;
     s->elements = all + 3 * (size_t)p;
     s->own_node_ns = s->other_nodes_ns + (size_t)p * candidate->layout.data;
     s->node_bytes = s->own_node_ns + (size_t)p * candidate->layout.data;
-    s->hops = all + 4 * (size_t)p;
+    s->early_ns = all + 4 * (size_t)p;
+    s->hops = all + 5 * (size_t)p;
     s->seen = s->hops + candidate->layout.n_chunk;
     s->period = s->node_bytes + x->problem->cluster->n_node;
     PST_TRY(pst_search_flight_of(x, c->schedule, p, candidate->layout.n_chunk / p,
@@ -261,6 +265,22 @@ static void wait_for_links(const pst_search_context *x, const pst_search_config 
         }
 }
 
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* Replica sums overlap at most the last pass of a stage, if that is a W or the backward pass of
+ * chunk 0 (pipeline/compile/early.h). */
+static void send_early(score *s, uint32_t pipeline) {
+    const pst_search_flight *f = s->flight;
+    for (uint32_t r = 0; r < pipeline; r++) {
+        uint64_t last = 0;
+        for (uint32_t k = 0; k < f->n_chunk && s->split; k++)
+            if (f->stage[k] == r) last = larger(last, s->times.ns[k].w);
+        if (!s->split && f->stage[0] == r) last = s->times.ns[0].b + s->times.ns[0].w;
+        const uint64_t from = s->one_ns[r] > last ? s->one_ns[r] - last : 0;
+        s->early_ns[r] = larger(s->early_ns[r], from);
+    }
+}
+
 /* When the passes of each stage end: end_ns. */
 static pst_status run_all(pst_search_context *x, const pst_search_config *c,
                           pst_candidate *candidate, score *s, pst_search_how how, int no_hops) {
@@ -270,6 +290,7 @@ static pst_status run_all(pst_search_context *x, const pst_search_config *c,
     s->no_hops = no_hops;
     if (!candidate->layout.micros[0]) PST_TRY(set_micros(x, c, candidate, s));
     memset(s->end_ns, 0, candidate->layout.pipeline * sizeof *s->end_ns);
+    memset(s->early_ns, 0, candidate->layout.pipeline * sizeof *s->early_ns);
     memset(s->other_nodes_ns, 0,
            (2 * (size_t)candidate->layout.pipeline * candidate->layout.data +
             x->problem->cluster->n_node) *
@@ -286,6 +307,7 @@ static pst_status run_all(pst_search_context *x, const pst_search_config *c,
         if (is_beyond(x, c, candidate, s, k)) s->beyond = 1;
         else PST_TRY(run(x, c, candidate, s, k, &bubble));
         if (s->beyond) return PST_OK;
+        send_early(s, candidate->layout.pipeline);
         for (uint32_t r = 0; r < candidate->layout.pipeline; r++) {
             if (s->one_ns[r] > s->end_ns[r]) s->end_ns[r] = s->one_ns[r];
             if (s->one_ns[r] > longest) {
@@ -298,15 +320,14 @@ static pst_status run_all(pst_search_context *x, const pst_search_config *c,
     return PST_OK;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
-
 /* With zero 2, the gradient sums of one micro-batch overlap the passes of the next; those of the
  * last one are exposed. */
 static uint64_t sums_of(const pst_search_config *c, const pst_candidate *candidate, const score *s,
                         uint32_t stage, uint64_t elements) {
     const pst_search_flush *f = &s->flush[stage];
     uint64_t one = c->data > 1 ? pst_account_flush_ns(f->sum_ns, f->sum_latency_ns, elements) : 0;
-    if (c->zero < 2) return one;
+    const uint64_t sent = s->early_ns[stage] + one;
+    if (c->zero < 2) return sent > s->end_ns[stage] ? sent - s->end_ns[stage] : 0;
     uint64_t all = one * pst_search_most_micros(candidate);
     return larger(one, all > s->end_ns[stage] ? all - s->end_ns[stage] : 0);
 }
@@ -383,6 +404,7 @@ static pst_status find_most(pst_search_context *x, const pst_search_config *c,
     memset(s->end_ns, 0xff, candidate->layout.pipeline * sizeof *s->end_ns); /* so late that with
                                                                                 zero 2 only the last
                                                                                 sums are exposed */
+    memset(s->early_ns, 0, candidate->layout.pipeline * sizeof *s->early_ns);
     s->most_ns = s->seen + candidate->layout.data;
     for (uint32_t r = 0; r < candidate->layout.pipeline; r++) {
         const uint64_t others = around + sums_and_norm_of(c, candidate, s, 1, r);
