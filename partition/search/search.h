@@ -102,7 +102,8 @@ typedef struct {
     double gap;
     int timed_out;
     uint32_t n_row;
-    pst_search_row *row;                        /* by step; rows where nothing fits come last */
+    pst_search_row *row; /* by step; rows where nothing fits come last */
+    uint64_t n_bounded;  /* candidates (without a cut) that were listed, each with a lower bound */
     uint64_t n_layout, n_simulated, n_verified; /* how many layouts were evaluated, simulated,
                                                    prepared */
 } pst_search_result;

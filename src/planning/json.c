@@ -100,9 +100,9 @@ static json_t *rows_of(const pst_planning *x) {
 
 static json_t *searched(const pst_planning *x) {
     const pst_search_result *r = x->result;
-    return json_pack("{s:I,s:I,s:I,s:f,s:b}", "layouts", (json_int_t)r->n_layout, "simulated",
-                     (json_int_t)r->n_simulated, "prepared", (json_int_t)r->n_verified, "seconds",
-                     x->seconds, "timed_out", r->timed_out);
+    return json_pack("{s:I,s:I,s:I,s:I,s:f,s:b}", "bounded", (json_int_t)r->n_bounded, "layouts",
+                     (json_int_t)r->n_layout, "simulated", (json_int_t)r->n_simulated, "prepared",
+                     (json_int_t)r->n_verified, "seconds", x->seconds, "timed_out", r->timed_out);
 }
 
 static json_t *real_if(int known, double value) { return known ? json_real(value) : json_null(); }
