@@ -1,7 +1,7 @@
 /* test: label=full timeout=120 */
 /* A model like GPT-3 175B (96 blocks of 8 operators, with embedding and head) on 128 nodes of 8
  * devices, everything open: the search's gap and its memory have limits here. How long it takes is
- * printed, not asserted: docs/measurements.md has it. */
+ * printed, not asserted: docs/history/measurements-2026-11.md has it. */
 #include "partition/search_case.h"
 #include <setjmp.h>
 #include <stdarg.h>

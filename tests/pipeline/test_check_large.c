@@ -1,6 +1,6 @@
 /* test: label=full timeout=300
  * The checker passes jobs of 64 ranks and 512 micro-batches of every schedule. How long it takes is
- * printed, not asserted: docs/measurements.md has it. */
+ * printed, not asserted: docs/history/measurements-2026-11.md has it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
