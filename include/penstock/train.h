@@ -41,7 +41,7 @@ typedef struct {
     uint64_t step; /* optimizer steps done, including this one */
     double loss;   /* mean over the batch before the update, nats. The same bits for every number of
                       stages and schedule, and for every data degree with parallel.reproducible;
-                      within 1e-5 for every tensor degree (README.md) */
+                      within 1e-5 for every tensor degree (docs/layouts.md) */
     double lr;     /* learning rate of this step */
     double grad_norm;        /* of all gradients together, before clipping */
     double step_s;           /* measured, seconds */
