@@ -293,7 +293,7 @@ static double time_of(const cut_state *g, const stage *s, uint32_t from, uint32_
     double last = (g->split ? work_of(g, s, from, to, mode, 0) : work) +
                   (double)g->backward_ns[from] + (double)s->hop_ns;
     double sums = s->sum_ns * (double)elements + (elements ? (double)s->latency_ns : 0);
-    if (hides_sums(g, s)) sums = pst_search_more(0, sums - last_pass(g, s, from, to, mode));
+    if (hides_sums(g, s)) sums = pst_search_max(0, sums - last_pass(g, s, from, to, mode));
     double end = work + s->flush_ns * (double)elements + sums;
     return (end > last ? end : last) + (double)g->forward_ns[from] + (double)s->hop_ns;
 }
