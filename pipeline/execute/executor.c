@@ -19,7 +19,7 @@ pst_status pst_executor_open(const pst_executor_config *config, pst_executor **x
     e->at = config->position ? config->position : &e->unwatched;
     e->is_timed = config->transport && config->transport->ops && config->transport->ops->name &&
                   !strcmp(config->transport->ops->name, "timed");
-    if (config->device->ops->flags & PST_DEVICE_AHEAD &&
+    if (config->device->ops->flags & PST_DEVICE_ASYNC &&
         !(e->ahead = calloc(PST_EXECUTOR_AHEAD, sizeof *e->ahead))) {
         free(e);
         return pst_fail(PST_ENOMEM, "no memory for the launches of rank %u", config->rank);
@@ -163,16 +163,16 @@ static pst_status post(pst_executor *x, uint32_t at) {
     const pst_instr *instr = x->list->instr + at;
     const pst_executor_hooks *hooks = &x->config.hooks;
     pst_transport *t = x->config.transport;
-    pst_transfer transfer = {.kind = instr->opcode == PST_OP_SEND ? PST_TRANSFER_SEND
-                                                                  : PST_TRANSFER_RECV,
-                             .peer = instr->peer,
-                             .channel = instr->channel,
-                             .seq = x->seq_base + instr->seq,
-                             .mem = hooks->memory ? hooks->memory(hooks->arg, instr) : NULL,
-                             .bytes = instr->bytes,
-                             .of_device = (x->config.device->ops->flags & PST_DEVICE_FAR) != 0,
-                             .ns = instr->ns,
-                             .wire_ns = instr->wire_ns};
+    pst_transfer transfer = {
+        .kind = instr->opcode == PST_OP_SEND ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
+        .peer = instr->peer,
+        .channel = instr->channel,
+        .seq = x->seq_base + instr->seq,
+        .mem = hooks->memory ? hooks->memory(hooks->arg, instr) : NULL,
+        .bytes = instr->bytes,
+        .of_device = (x->config.device->ops->flags & PST_DEVICE_OWN_MEMORY) != 0,
+        .ns = instr->ns,
+        .wire_ns = instr->wire_ns};
     if (transfer.mem && pst_instr_is_narrow(instr)) round_message(&transfer, instr->n);
     pst_executor_pending *p = x->pending + x->n_pending;
     *p = (pst_executor_pending){.instr = at, .issued_ns = pst_clock_now(x->config.clock)};

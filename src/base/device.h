@@ -42,17 +42,17 @@ typedef struct {
 
 /* Flags of a kind of device. */
 enum {
-    PST_DEVICE_FAR = 1, /* the host cannot access its memory; `memory`, `staging`, `copy`,
+    PST_DEVICE_OWN_MEMORY = 1, /* the host cannot access its memory; `memory`, `staging`, `copy`,
                            `copy_rows` and `fill` are set */
     /* launches are asynchronous: arguments have been read when launch returns, and further launches
      * may follow before it has ended; they run in order */
-    PST_DEVICE_AHEAD = 2,
-    PST_DEVICE_CUDA = 4, /* FAR, and its memory is CUDA's, which a transport may support directly */
+    PST_DEVICE_ASYNC = 2,
+    PST_DEVICE_CUDA = 4, /* OWN_MEMORY, and it is CUDA's, which a transport may support directly */
     PST_DEVICE_PADDED = 8, /* its kernels accept and prefer rows with padding (pst_graph_pad) */
     PST_DEVICE_SUMS = 16,  /* its B kernels leave sums for W (pst_graph_leave_sums) */
-    /* What decides steps and bytes of a job on the CUDA module's device: for a planner that cannot
-     * load the module. */
-    PST_DEVICE_GPU = PST_DEVICE_FAR | PST_DEVICE_PADDED | PST_DEVICE_SUMS
+    /* the flags of the CUDA module's device that determine steps and bytes of a job: a planner uses
+     * them if the module cannot be loaded */
+    PST_DEVICE_GPU = PST_DEVICE_OWN_MEMORY | PST_DEVICE_PADDED | PST_DEVICE_SUMS
 };
 
 /* n rows of `bytes` each; each side has its own distance (in bytes) between rows. */
@@ -101,7 +101,7 @@ typedef struct {
     uint64_t (*available)(const pst_device_config *config, uint32_t ranks_here);
     /* Bytes of the device that kernels allocated when they were prepared, in addition to the memory
      * map. May be NULL: none. */
-    uint64_t (*apart)(const pst_device *d);
+    uint64_t (*workspace_bytes)(const pst_device *d);
     /* For asynchronous devices; all NULL if launches cannot be captured. From capture_begin to
      * capture_end, launches (with event NULL) are recorded instead of queued, and this thread calls
      * nothing else of the device. The recording lives as long as the device; launches NULL: it is

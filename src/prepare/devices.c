@@ -88,7 +88,7 @@ static pst_status read_throttle(pst_prepared *p, const uint32_t *process) {
                                        c->parallel.throttle[given > 1 ? process[r] : 0], 1, 1000,
                                        &p->throttle[r]));
         /* Operators that are queued on a device leave no time to sleep in between. */
-        if (p->throttle[r] > 1 && p->options.device && p->options.device->flags & PST_DEVICE_AHEAD)
+        if (p->throttle[r] > 1 && p->options.device && p->options.device->flags & PST_DEVICE_ASYNC)
             return pst_fail(PST_EINPUT,
                             "parallel.throttle needs a CPU, but device %s is none; omit it, or use "
                             "parallel.device=cpu",
@@ -178,5 +178,5 @@ void pst_prepare_peak(const pst_prepared *p, pst_peak *peak) {
 uint64_t pst_prepare_free(const pst_device_ops *device, uint32_t ranks_here) {
     const pst_device_config config = {.threads = 1};
     if (device && device->available) return device->available(&config, ranks_here);
-    return device && device->flags & PST_DEVICE_FAR ? 0 : pst_machine_memory() / ranks_here;
+    return device && device->flags & PST_DEVICE_OWN_MEMORY ? 0 : pst_machine_memory() / ranks_here;
 }

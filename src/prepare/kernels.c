@@ -6,7 +6,7 @@ pst_status pst_prepare_choose(void *arg, const pst_graph *g, const pst_node *nod
                               pst_pass pass, pst_chosen *chosen) {
     const pst_device *device = arg;
     if (pst_node_exchange(node, extra, pass)) { /* no kernel computes an exchange */
-        int far = device->ops && device->ops->flags & PST_DEVICE_FAR;
+        int far = device->ops && device->ops->flags & PST_DEVICE_OWN_MEMORY;
         chosen->kernel = 0;
         chosen->scratch = (far ? pst_far_exchange_scratch : pst_exchange_scratch)(g, node, pass);
         return PST_OK;

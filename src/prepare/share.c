@@ -84,7 +84,7 @@ pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts) {
 pst_status pst_prepare_narrow(const pst_prepared *p, int *narrow) {
     *narrow = !strcmp(p->config->parallel.gradients, "bf16") && p->grid.data > 1;
     if (!*narrow) return PST_OK;
-    if (p->options.device && p->options.device->flags & PST_DEVICE_FAR)
+    if (p->options.device && p->options.device->flags & PST_DEVICE_OWN_MEMORY)
         return pst_fail(PST_EINPUT, "parallel.gradients bf16 needs a CPU; device %s sends fp32",
                         p->options.device->name);
     return p->config->parallel.reproducible

@@ -30,7 +30,7 @@ static pst_status run_kernel(pst_device *device, const void *block) {
     pst_rank *r = c->rank;
     uint64_t began = pst_monotonic_ns();
     pst_status status = c->kernel->launch(device, &c->call);
-    if (r->device->ops->flags & PST_DEVICE_AHEAD) return status; /* ended_hook records it */
+    if (r->device->ops->flags & PST_DEVICE_ASYNC) return status; /* ended_hook records it */
     uint64_t computed = pst_monotonic_ns();
     throttle(r, began);
     *c->spent += pst_monotonic_ns() - began;
@@ -157,7 +157,7 @@ static pst_status open_device(pst_rank *r) {
         PST_TRY(
             pst_registry_device(strcmp(name, "auto") ? name : pst_device_cpu.name, &config, &ops));
     PST_TRY(ops->open(&config, &r->device));
-    r->on_device = (ops->flags & PST_DEVICE_FAR) != 0;
+    r->on_device = (ops->flags & PST_DEVICE_OWN_MEMORY) != 0;
     r->arith = pst_registry_arith(ops);
     return PST_OK;
 }
@@ -178,16 +178,17 @@ static pst_status prepare_kernels(pst_rank *r) {
     return PST_OK;
 }
 
-/* What kernels have taken beside what is laid out counts as well where memory is limited. */
-static pst_status check_apart(const pst_rank *r) {
-    uint64_t apart = r->device->ops->apart ? r->device->ops->apart(r->device) : 0,
-             room = pst_prepare_usable_bytes(r->p, r->p->memory_limit, r->rank);
-    if (!apart || !room || r->memory->total + apart <= room) return PST_OK;
+/* The workspace of kernels is not in the memory map, but counts against the limit of memory. */
+static pst_status check_workspace(const pst_rank *r) {
+    uint64_t workspace =
+                 r->device->ops->workspace_bytes ? r->device->ops->workspace_bytes(r->device) : 0,
+             limit = pst_prepare_usable_bytes(r->p, r->p->memory_limit, r->rank);
+    if (!workspace || !limit || r->memory->total + workspace <= limit) return PST_OK;
     return pst_fail(PST_ENOMEM,
-                    "rank %u needs %.2f MiB of memory, and its kernels %.2f MiB of workspace "
-                    "beside that; it may use %.2f MiB",
-                    r->rank, (double)r->memory->total / 0x1p20, (double)apart / 0x1p20,
-                    (double)room / 0x1p20);
+                    "rank %u needs %.2f MiB of memory and %.2f MiB of workspace for its kernels; "
+                    "the limit is %.2f MiB",
+                    r->rank, (double)r->memory->total / 0x1p20, (double)workspace / 0x1p20,
+                    (double)limit / 0x1p20);
 }
 
 static pst_status open_executor(pst_rank *r, volatile uint64_t *last_instr) {
@@ -260,7 +261,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
                               : pst_fail(PST_ENOMEM, "no memory to record the operators of a step");
     if (status == PST_OK) status = pst_rank_load_autotuned(p, r->device);
     if (status == PST_OK) status = prepare_kernels(r);
-    if (status == PST_OK) status = check_apart(r);
+    if (status == PST_OK) status = check_workspace(r);
     if (status == PST_OK) status = pst_rank_memory_open(r, canary);
     if (status == PST_OK)
         status = pst_coll_open(transport, NULL, 0, PST_CHANNEL_COLLECTIVE, &r->coll);

@@ -23,7 +23,8 @@ static uint64_t checkpoint_bytes(const pst_prepared *p, uint32_t rank) {
 
 pst_status pst_limits_of_run(const pst_trainer *t) {
     const pst_prepared *p = t->p;
-    int several = t->world->size > 1, on_device = (p->options.device->flags & PST_DEVICE_FAR) != 0;
+    int several = t->world->size > 1,
+        on_device = (p->options.device->flags & PST_DEVICE_OWN_MEMORY) != 0;
     uint64_t arenas = 0, file = 0;
     uint32_t n = several ? 1 : p->options.n_rank;
     for (uint32_t i = 0; i < n; i++) {

@@ -37,7 +37,7 @@ uint32_t pst_setup_threads(const pst_config *c, const pst_world *world, uint32_t
 static uint64_t memory_limit(const pst_config *c, const pst_device_ops *device,
                              uint32_t ranks_here) {
     if (c->parallel.memory > 0) return (uint64_t)c->parallel.memory;
-    return device->flags & PST_DEVICE_FAR ? 0 : pst_machine_memory() / ranks_here;
+    return device->flags & PST_DEVICE_OWN_MEMORY ? 0 : pst_machine_memory() / ranks_here;
 }
 
 /* Checks the files that the run starts from: headers and shapes, not the tensors' bytes. */

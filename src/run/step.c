@@ -60,7 +60,7 @@ static pst_report report_of(const pst_rank *r, uint64_t peak_bytes) {
     const pst_instr_list *list = &r->p->job->list[r->rank];
     pst_report out = {.peak_bytes = peak_bytes,
                       .work = r->work,
-                      .works = r->each || !(r->device->ops->flags & PST_DEVICE_AHEAD),
+                      .works = r->each || !(r->device->ops->flags & PST_DEVICE_ASYNC),
                       .rolled_back = (uint64_t)r->rolled_back};
     const pst_span *span = pst_executor_spans(r->executor, &out.origin_ns);
     uint64_t count[PST_OP_COUNT] = {0}, first = PST_NEVER, last = 0, end = 0;

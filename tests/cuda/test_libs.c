@@ -421,7 +421,7 @@ static void attention_has_its_workspace(void **state) {
     assert_int_equal(fake_dnn.plain, 0);
     pst_cuda_device *d = (pst_cuda_device *)device;
     assert_int_equal(d->attention_room_bytes, 2 << 20);
-    assert_int_equal(device->ops->apart(device), 2 << 20);
+    assert_int_equal(device->ops->workspace_bytes(device), 2 << 20);
     pst_dnn_forget(&d->attentions);
     assert_int_equal(fake.live, before + 1);
     fake_dnn.workspace = 3 << 20;

@@ -45,7 +45,7 @@ for apart in 0 1048576; do
     FAR_APART=$apart "$PENSTOCK" train run.yaml name=apart-$apart parallel.memory=1536KiB parallel.pipeline=1 >out 2>&1
     rc=$?
     [ $apart = 0 ] && [ $rc = 0 ] && continue
-    [ $rc = 4 ] && grep -q 'its kernels 1.00 MiB of workspace beside that; it may use 1.50 MiB' out ||
+    [ $rc = 4 ] && grep -q '1.00 MiB of workspace for its kernels; the limit is 1.50 MiB' out ||
         fail "$apart bytes apart: status $rc: $(cat out)"
 done
 
