@@ -278,7 +278,7 @@ static uint32_t norm_and_step(pst_job_builder *b, passes before) {
     return step;
 }
 
-/* Of parameters with one use, those of this rank. */
+/* Adds the parts of the accumulators of this rank's parameters with one use. */
 static void add_unshared(pst_job_builder *b) {
     const pst_graph *g = graph_of(b);
     for (uint32_t p = g ? g->n_param : 0; p-- > 0 && b->status == PST_OK;)

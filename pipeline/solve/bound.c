@@ -14,7 +14,7 @@
 /* What is known of every pass, [direction]: 0 what precedes it, 1 what follows it. */
 typedef struct {
     uint64_t *head[2]; /* [n_op] */
-    /* [n_op][per_rank] how counts passes of each queue of its rank must precede (follow) it */
+    /* [n_op][per_rank] how many passes of each queue of its rank must precede (follow) it */
     uint32_t *counts[2];
 } facts;
 
@@ -68,7 +68,7 @@ static void add_slots(prover *b, uint32_t later, uint32_t earlier, uint64_t slot
     }
 }
 
-/* How counts of size `each` fit, beside `beside`; UINT32_MAX: any number, or unknown. */
+/* How many of size `each` fit, beside `beside`; UINT32_MAX: any number, or unknown. */
 static uint64_t fitting(uint64_t limit, uint64_t beside, uint64_t each) {
     return each && limit >= beside ? (limit - beside) / each : UINT32_MAX;
 }
