@@ -1,7 +1,7 @@
-/* Back ends that are loaded when they are there: libpenstock-cuda.so, which needs libraries that
- * most machines lack. A module exports pst_module_open, gets a table of what it may call of the
- * host, and answers with its rows. Modules and host are built from one source: other versions
- * refuse each other. */
+/* Backends that are loaded at run time: libpenstock-cuda.so, which needs libraries that most
+ * machines lack. A module exports pst_module_open, gets a table of host functions that it may call,
+ * and returns its own table. Module and host must be built from one source: other versions are
+ * refused. */
 #ifndef PST_KERNELS_MODULE_H
 #define PST_KERNELS_MODULE_H
 #include "base/choice.h"
@@ -12,8 +12,8 @@
 
 enum { PST_MODULE_VERSION = 7 };
 
-/* A module has no status.c or log.c of its own: its pst_fail, pst_fail_in, pst_log and pst_error
- * are these. The members down to fail stay where they are in every version. */
+/* A module is linked without status.c and log.c: its pst_fail, pst_fail_in, pst_log and pst_error
+ * call these. The members up to fail keep their place in every version. */
 typedef struct {
     uint32_t version, bytes; /* PST_MODULE_VERSION, sizeof(pst_module_host) */
     const char *build;       /* PST_VERSION */
@@ -23,32 +23,31 @@ typedef struct {
     const char *(*error)(void);
 } pst_module_host;
 
-/* What a transport of devices' memory is opened with; all borrowed, and but for `inner` and
- * `device` read when it is. */
+/* Arguments of pst_direct_ops.open. All are borrowed; all but `inner` and `device` are read during
+ * open only. */
 typedef struct {
-    pst_transport *inner; /* moves the host's memory */
+    pst_transport *inner; /* sends from and to the host's memory */
     pst_device *device;
-    const uint8_t *talks; /* [inner->size] 1: messages go to that rank or come from there */
-    /* [n_member] the tensor group of this rank, in order; n_member 0: it has none */
+    const uint8_t *talks; /* [inner->size] 1: this rank exchanges messages with that rank */
+    /* [n_member] the ranks of this rank's tensor group, in order; n_member 0: it has none */
     const uint32_t *member;
     uint32_t n_member;
-    int sums; /* 1: that group adds up with `sum` */
+    int sums; /* 1: that group uses `sum` */
 } pst_direct_config;
 
-/* Between this rank and each other one of its tensor group: bytes that go there, and others that
- * come; 0: none. */
+/* What this rank sends to another rank of its tensor group and receives from it; 0: nothing. */
 typedef struct {
     const void *send;
     void *recv;
     uint64_t send_bytes, recv_bytes;
 } pst_swap_part;
 typedef struct {
-    const pst_swap_part *part; /* [n_member]; the own one is all 0 */
+    const pst_swap_part *part; /* [n_member]; the entry of this rank itself is all 0 */
     uint32_t n;
 } pst_swap;
 
-/* What the group adds up, n numbers of each rank; scattered: this rank gets the own-th of n_member
- * parts of n each, of n_member * n that it has; else all of the sum. */
+/* A sum over the group. scattered 0 (all-reduce): each rank has n numbers and gets all of the sum;
+ * 1 (reduce-scatter): each rank has n_member * n numbers and gets its own n numbers of the sum. */
 typedef struct {
     const void *from;
     void *to;
@@ -57,44 +56,44 @@ typedef struct {
     int scattered;
 } pst_group_sum;
 
-/* A transport between devices whose memory the host cannot reach. */
+/* A transport between devices whose memory the host cannot access. */
 typedef struct {
-    const char *name; /* as parallel.transport has it */
-    /* NULL: a job with so many ranks on this host can use it; else why not. */
+    const char *name; /* value of parallel.transport */
+    /* NULL: usable for a job with so many ranks on this host; else the reason why not. */
     const char *(*reject)(uint32_t ranks_here);
-    /* Its two ends agree over `inner` what goes when. What it is given is borrowed, and outlives
-     * it; so does all memory that messages name. Aborting it aborts `inner`. */
+    /* Both ends agree through `inner` on what is sent when. The arguments are borrowed and must
+     * outlive the transport, and so must memory that messages name. Aborting it aborts `inner`. */
     pst_status (*open)(const pst_direct_config *config, pst_transport **transport);
-    /* All ranks of the job do this after they have opened theirs, in turn with its progress, before
-     * the first step. BUSY: go on. OK: all that it takes of the device, it has; *bytes says how
-     * much that is, as far as it knows. */
+    /* Called by all ranks of the job after they have opened theirs, alternately with its progress,
+     * before the first step. BUSY: call again. OK: it has allocated all device memory that it
+     * needs; *bytes is the amount, as far as it knows. */
     pst_status (*connect)(pst_transport *transport, uint64_t *bytes);
-    /* Within a launch on the device: queued to compute, behind what stands there. All ranks of the
-     * group do it, in the same order. The lists have been read on return. Either may be NULL: the
-     * host exchanges. `sum` adds in an order of its own, which may depend on anything, but has the
-     * same bits on all ranks. */
+    /* Called within a launch on the device: runs after the work already queued. All ranks of the
+     * group call it, in the same order. The caller may reuse the lists on return. Either may be
+     * NULL: then the host exchanges. `sum` adds in any order, which may change from call to call,
+     * but gives the same bits on all ranks. */
     pst_status (*swap)(pst_transport *transport, const pst_swap *swap);
     pst_status (*sum)(pst_transport *transport, const pst_group_sum *sum);
 } pst_direct_ops;
 
-/* A kernel of the library's first choice, of what measuring chooses, and the fastest of all that
- * the library has. */
+/* Durations of the library's first choice, of the choice by measuring, and of the fastest of all
+ * its algorithms. */
 typedef struct {
     double first_s, measured_s, best_s;
-    uint32_t tried; /* algorithms that ran */
+    uint32_t tried; /* number of algorithms that ran */
 } pst_choice_times;
 
-/* What kernels choose by measuring. */
+/* The algorithms that kernels choose by measuring. */
 typedef struct {
-    /* From now on what the list has is chosen as it says, also where kernels were prepared for
-     * another choice; what it lacks is measured when a kernel is prepared, or (measures 0) is what
-     * the library proposes first. The list is copied. EINPUT: what it has for something that is
-     * prepared does not run here. */
+    /* From now on the choices of the list are used, also by kernels that were prepared with other
+     * ones. A choice that the list lacks is measured when its kernel is prepared or, if measures is
+     * 0, is the library's first proposal. The list is copied. EINPUT: an algorithm of the list does
+     * not run here, and a prepared kernel needs it. */
     pst_status (*give)(pst_device *device, int measures, const pst_choice *list, uint32_t n);
-    /* Choice i of those that were made since the device was opened; 0 behind the last. */
+    /* Choice i of those made since the device was opened; returns 0 after the last. */
     int (*take)(pst_device *device, uint32_t i, pst_choice *choice);
-    /* For benchmarks: all that could be chosen for that one, timed now; it takes seconds, and
-     * memory of the device. None was tried where the choice is that others do its work. */
+    /* For benchmarks: times all algorithms that choice i could have; takes seconds, and memory of
+     * the device. tried is 0 if the choice is to leave the work to other kernels. */
     pst_status (*compare)(pst_device *device, uint32_t i, pst_choice_times *times);
 } pst_choice_ops;
 
@@ -102,18 +101,18 @@ typedef struct {
     uint32_t version, bytes; /* PST_MODULE_VERSION, sizeof(pst_module) */
     const char *name;        /* "cuda" */
     const pst_device_ops *device;
-    const pst_kernel_row *kernel; /* [n_kernel], best first: they alone compute on this device */
+    const pst_kernel_row *kernel; /* [n_kernel], best first; only these compute on this device */
     uint32_t n_kernel;
     const pst_arith *arith;
-    const pst_direct_ops *direct;  /* NULL: none of its own */
-    const pst_choice_ops *choices; /* NULL: nothing is chosen by measuring */
-    /* For doctor: one line a call about libraries, driver and devices; NULL after the last. */
+    const pst_direct_ops *direct;  /* NULL: the module has none */
+    const pst_choice_ops *choices; /* NULL: its kernels do not measure */
+    /* For doctor: line number `line` about libraries, driver and devices; NULL after the last. */
     const char *(*about)(uint32_t line);
 } pst_module;
 
-/* What a module exports. NULL: pst_module_host.fail has been told why. `host` outlives the module.
- * Without its hardware or driver a module opens all the same: its device's row rejects, and says
- * why. */
+/* What a module exports. Returns NULL after it has called pst_module_host.fail with the reason.
+ * `host` outlives the module. A module also opens without its hardware or driver: its device's row
+ * then rejects, with the reason. */
 typedef const pst_module *(*pst_module_open_fn)(const pst_module_host *host);
 const pst_module *pst_module_open(const pst_module_host *host);
 #define PST_MODULE_SYMBOL "pst_module_open"

@@ -1,4 +1,4 @@
-/* What status.h and log.h declare, by the table of the host. */
+/* Implements status.h and log.h with the host's table. */
 #include "kernels/module_host.h"
 
 static const pst_module_host *host;

@@ -1,4 +1,4 @@
-/* The check that keeps a wrong token or target from reaching memory that is not its row. */
+/* Checks tokens and targets before kernels use them as row numbers. */
 #include "kernels/shape.h"
 
 pst_status pst_call_check_index(const pst_call *call, const int32_t *index, uint64_t n,

@@ -1,4 +1,4 @@
-/* Sizes that kernels read off the graph, and how a launch spreads its tiles over the device's
+/* Sizes that kernels take from the graph, and how a launch distributes its tiles over the device's
  * threads. */
 #ifndef PST_KERNELS_SHAPE_H
 #define PST_KERNELS_SHAPE_H
@@ -11,14 +11,14 @@ static inline const pst_tensor *pst_call_in(const pst_call *call, uint32_t i) {
 
 static inline uint64_t pst_tensor_last(const pst_tensor *t) { return t->dim[t->n_dim - 1]; }
 
-/* Elements but for the last dimension. */
+/* Product of all dimensions but the last. */
 static inline uint64_t pst_tensor_rows(const pst_tensor *t) {
     uint64_t rows = 1;
     for (uint32_t i = 0; i + 1 < t->n_dim; i++) rows *= t->dim[i];
     return rows;
 }
 
-/* Elements from a row to the next. */
+/* Elements from the start of a row to the start of the next. */
 static inline uint64_t pst_tensor_pitch(const pst_tensor *t) {
     return t->pitch ? t->pitch : pst_tensor_last(t);
 }
@@ -35,7 +35,7 @@ static inline void pst_device_run(pst_device *device, pst_tile_fn fn, void *arg,
     for (uint64_t i = 0; i < tiles; i++) fn(arg, i, 0);
 }
 
-/* From inside a long tile, which `thread` runs: transfers are polled where that is due. */
+/* Called inside a long tile, which `thread` runs: polls transfers when that is due. */
 static inline void pst_device_poll(pst_device *device, uint32_t thread) {
     if (device && device->pool) pst_pool_poll(device->pool, thread);
 }
@@ -60,8 +60,8 @@ static inline pst_convolution_shape pst_convolution_shape_of(const pst_graph *g,
                                    .padding = node->attr.padding};
 }
 
-/* Of attention: the samples' lengths, NULL without; how many positions of a sample are no padding;
- * the operands behind the inputs. */
+/* For attention: the samples' lengths, NULL without; how many positions of a sample are not
+ * padding; the operands after the inputs. */
 static inline const int32_t *pst_call_lengths(const pst_call *call) {
     return call->node->n_in > 1 ? call->arg[1] : NULL;
 }
@@ -73,13 +73,13 @@ static inline void *const *pst_call_behind(const pst_call *call) {
     return call->arg + call->node->n_in;
 }
 
-/* Of an embedding or a vocabulary_* operator: tokens that there are, here or on other tensor
+/* For an embedding or a vocabulary_* operator: the size of the whole vocabulary, over all tensor
  * ranks. */
 static inline uint64_t pst_call_tokens(const pst_call *call, uint64_t here) {
     return call->node->attr.total ? call->node->attr.total : here;
 }
 
-/* EINPUT when an index lies outside [0, limit); negative ones are allowed when `ignore`. */
+/* EINPUT when an index is outside [0, limit); negative ones are allowed if `ignore` is 1. */
 pst_status pst_call_check_index(const pst_call *call, const int32_t *index, uint64_t n,
                                 uint64_t limit, int ignore);
 #endif

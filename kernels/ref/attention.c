@@ -1,5 +1,5 @@
 /* Reference self-attention (Vaswani et al. 2017). qkv[b,T,3C]: q, k, v blocks of C, heads side by
- * side in each. Scores are computed again wherever they are needed; only their log-sum-exp is saved
+ * side in each. Scores are recomputed where they are needed; only their log-sum-exp is saved
  * (Dao et al. 2022). */
 #include "kernels/ref/ref.h"
 #include "kernels/shape.h"
@@ -24,7 +24,7 @@ static sizes sizes_of(const pst_call *call) {
     return s;
 }
 
-/* How many positions, from the first one on, position i of a sample sees; 0: it is padding. */
+/* How many positions position i of a sample attends to, from the first one on; 0: it is padding. */
 static uint64_t seen_by(const sizes *s, uint64_t sample, uint64_t i) {
     uint64_t length = pst_length_of(s->lengths, sample, s->t);
     if (i >= length) return 0;

@@ -73,8 +73,7 @@ pst_status pst_ref_batch_norm_b(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* W: SAVED0 SAVED1 DPARAM0 DPARAM1 DPARAM2 DPARAM3. The variance comes back from its root,
- * unbiased. */
+/* W: SAVED0 SAVED1 DPARAM0 DPARAM1 DPARAM2 DPARAM3. The unbiased variance is computed from rstd. */
 pst_status pst_ref_batch_norm_w(pst_device *device, const pst_call *call) {
     (void)device;
     sizes s = sizes_of(call);

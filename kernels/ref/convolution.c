@@ -8,15 +8,16 @@ static sizes sizes_of(const pst_call *call) {
     return pst_convolution_shape_of(call->graph, call->node);
 }
 
-/* Row and column of a window of an image. */
+/* A window: its image, and its row and column in the output. */
 typedef struct {
     uint64_t image, row, column;
 } window;
 
-/* The pixel of x under place (i, j) of a window; NULL outside. */
-static const float *under(const sizes *s, const float *x, window w, uint64_t i, uint64_t j) {
+/* The pixel of x at place (i, j) of a window; NULL outside of the image. */
+static const float *pixel_at(const sizes *s, const float *x, window w, uint64_t i, uint64_t j) {
     uint64_t y = w.row * s->stride + i - s->padding, z = w.column * s->stride + j - s->padding;
-    if (y >= s->height || z >= s->width) return NULL; /* before its first pixels they wrap around */
+    if (y >= s->height || z >= s->width)
+        return NULL; /* negative ones have wrapped around to large ones */
     return x + ((w.image * s->height + y) * s->width + z) * s->in;
 }
 
@@ -26,7 +27,7 @@ static double window_sum(const sizes *s, const float *x, const float *weight, ui
                          uint64_t r, uint64_t c) {
     double sum = 0;
     EACH(i, s->h) EACH(j, s->w) {
-        const float *from = under(s, x, (window){n, r, c}, i, j);
+        const float *from = pixel_at(s, x, (window){n, r, c}, i, j);
         if (from) EACH(k, s->in) sum += (double)from[k] * weight[(i * s->w + j) * s->in + k];
     }
     return sum;
@@ -48,7 +49,7 @@ pst_status pst_ref_convolution_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* B: PARAM0 DOUT0 DIN0. What each pixel went into, window by window. */
+/* B: PARAM0 DOUT0 DIN0. For each pixel, a sum over the windows that contain it. */
 pst_status pst_ref_convolution_b(pst_device *device, const pst_call *call) {
     (void)device;
     sizes s = sizes_of(call);
@@ -79,7 +80,7 @@ pst_status pst_ref_convolution_w(pst_device *device, const pst_call *call) {
         double sum = 0;
         EACH(at, windows) {
             window w = {at / (s.rows * s.columns), at / s.columns % s.rows, at % s.columns};
-            const float *from = under(&s, call->arg[0], w, i, j);
+            const float *from = pixel_at(&s, call->arg[0], w, i, j);
             if (from) sum += (double)from[k] * dy[at * s.out + o];
         }
         *dweight = (call->first ? 0.0f : *dweight) + (float)sum;

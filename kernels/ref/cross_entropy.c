@@ -24,8 +24,8 @@ pst_status pst_ref_cross_entropy_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* B: IN0 IN1 SAVED0 DIN0 (is IN0): dlogits = (softmax - onehot) * loss_scale, in place. Also of
- * vocabulary_loss, whose columns are those from attr.first on, of attr.total. */
+/* B: IN0 IN1 SAVED0 DIN0 (is IN0): dlogits = (softmax - onehot) * loss_scale, in place. Also for
+ * vocabulary_loss, whose columns begin with token attr.first of attr.total. */
 pst_status pst_ref_cross_entropy_b(pst_device *device, const pst_call *call) {
     (void)device;
     const pst_tensor *in = pst_call_in(call, 0);

@@ -4,9 +4,9 @@
 #include "kernels/shape.h"
 #include <string.h>
 
-/* Element e (of the whole sample, of which a tensor rank may have a part) of sample s is kept when
- * word e%4 of position (s, e/4) of the node's stream, as a uniform number, is not below the rate:
- * the same units in every layout. */
+/* Element e of sample s, counted in the whole sample also where a tensor rank has a part of it, is
+ * kept if word e%4 of position (s, e/4) of the node's random stream, as a uniform number, is >=
+ * rate: the same elements in every layout. */
 static void mask(const pst_call *call, const float *in, float *out) {
     const pst_tensor *t = pst_call_in(call, 0);
     uint64_t samples = t->dim[0], per_sample = pst_tensor_count(t) / samples;
@@ -49,7 +49,7 @@ pst_status pst_ref_add_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* DOUT0 SUM1 DIN1; of narrow DOUT0 SUM0 DIN0 */
+/* B of add: DOUT0 SUM1 DIN1; of narrow: DOUT0 SUM0 DIN0 */
 pst_status pst_ref_add_b(pst_device *device, const pst_call *call) {
     (void)device;
     const float *a = call->arg[0], *b = call->arg[1];
@@ -59,7 +59,7 @@ pst_status pst_ref_add_b(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* IN0 OUT0: half.c rounds it */
+/* IN0 OUT0: a copy, which half.c rounds */
 pst_status pst_ref_narrow_f(pst_device *device, const pst_call *call) {
     (void)device;
     memmove(call->arg[1], call->arg[0], pst_tensor_count(pst_call_in(call, 0)) * sizeof(float));

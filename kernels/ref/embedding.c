@@ -1,5 +1,5 @@
-/* Reference embedding: out[b,t,:] = wte[token[b,t],:] (+ wpe[t,:]). Tokens whose rows another
- * tensor rank has give 0. */
+/* Reference embedding: out[b,t,:] = wte[token[b,t],:] (+ wpe[t,:]). The result is 0 for tokens
+ * whose rows another tensor rank has. */
 #include "kernels/ref/ref.h"
 #include "kernels/shape.h"
 #include <string.h>
@@ -27,7 +27,8 @@ pst_status pst_ref_embedding_f(pst_device *device, const pst_call *call) {
     float *out = call->arg[s.t_max ? 3 : 2];
     PST_TRY(pst_call_check_index(call, token, s.b * s.t, pst_call_tokens(call, s.v), 0));
     for (uint64_t i = 0; i < s.b * s.t; i++) {
-        uint64_t at = (uint64_t)token[i] - s.first; /* huge when before the first */
+        uint64_t at = (uint64_t)token[i] - s.first; /* wraps around to a large number if before the
+                                                       first */
         const float *row = at < s.v ? wte + at * s.c : NULL;
         for (uint64_t c = 0; c < s.c; c++)
             out[i * s.c + c] = (row ? row[c] : 0.0f) + (wpe ? wpe[i % s.t * s.c + c] : 0.0f);
@@ -35,8 +36,7 @@ pst_status pst_ref_embedding_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* W: IN0 DOUT0 DPARAM0 [DPARAM1]. `first` zeroes the rows that no token of this micro-batch names,
- * too. */
+/* W: IN0 DOUT0 DPARAM0 [DPARAM1]. call->first also zeroes the rows of tokens that do not occur. */
 pst_status pst_ref_embedding_w(pst_device *device, const pst_call *call) {
     (void)device;
     sizes s = sizes_of(call);

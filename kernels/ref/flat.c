@@ -1,6 +1,5 @@
-/* Reference arithmetic over flat arrays, and the table that answers on any machine. Products and
- * sums are rounded one by one (no fused multiply-add), so that the vector tables give these very
- * bits. */
+/* Reference arithmetic on whole arrays, and the table for any machine. Products and sums are
+ * rounded one by one (no fused multiply-add), so that the vector tables give the same bits. */
 #include "kernels/kernel.h"
 #include <math.h>
 
@@ -32,8 +31,8 @@ static void update(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h
     if (kind == PST_OPTIM_SGD) sgd(h, p->weight, p->grad, p->state[0], p->n);
 }
 
-/* A block has 16 running sums (element i goes to sum i%16), added up in halves: what vector code
- * does anyway. The square of a float is exact in double. */
+/* 16 running sums per block (element i goes to sum i%16), then added in halves, as vector code
+ * does. The square of a float is exact in double. */
 static double block_sum(const float *x, uint64_t n) {
     double sum[16] = {0};
     for (uint64_t i = 0; i < n; i++) sum[i % 16] += (double)x[i] * (double)x[i];

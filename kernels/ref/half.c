@@ -1,6 +1,6 @@
-/* The reference for graphs of bf16 and fp16, in one piece: operands are widened to fp32 in scratch,
- * the fp32 reference computes, and what it has written is rounded to nearest even. So each
- * operator's meaning stands in one place only. */
+/* The reference for graphs of bf16 and fp16, for all operators: operands are widened to fp32 in
+ * scratch, the fp32 reference computes, and its results are rounded to nearest even. So each
+ * operator is defined in one place only. */
 #include "kernels/ref/ref.h"
 #include "kernels/shape.h"
 #include <string.h>
@@ -38,8 +38,8 @@ static operand operand_of(const pst_graph *g, const pst_node *node, const pst_ar
     return o;
 }
 
-/* Steps that are no pass of the node: the sum of two gradients of input 0; linear's output from
- * what it saved. */
+/* Steps other than the node's passes: the sum of two gradients of input 0; linear's output,
+ * recomputed from what it saved. */
 enum { SUM = PST_PASS_COUNT, ACTIVATION };
 
 static uint32_t operands(const pst_graph *g, const pst_node *node, int pass,
@@ -66,7 +66,7 @@ static uint64_t scratch_bytes(const pst_graph *g, const pst_node *node, int pass
     return bytes;
 }
 
-/* Linear's activation is of z as it is stored: OUT0 and SAVED0 are the last operands. */
+/* Linear applies its activation to the stored, rounded z: OUT0 and SAVED0 are the last operands. */
 static pst_status activate(pst_device *device, const pst_call *call, const operand *o, uint32_t n) {
     float *z = call->arg[n - 1];
     void *arg[] = {z, call->arg[n - 2]};

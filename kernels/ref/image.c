@@ -14,8 +14,8 @@ pst_status pst_ref_pixels_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* Of channel c in the window at (r, q): the element of the image that is the largest, the first
- * where several are. */
+/* The index of the largest element of channel c in the window at (r, q); the first if several are
+ * equal. */
 static uint64_t largest(const pst_call *call, const float *x, uint64_t r, uint64_t q, uint64_t c) {
     const pst_tensor *in = pst_call_in(call, 0);
     const pst_attr *a = &call->node->attr;

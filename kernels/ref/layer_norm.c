@@ -24,7 +24,7 @@ pst_status pst_ref_layer_norm_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* Of each part of the rows, the sums over them of dy, and of dy * h: [part][2][n]. */
+/* For each part of the rows, the sums of dy and of dy * h over its rows: [part][2][n]. */
 static void part_sums(const pst_call *call, float *sums) {
     const pst_tensor *in = pst_call_in(call, 0);
     uint64_t rows = pst_tensor_rows(in), n = pst_tensor_last(in),
@@ -44,8 +44,7 @@ static void part_sums(const pst_call *call, float *sums) {
 }
 
 /* B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0 [SAVED1] (DIN0 may be SUM0 or DOUT0). With g = dy * weight
- * and h = (x
- * - mean) * rstd: dx = rstd * (g - mean(g) - h * mean(g * h)) (+ SUM0). */
+ * and h = (x - mean) * rstd: dx = rstd * (g - mean(g) - h * mean(g * h)) (+ SUM0). */
 pst_status pst_ref_layer_norm_b(pst_device *device, const pst_call *call) {
     (void)device;
     const pst_tensor *in = pst_call_in(call, 0);
@@ -82,7 +81,7 @@ static void add_parts(const pst_call *call) {
     }
 }
 
-/* W: IN0 SAVED0 DOUT0 DPARAM0 DPARAM1, or as add_parts */
+/* W: IN0 SAVED0 DOUT0 DPARAM0 DPARAM1; with attr.sum_parts as add_parts */
 pst_status pst_ref_layer_norm_w(pst_device *device, const pst_call *call) {
     (void)device;
     if (call->node->attr.sum_parts) {

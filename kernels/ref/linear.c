@@ -52,13 +52,13 @@ pst_status pst_ref_linear_f(pst_device *device, const pst_call *call) {
         for (uint64_t j = 0; j < s.n; j++) {
             double sum = bias ? bias[j] : 0;
             for (uint64_t k = 0; k < s.k; k++) sum += (double)x[r * s.k + k] * weight[j * s.k + k];
-            if (z) sum = z[r * s.n + j] = (float)sum; /* what z is read back as */
+            if (z) sum = z[r * s.n + j] = (float)sum; /* rounded like the stored z */
             y[r * s.n + j] = (float)act(call->node->attr.activation, sum);
         }
     return PST_OK;
 }
 
-/* SAVED0 OUT0: what F made of z. */
+/* SAVED0 OUT0: F's output again, from z. */
 pst_status pst_ref_activation(pst_device *device, const pst_call *call) {
     (void)device;
     sizes s = sizes_of(call);

@@ -1,10 +1,10 @@
-/* The launches of the reference backend, one file per operator. Read these first: they say what an
- * operator means. */
+/* The launches of the reference backend, one file per operator. Read these first: they define what
+ * an operator computes. */
 #ifndef PST_KERNELS_REF_H
 #define PST_KERNELS_REF_H
 #include "kernels/kernel.h"
 
-/* Each for fp32, and for bf16 and fp16 with the scratch that it needs (half.c). */
+/* Each launch for fp32, and for bf16 and fp16 with the scratch that it needs (half.c). */
 #define PST_REF_LAUNCH(name)                                                                       \
     pst_status pst_ref_##name(pst_device *device, const pst_call *call);                           \
     pst_status pst_ref_##name##_half(pst_device *device, const pst_call *call);                    \

@@ -1,5 +1,5 @@
-/* The list of reference kernels: an answer for every operator and pass, one thread, any machine; 16
- * bits with scratch. */
+/* The list of reference kernels: one for every operator and pass, for any machine, on one thread;
+ * 16-bit graphs need scratch. */
 #include "kernels/ref/ref.h"
 
 enum { TAKES_HALF = PST_TAKES_BF16 | PST_TAKES_F16 };

@@ -1,5 +1,5 @@
-/* Reference softmax cross-entropy of logits whose columns are split over tensor ranks: three
- * numbers per row from each rank's columns, and the loss from those of all. */
+/* Reference softmax cross-entropy of logits whose columns are split over tensor ranks: first three
+ * numbers per row from each rank's columns, then the loss from those of all ranks. */
 #include "kernels/ref/ref.h"
 #include "kernels/shape.h"
 #include <math.h>
@@ -26,7 +26,7 @@ pst_status pst_ref_vocabulary_part_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* F: IN1 IN2 OUT0 SAVED0. IN2 holds [rows,3] of each rank in turn; they are added in that order. */
+/* F: IN1 IN2 OUT0 SAVED0. IN2 holds [rows,3] of each rank in turn; added in that order. */
 pst_status pst_ref_vocabulary_loss_f(pst_device *device, const pst_call *call) {
     (void)device;
     uint64_t rows = pst_tensor_count(pst_call_in(call, 1)),
