@@ -1,5 +1,5 @@
-/* The public way to build a graph (penstock/graph.h): what a caller may get wrong is checked here,
- * then one call each of the building blocks that models/ use. */
+/* The public functions that build a graph (penstock/graph.h): each checks its arguments, then calls
+ * one of the building blocks that models/ use. */
 #include "graph/graph.h"
 #include "graph/op_list.h"
 #include <string.h>
@@ -18,11 +18,11 @@ pst_status pst_graph_set_precision(pst_graph *g, const char *precision) {
     pst_dtype dtype = pst_dtype_of_precision(precision);
     if (dtype == PST_DTYPE_COUNT)
         return pst_fail(PST_EINPUT,
-                        "unknown precision '%.40s' (there are: fp32, tf32, bf16, fp16, fp8)",
+                        "unknown precision '%.40s' (possible: fp32, tf32, bf16, fp16, fp8)",
                         precision);
     if (g->n_node)
         return pst_fail(PST_EINPUT,
-                        "the precision of graph %s is set before its first operator is added",
+                        "graph %s already has operators; set its precision before the first one",
                         g->name);
     pst_graph_compute(g, dtype);
     return PST_OK;
@@ -38,19 +38,19 @@ pst_status pst_graph_add_param(pst_graph *g, const char *name, uint32_t n_dim, c
                                pst_init init, float std, int decay, uint32_t *param) {
     EXPECT(g, name && dim ? name : NULL, param);
     if (n_dim < 1 || n_dim > PST_MAX_DIM)
-        return pst_fail(PST_EINPUT, "%.95s has %u dimensions; 1 to %d are possible", name, n_dim,
+        return pst_fail(PST_EINPUT, "%.95s has %u dimensions; it must have 1 to %d", name, n_dim,
                         PST_MAX_DIM);
     pst_param p = {
         .n_dim = n_dim, .init = init, .std = init == PST_INIT_NORMAL ? std : 0, .decay = decay};
     if (strlen(name) >= sizeof p.name)
-        return pst_fail(PST_EINPUT, "the name of a parameter needs 1 to %d characters",
+        return pst_fail(PST_EINPUT, "the name of a parameter must have 1 to %d characters",
                         PST_NAME_MAX - 1);
     strcpy(p.name, name);
     memcpy(p.dim, dim, n_dim * sizeof *dim);
     return pst_graph_param(g, &p, param);
 }
 
-/* The parameters that are PST_NONE at the end of the list are left out. */
+/* Leaves out the parameters that are PST_NONE at the end of the list. */
 static pst_status add(pst_graph *g, pst_new_node n, uint32_t *out) {
     while (n.n_param && n.param[n.n_param - 1] == PST_NONE) n.n_param--;
     return pst_graph_add(g, &n, out);
@@ -74,7 +74,7 @@ pst_status pst_graph_add_linear(pst_graph *g, const char *name, uint32_t x, uint
 /* Parameters of a dense operator, named after it. */
 static pst_status add_weight(pst_graph *g, const char *name, const uint64_t dim[2], float std,
                              uint32_t *param) {
-    char text[2 * PST_NAME_MAX]; /* too long a name is found out, not cut */
+    char text[2 * PST_NAME_MAX]; /* longer than a name: one that is too long is refused, not cut */
     snprintf(text, sizeof text, "%s.weight", name);
     return pst_graph_add_param(g, text, 2, dim, PST_INIT_NORMAL, std, 1, param);
 }
@@ -90,7 +90,8 @@ pst_status pst_graph_add_dense(pst_graph *g, const char *name, uint32_t x, uint6
     uint32_t weight, bias;
     EXPECT(g, name, out);
     if (x >= g->n_tensor)
-        return pst_fail(PST_EINPUT, "%s reads tensor %u of %u", name, x, g->n_tensor);
+        return pst_fail(PST_EINPUT, "%s reads tensor %u, but the graph has only %u tensors", name,
+                        x, g->n_tensor);
     const uint64_t dim[] = {n, pst_tensor_columns(&g->tensor[x])};
     PST_TRY(add_weight(g, name, dim, std, &weight));
     PST_TRY(add_bias(g, name, n, &bias));
@@ -152,7 +153,7 @@ static pst_status add_channels(pst_graph *g, const char *name, uint64_t channels
         pst_param p = {
             .n_dim = 1, .dim = {channels}, .init = own[i].init, .statistic = own[i].statistic};
         if (snprintf(p.name, sizeof p.name, "%s.%s", name, own[i].suffix) >= PST_NAME_MAX)
-            return pst_fail(PST_EINPUT, "the name of a parameter needs 1 to %d characters",
+            return pst_fail(PST_EINPUT, "the name of a parameter must have 1 to %d characters",
                             PST_NAME_MAX - 1);
         PST_TRY(pst_graph_param(g, &p, &param[i]));
     }
@@ -164,7 +165,8 @@ pst_status pst_graph_add_batch_norm(pst_graph *g, const char *name, uint32_t x, 
     uint32_t param[4];
     EXPECT(g, name, out);
     if (x >= g->n_tensor)
-        return pst_fail(PST_EINPUT, "%s reads tensor %u of %u", name, x, g->n_tensor);
+        return pst_fail(PST_EINPUT, "%s reads tensor %u, but the graph has only %u tensors", name,
+                        x, g->n_tensor);
     uint64_t channels = pst_tensor_columns(&g->tensor[x]);
     PST_TRY(add_channels(g, name, channels, param));
     pst_attr attr = {.activation = activation, .eps = eps};
@@ -210,8 +212,8 @@ pst_status pst_graph_add_cross_entropy(pst_graph *g, const char *name, uint32_t 
 pst_status pst_graph_shape(const pst_graph *g, uint32_t tensor, uint32_t *n_dim, uint64_t *dim) {
     EXPECT(g, dim, n_dim);
     if (tensor >= g->n_tensor)
-        return pst_fail(PST_EINPUT, "graph %s has %u tensors, none of number %u", g->name,
-                        g->n_tensor, tensor);
+        return pst_fail(PST_EINPUT, "graph %s has no tensor %u, only %u tensors", g->name, tensor,
+                        g->n_tensor);
     const pst_tensor *t = &g->tensor[tensor];
     memcpy(dim, t->dim, t->n_dim * sizeof *dim);
     *n_dim = t->n_dim;

@@ -12,12 +12,12 @@ static int terminated(const char name[PST_NAME_MAX]) {
 /* What the rebuild itself relies on: arrays present, names terminated, counts within the fixed
  * arrays. */
 static pst_status check_bounds(const pst_graph *g) {
-    if (!terminated(g->name)) return pst_fail(PST_EINPUT, "the graph's name does not end");
+    if (!terminated(g->name)) return pst_fail(PST_EINPUT, "the graph's name has no end (NUL)");
     if (g->dtype != PST_F32 && !pst_dtype_is_half(g->dtype))
-        return pst_fail(PST_EINPUT, "a graph computes in F32, BF16 or F16, not in %s",
+        return pst_fail(PST_EINPUT, "the graph's dtype is %s; it must be F32, BF16 or F16",
                         pst_dtype_name(g->dtype));
     if (pst_dtype_stored(pst_graph_factors(g)) != g->dtype)
-        return pst_fail(PST_EINPUT, "products of a graph in %s do not have factors in %s",
+        return pst_fail(PST_EINPUT, "a graph of dtype %s cannot multiply matrices in %s",
                         pst_dtype_name(g->dtype), pst_dtype_name(g->factors));
     for (uint32_t i = 0; i < g->n_tensor; i++)
         if (!terminated(g->tensor[i].name) || g->tensor[i].n_dim > PST_MAX_DIM)
@@ -33,7 +33,8 @@ static pst_status check_bounds(const pst_graph *g) {
             d->n_param > PST_MAX_PARAM || d->n_saved > PST_MAX_SAVED)
             return pst_fail(PST_EINPUT, "node %s: too many or too few operands", d->name);
         if (d->out[0] >= g->n_tensor)
-            return pst_fail(PST_EINPUT, "node %s: its output is no tensor", d->name);
+            return pst_fail(PST_EINPUT, "node %s: its output is not a tensor of the graph",
+                            d->name);
     }
     return PST_OK;
 }
@@ -45,10 +46,10 @@ static pst_status compare_tensor(const pst_tensor *a, const pst_tensor *b) {
     if (strcmp(a->name, b->name) != 0 || a->producer != b->producer || a->dtype != b->dtype ||
         !role_ok)
         return pst_fail(PST_EINPUT,
-                        "tensor %s: name, producer, type or role is not what its operator makes",
+                        "tensor %s: name, producer, dtype or role does not match its operator",
                         a->name);
     if (a->n_dim != b->n_dim || memcmp(a->dim, b->dim, a->n_dim * sizeof(a->dim[0])) != 0)
-        return pst_fail(PST_EINPUT, "tensor %s: shape is not what its operator makes", a->name);
+        return pst_fail(PST_EINPUT, "tensor %s: its shape does not match its operator", a->name);
     return PST_OK;
 }
 
@@ -61,7 +62,7 @@ static pst_status compare_node(const pst_node *a, const pst_node *b) {
             a->saved[i].elements == b->saved[i].elements && a->saved[i].dtype == b->saved[i].dtype;
     return same ? PST_OK
                 : pst_fail(PST_EINPUT,
-                           "node %s: outputs, uses or saved arrays are not what its operator makes",
+                           "node %s: outputs, uses or saved arrays do not match its operator",
                            a->name);
 }
 
@@ -71,7 +72,8 @@ static pst_status copy_data(const pst_graph *g, uint32_t end, pst_graph *copy) {
         const pst_tensor *t = &g->tensor[copy->n_tensor];
         uint32_t index;
         if (t->role != PST_TENSOR_DATA)
-            return pst_fail(PST_EINPUT, "tensor %s has no producer, but is not data", t->name);
+            return pst_fail(PST_EINPUT, "tensor %s is not data, but no operator produces it",
+                            t->name);
         PST_TRY(pst_graph_data(copy, t->name, t->n_dim, t->dim, &index));
     }
     return PST_OK;
@@ -91,13 +93,13 @@ static pst_status rebuild(const pst_graph *g, pst_graph *copy) {
     }
     PST_TRY(copy_data(g, g->n_tensor, copy));
     if (copy->n_tensor != g->n_tensor)
-        return pst_fail(PST_EINPUT, "operators make more tensors than there are");
+        return pst_fail(PST_EINPUT, "the operators produce more tensors than the graph has");
     for (uint32_t i = 0; i < g->n_tensor; i++)
         PST_TRY(compare_tensor(&g->tensor[i], &copy->tensor[i]));
     for (uint32_t i = 0; i < g->n_param; i++)
         if (g->param[i].n_use != copy->param[i].n_use)
-            return pst_fail(PST_EINPUT, "parameter %s is used %u times, not %u", g->param[i].name,
-                            copy->param[i].n_use, g->param[i].n_use);
+            return pst_fail(PST_EINPUT, "parameter %s: n_use is %u, but operators use it %u times",
+                            g->param[i].name, g->param[i].n_use, copy->param[i].n_use);
     return PST_OK;
 }
 

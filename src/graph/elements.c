@@ -1,4 +1,4 @@
-/* What a graph consists of beside operators: tensors and parameters, their names and sizes. */
+/* What a graph consists of besides operators: tensors and parameters, their names and sizes. */
 #include "graph/elements.h"
 #include "base/grow.h"
 #include "graph/op.h"
@@ -13,28 +13,28 @@
 #define MAX_ELEMENTS (UINT64_C(1) << 40)
 #define MAX_DIM_SIZE INT32_MAX
 
-/* Names stand in text forms, file names and stream keys: no blanks, no punctuation that those give
- * a meaning to. */
+/* Names are used in text forms, file names and keys of random streams: no spaces, and no
+ * punctuation that has a meaning there. */
 pst_status pst_graph_check_name(const char *what, const char *name, size_t limit) {
     size_t length = strnlen(name, PST_NAME_MAX);
     if (length == 0 || length > limit)
-        return pst_fail(PST_EINPUT, "the name of a %s needs 1 to %zu characters", what, limit);
+        return pst_fail(PST_EINPUT, "the name of a %s must have 1 to %zu characters", what, limit);
     for (size_t i = 0; i < length; i++)
         if (!isgraph((unsigned char)name[i]) || strchr(",[]=#\"\\", name[i]))
             return pst_fail(PST_EINPUT,
-                            "the name of a %s has a blank or one of ,[]=#\"\\ at position %zu",
+                            "the name of a %s contains a space or one of ,[]=#\"\\ at position %zu",
                             what, i + 1);
     return PST_OK;
 }
 
 static pst_status check_shape(const char *name, uint32_t n_dim, const uint64_t *dim) {
     if (n_dim < 1 || n_dim > PST_MAX_DIM)
-        return pst_fail(PST_EINPUT, "%s has %u dimensions; 1 to %d are possible", name, n_dim,
+        return pst_fail(PST_EINPUT, "%s has %u dimensions; it must have 1 to %d", name, n_dim,
                         PST_MAX_DIM);
     uint64_t elements = 1;
     for (uint32_t i = 0; i < n_dim; i++) {
         if (dim[i] == 0 || dim[i] > MAX_DIM_SIZE)
-            return pst_fail(PST_EINPUT, "dimension %u of %s is %lu; 1 to %d are possible", i, name,
+            return pst_fail(PST_EINPUT, "dimension %u of %s is %lu; it must be 1 to %d", i, name,
                             (unsigned long)dim[i], MAX_DIM_SIZE);
         elements *= dim[i]; /* at most 2^40 * 2^31: no overflow */
         if (elements > MAX_ELEMENTS)
@@ -62,7 +62,8 @@ static pst_status add_tensor(pst_graph *g, const pst_tensor *t) {
     PST_TRY(pst_graph_check_name("tensor", t->name, PST_NAME_MAX - 1));
     PST_TRY(check_shape(t->name, t->n_dim, t->dim));
     if (t->dim[0] != g->micro_batch)
-        return pst_fail(PST_EINPUT, "the first dimension of %s is %lu, not the micro-batch of %u",
+        return pst_fail(PST_EINPUT,
+                        "the first dimension of %s is %lu; it must be the micro-batch size, %u",
                         t->name, (unsigned long)t->dim[0], g->micro_batch);
     if (pst_graph_find_tensor(g, t->name) != PST_NONE)
         return pst_fail(PST_EINPUT, "two tensors are named %s", t->name);
@@ -94,7 +95,8 @@ pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index
         return pst_fail(PST_EINPUT, "the initial values of %s need a known kind and std >= 0",
                         param->name);
     if (param->decay && param->statistic)
-        return pst_fail(PST_EINPUT, "%s cannot be a statistic and decay", param->name);
+        return pst_fail(PST_EINPUT, "%s is a statistic; weight decay cannot apply to it",
+                        param->name);
     if (pst_graph_find_param(g, param->name) != PST_NONE)
         return pst_fail(PST_EINPUT, "two parameters are named %s", param->name);
     PST_TRY(pst_grow(&g->param, sizeof *g->param, g->n_param, &g->cap_param, "for graph elements"));

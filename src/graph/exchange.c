@@ -31,7 +31,8 @@ pst_far_part pst_far_part_of(const pst_graph *g, const pst_node *node, pst_excha
     const pst_tensor *t = pst_exchange_longer(g, node);
     pst_far_samples all = pst_far_samples_of(g, node, kind);
     int along = kind == PST_EXCHANGE_GATHER || kind == PST_EXCHANGE_SCATTER;
-    /* Of a sum, what is read and written 16 bytes at a time, where it can be. */
+    /* Sums are split at multiples of 16 bytes, where possible: so many are read and written at a
+     * time. */
     uint64_t of = all.whole % PACK ? pst_tensor_elements(t) : all.whole / PACK;
     if (kind == PST_EXCHANGE_STACK) of = n;
     if (along) of = t->dim[1];
@@ -40,13 +41,14 @@ pst_far_part pst_far_part_of(const pst_graph *g, const pst_node *node, pst_excha
     return (pst_far_part){p.first * unit, p.count * unit};
 }
 
-/* The part of the rank whose graph this is. */
+/* The part of this graph's rank. */
 static pst_far_part own_part(const pst_graph *g, const pst_node *node, pst_exchange kind) {
     return pst_far_part_of(g, node, kind, node->attr.parts, node->attr.part);
 }
 
-/* Sums: what the others send of the own part; before it, where samples are several, all parts as
- * they are sent. Gathered parts of several samples lie in scratch, those of the others. */
+/* Sums: scratch holds what the other ranks send for this rank's part; before it, if there are
+ * several samples, all parts in the form in which they are sent. Gather: if there are several
+ * samples, the parts of the other ranks. */
 uint64_t pst_far_exchange_scratch(const pst_graph *g, const pst_node *node, pst_pass pass) {
     pst_exchange kind = (pst_exchange)node->op->exchange[pass];
     if (kind == PST_EXCHANGE_NONE || kind == PST_EXCHANGE_COPY || kind == PST_EXCHANGE_STACK)

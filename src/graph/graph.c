@@ -1,6 +1,5 @@
-/* Building a graph and asking it simple questions. Additions are all or nothing: a failed one
- * leaves the graph as it was. The proof that a finished graph is sound is in check.c, its text form
- * in text.c. */
+/* Building a graph, and simple queries. Additions are all or nothing: a failed one leaves the graph
+ * as it was. check.c checks a finished graph; text.c has its text form. */
 #include "graph/graph.h"
 #include "base/grow.h"
 #include "graph/elements.h"
@@ -33,7 +32,7 @@ void pst_graph_close(pst_graph *graph) {
     free(graph);
 }
 
-/* Room for at least one, so that no memory and nothing to copy differ. */
+/* Allocates one element at least, so that NULL always means that there is no memory. */
 static void *copy_of(const void *array, uint32_t n, size_t size) {
     void *copy = calloc(n + (size_t)1, size);
     return copy && n ? memcpy(copy, array, n * size) : copy;
@@ -80,27 +79,26 @@ pst_status pst_activation_find(const char *name, pst_activation *activation) {
             return PST_OK;
         }
     return pst_fail(PST_EINPUT,
-                    "unknown activation '%.40s' (there are: none, gelu_tanh, gelu_erf, relu)",
-                    name);
+                    "unknown activation '%.40s' (possible: none, gelu_tanh, gelu_erf, relu)", name);
 }
 
 static pst_status check_attr(const pst_attr *a) {
     if ((uint32_t)a->activation > PST_ACT_RELU)
         return pst_fail(PST_EINPUT, "unknown activation %d", (int)a->activation);
     if (!isfinite(a->eps) || signbit(a->eps) || !isfinite(a->rate) || signbit(a->rate))
-        return pst_fail(PST_EINPUT, "eps and rate need to be finite and >= 0");
+        return pst_fail(PST_EINPUT, "eps and rate must be finite and >= 0");
     return PST_OK;
 }
 
-/* Its accumulator is no gradient, and one operator alone fills it. */
+/* The accumulator of a statistic is not a gradient, and only one operator may fill it. */
 static pst_status check_statistic(const pst_op_row *op, uint32_t i, const pst_param *p) {
     int wanted = op->statistics >> i & 1;
     if (p->statistic != wanted)
-        return pst_fail(PST_EINPUT, "parameter %u of %s is %s, but %s is %s", i, op->name,
+        return pst_fail(PST_EINPUT, "parameter %u of %s must be %s, but %s is %s", i, op->name,
                         wanted ? "a statistic" : "trained", p->name,
                         wanted ? "trained" : "a statistic");
     return p->statistic && p->n_use
-               ? pst_fail(PST_EINPUT, "the statistic %s is used twice", p->name)
+               ? pst_fail(PST_EINPUT, "two operators use the statistic %s; only one may", p->name)
                : PST_OK;
 }
 
@@ -115,7 +113,7 @@ static pst_status set_operands(const pst_graph *g, pst_node *node, const uint32_
                         op->min_in, op->max_in, op->min_param, op->max_param, n_in, n_param);
     for (uint32_t i = 0; i < n_in; i++) {
         if (in[i] >= g->n_tensor)
-            return pst_fail(PST_EINPUT, "input %u is no tensor defined so far", i);
+            return pst_fail(PST_EINPUT, "input %u is not a tensor that was defined before", i);
         node->in[i] = in[i];
     }
     for (uint32_t i = 0; i < n_param; i++) {
@@ -150,7 +148,7 @@ static pst_status add_node(pst_graph *g, pst_node *node) {
 pst_status pst_graph_add(pst_graph *g, const pst_new_node *n, uint32_t *out) {
     PST_TRY(pst_graph_check_name("operator", n->name, PST_NAME_MAX - 1 - strlen(".out1")));
     pst_node node = {.op = pst_op_find(n->op)};
-    if (!node.op) return pst_fail(PST_EINPUT, "%s: there is no operator \"%.40s\"", n->name, n->op);
+    if (!node.op) return pst_fail(PST_EINPUT, "%s: unknown operator \"%.40s\"", n->name, n->op);
     strcpy(node.name, n->name);
     if (n->attr) node.attr = *n->attr;
     uint32_t n_tensor = g->n_tensor;

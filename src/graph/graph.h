@@ -1,8 +1,8 @@
 /* A model as data: operators (nodes) in execution order, the tensors between them and the
  * parameters they use. Says what is computed for ONE micro-batch, never where. Built by models/,
  * differentiated by tape.h, cut into stages by a plan. All shapes include the micro-batch as their
- * first dimension. Opened, closed and printed through the public header; the fields below are the
- * project's own. */
+ * first dimension. Opened, closed and printed through the public header; the fields below are
+ * internal. */
 #ifndef PST_GRAPH_GRAPH_H
 #define PST_GRAPH_GRAPH_H
 #include "base/dtype.h"
@@ -29,28 +29,29 @@ typedef struct {
     uint32_t n_dim;
     uint64_t dim[PST_MAX_DIM];
     uint32_t producer; /* node index, PST_NONE for data */
-    uint64_t pitch; /* elements from one row (the last dimension) to the next, where pst_graph_pad
-                       has left gaps; 0: there are none */
+    uint64_t pitch; /* elements from the start of a row (last dimension) to the start of the next,
+                       where pst_graph_pad has left gaps; 0: no gaps */
 } pst_tensor;
 
 /* Which part of a parameter this graph holds, when split.c has split the model over tensor ranks.
  * All zero: all of it. */
 typedef enum {
-    PST_HELD_WHOLE, /* and so has every other rank */
+    PST_HELD_WHOLE, /* all of it, as on every other rank */
     PST_HELD_PART,
-    PST_HELD_ALONE,    /* all of it, by this tensor rank, the first; to the others it is */
-    PST_HELD_ELSEWHERE /* no operator uses it here */
+    PST_HELD_ALONE,    /* all of it, on the first tensor rank only, which is this one */
+    PST_HELD_ELSEWHERE /* all of it, on the first tensor rank only; no operator uses it here */
 } pst_holding;
 enum { PST_MAX_RANGE = 3 };
 typedef struct {
     pst_holding held;
-    /* WHOLE: its gradient on one rank is that of the rank's positions, the group's sum the whole */
+    /* 1 (WHOLE only): each rank computes the gradient of its own positions, and their sum over the
+     * group is the gradient */
     int partial;
-    uint64_t whole; /* PART: the size of dimension `dim` in the whole parameter, */
+    uint64_t whole; /* PART: the size of dimension `dim` in the whole parameter */
     uint32_t dim, n_range;
     struct {
         uint64_t first, count;
-    } range[PST_MAX_RANGE]; /* and which of it this is, in this order */
+    } range[PST_MAX_RANGE]; /* the ranges of dimension `dim` that this part has, in this order */
 } pst_slice;
 
 /* A trainable array. Its name is unique and is its name in checkpoints, random streams and
@@ -62,39 +63,41 @@ typedef struct {
     pst_init init;
     float std;      /* of PST_INIT_NORMAL, mean 0 */
     int decay;      /* weight decay applies */
-    int statistic;  /* a running mean over steps: the optimizer and the norm of gradients leave it
-                       out, see op_batch_norm.c */
-    uint32_t n_use; /* filled by pst_graph_add: how many (node, operand) use it; each has a gradient
-                       of its own */
+    int statistic;  /* a running mean over steps: neither the optimizer nor the gradient norm
+                       includes it, see op_batch_norm.c */
+    uint32_t n_use; /* set by pst_graph_add: number of its uses (node, operand), each with its own
+                       gradient */
     pst_slice slice;
-    uint64_t pad; /* elements behind it where operators read it: zeros at first (pst_graph_pad) */
+    uint64_t pad; /* elements of padding after it in the operators' copy, zeros at first
+                     (pst_graph_pad) */
 } pst_param;
 
 const char *pst_activation_name(pst_activation activation);
-/* "none" included. EINPUT lists the names. */
+/* Accepts "none", too. EINPUT lists the names. */
 pst_status pst_activation_find(const char *name, pst_activation *activation);
 
 /* Attributes of all operator kinds; each kind reads its own. */
 typedef struct {
-    uint32_t heads;         /* attention */
-    uint32_t bidirectional; /* attention: 0: a position sees those before it and itself; 1: all */
-    uint32_t features;      /* linear: output features */
+    uint32_t heads;            /* attention */
+    uint32_t bidirectional;    /* attention: 0: a position attends to itself and those before it
+                                  (causal); 1: to all */
+    uint32_t features;         /* linear: output features */
     pst_activation activation; /* linear, batch norm */
     float eps;                 /* layer norm, batch norm */
     float rate;                /* dropout: probability of zero */
     uint32_t stride, padding;  /* convolution, max_pool: in pixels, along height and width */
     uint32_t window;           /* max_pool: height and width of a window */
     uint32_t wide; /* embedding, layer norm: the output is F32 where the graph has 16 bits */
-    /* add: input 1 has 16 bits and the output is F32, so that B narrows its gradient. Set by
-     * infer */
+    /* add: input 1 has 16 bits and the output is F32, so B converts its gradient. Set by infer */
     uint32_t narrows;
-    /* Of a graph that split.c has made; 0 in others. */
-    uint32_t parts, part; /* exchanges: size of the tensor group, place in it */
-    uint32_t length;      /* exchanges along the sequence: T of the whole */
-    /* embedding, vocabulary_*: first token here; dropout: first element here of a sample */
+    /* Only in graphs that split.c makes; 0 in others. */
+    uint32_t parts, part; /* exchanges: size of the tensor group, and which of its ranks this is */
+    uint32_t length;      /* exchanges along the sequence: T of the whole sequence */
+    /* embedding, vocabulary_*: first token of this rank; dropout: first element of a sample on this
+     * rank */
     uint64_t first;
     uint64_t total; /* embedding, vocabulary_*: tokens of all ranks */
-    /* layer norm: parts of the rows whose sums B leaves for W; 0: W reads the rows itself. Set by
+    /* layer norm: number of parts of the rows whose sums B saves for W; 0: W reads the rows. Set by
      * pst_graph_leave_sums */
     uint32_t sum_parts;
 } pst_attr;
@@ -119,16 +122,16 @@ struct pst_graph {
     char name[PST_NAME_MAX];
     uint32_t micro_batch;
     /* Of activations, of their gradients and of parameters as operators read them: F32, BF16 or
-     * F16. Losses, row statistics and gradient accumulators are F32 in any case, and so is a
+     * F16. Losses, row statistics and gradient accumulators are always F32, and so is a
      * residual stream that begins with attr.wide. Set before the first operator is added; F32 when
      * opened. */
     pst_dtype dtype;
-    /* TF32 or F8 where products round their factors to that; 0: they are of dtype */
+    /* TF32 or F8 if matrix products round their factors to it; 0: factors have dtype */
     pst_dtype factors;
-    /* what F writes is never computed again in this run: kernels whose bits a second time would be
-     * others may write it (src/prepare) */
+    /* F is not recomputed in this run, so that kernels whose bits may differ the second time are
+     * allowed (src/prepare) */
     int final;
-    /* kernels may add in an order that is another each time (parallel.deterministic) */
+    /* kernels may add in an order that changes from call to call (see parallel.deterministic) */
     int loose;
     uint32_t n_tensor, n_param, n_node;
     pst_tensor *tensor;
@@ -138,25 +141,25 @@ struct pst_graph {
     pst_names tensor_names, param_names, node_names;
 };
 
-/* dtype and factors of an empty graph, from the type of products' factors: pst_dtype_of_precision,
- * not COUNT. */
+/* Sets dtype and factors of an empty graph, from the type of its matrix products' factors, as from
+ * pst_dtype_of_precision (but not PST_DTYPE_COUNT). */
 static inline void pst_graph_compute(pst_graph *g, pst_dtype factors) {
     g->dtype = pst_dtype_stored(factors);
     g->factors = factors == g->dtype ? (pst_dtype)0 : factors;
 }
-/* The other way round; and for a node of `linear`: F8 takes only products whose sizes are multiples
- * of 16, others are of dtype. */
+/* The type of matrix products' factors: that of the graph, and that of a `linear` node, which is
+ * dtype where F8 is asked for and a size is not a multiple of 16. */
 static inline pst_dtype pst_graph_factors(const pst_graph *g) {
     return g->factors ? g->factors : g->dtype;
 }
 pst_dtype pst_node_factors(const pst_graph *g, const pst_node *node);
 
-/* Everything of `graph`, with nothing shared. ENOMEM. */
+/* A deep copy. ENOMEM. */
 pst_status pst_graph_copy(const pst_graph *graph, pst_graph **copy);
 
 /* Building blocks for models/ and, through builder.c, for programs. Each returns an index, or fails
- * with EINPUT (duplicate name, too long, bad shape) or ENOMEM. Indices stay valid; pointers into
- * the arrays do not survive the next addition. */
+ * with EINPUT (duplicate name, too long, bad shape) or ENOMEM. Indices stay valid; the next
+ * addition invalidates pointers into the arrays. */
 pst_status pst_graph_data(pst_graph *g, const char *name, uint32_t n_dim, const uint64_t *dim,
                           uint32_t *tensor);
 pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index);
@@ -177,34 +180,34 @@ pst_status pst_graph_add(pst_graph *g, const pst_new_node *n, uint32_t *out);
 pst_status pst_graph_out(pst_graph *g, pst_node *node, pst_tensor_role role, uint32_t n_dim,
                          const uint64_t *dim);
 
-/* For devices with PST_DEVICE_PADDED, whose matrix units take rows of 16 bytes at a time: logits of
- * a vocabulary that does not divide so get gaps between their rows, and the weight that makes them
- * zeros behind it. Weights of products in F8 get room for two of their own size in bytes. Shapes,
- * parameters and their gradients stay as they are. */
+/* For devices with PST_DEVICE_PADDED, whose matrix units need rows of a multiple of 16 bytes:
+ * logits whose rows are not such a multiple get gaps between rows, and the weight that produces
+ * them gets zeros after it. Weights of F8 products get room for two copies in F8. Shapes,
+ * parameters and their gradients do not change. */
 void pst_graph_pad(pst_graph *g);
-/* For devices with PST_DEVICE_SUMS, where reading rows takes longer than what is computed of them:
- * B of layer norms, which has the rows at hand, leaves sums over parts of them, and W adds these
- * up. The parts follow from the shape. The graph's hash stays as it is. */
+/* For devices with PST_DEVICE_SUMS, which need more time to read rows than to compute on them: B of
+ * layer norms, which reads the rows anyway, saves their sums in parts, and W adds these. The parts
+ * depend on the shape only. The graph's hash does not change. */
 void pst_graph_leave_sums(pst_graph *g);
 
 uint64_t pst_tensor_elements(const pst_tensor *t);
 uint64_t pst_tensor_bytes(const pst_tensor *t); /* gaps included */
 uint64_t pst_param_elements(const pst_param *p);
-/* As operators read it; master weights, accumulators and optimizer state are fp32 and may be
+/* Bytes as operators read it; master weights, accumulators and optimizer state are fp32 and may be
  * larger. */
 uint64_t pst_param_bytes(const pst_graph *g, const pst_param *p);
-uint64_t pst_param_pad_bytes(const pst_graph *g, const pst_param *p); /* behind these */
+uint64_t pst_param_pad_bytes(const pst_graph *g, const pst_param *p); /* of the padding after it */
 /* Index by name, PST_NONE when there is none. */
 uint32_t pst_graph_find_tensor(const pst_graph *g, const char *name);
 uint32_t pst_graph_find_param(const pst_graph *g, const char *name);
 /* Parameter indices in name order (strcmp), the order of every sum over parameters; out has n_param
  * entries. */
 void pst_graph_param_order(const pst_graph *g, uint32_t *out);
-/* XXH64 over everything that the graph says. */
+/* XXH64 over the graph's contents. */
 uint64_t pst_graph_hash(const pst_graph *g);
 
-/* Every invariant: operands defined before use, shapes agree, names unique, uses counted. EINPUT
- * says which. */
+/* Checks every invariant: operands defined before use, shapes agree, names unique, uses counted.
+ * EINPUT says which one fails. */
 pst_status pst_graph_check(const pst_graph *g);
 /* Reads the text form that pst_graph_print writes. */
 pst_status pst_graph_parse(const char *text, const char *file, pst_graph **graph);

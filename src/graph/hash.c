@@ -14,7 +14,7 @@ static uint64_t hash_u32(const uint32_t *value, uint32_t n, uint64_t h) {
     return pst_hash64(value, n * sizeof(*value), h);
 }
 
-/* Without what pst_graph_leave_sums adds for a device. */
+/* Without the one that pst_graph_leave_sums adds for a device. */
 static uint32_t saved_by_model(const pst_node *d) { return d->n_saved - (d->attr.sum_parts != 0); }
 
 static uint64_t hash_node(const pst_node *d, uint64_t h) {

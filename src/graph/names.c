@@ -1,5 +1,5 @@
-/* See names.h. Open addressing; an entry that is gone is passed over, for its number is too large
- * by then or stands for another name, and vanishes when the table grows. */
+/* See names.h. Open addressing. The slot of a removed entry is skipped, since its number is too
+ * large or belongs to another name; it disappears when the table grows. */
 #include "graph/names.h"
 #include "base/hash.h"
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Which entry of an array has this name? An index beside an array that only grows, or loses what it
- * gained last. The entries are structures that begin with their name. */
+/* A hash index from names to entries of an array that only grows, or loses its newest entries.
+ * Entries are structs whose first member is their name. */
 #ifndef PST_GRAPH_NAMES_H
 #define PST_GRAPH_NAMES_H
 #include "base/status.h"
@@ -8,7 +8,7 @@
 
 /* Zeroed: empty. slot is owned: free it. */
 typedef struct {
-    uint32_t *slot; /* [n_slot] entry + 1, 0 when free; may name entries that are gone */
+    uint32_t *slot; /* [n_slot] entry + 1, 0 when free; may refer to removed entries */
     uint32_t n_slot, n_used;
 } pst_names;
 
@@ -20,8 +20,8 @@ typedef struct {
 
 /* UINT32_MAX when there is none. */
 uint32_t pst_names_find(const pst_names *x, pst_named array, const char *name);
-/* Makes room for one more name besides the array's; ENOMEM. */
+/* Makes room for one more name; ENOMEM. */
 pst_status pst_names_reserve(pst_names *x, pst_named array);
-/* Entry n - 1 of the array is new; there is room for it. */
+/* Adds the array's entry n - 1, for which pst_names_reserve has made room. */
 void pst_names_add(pst_names *x, pst_named array);
 #endif

@@ -18,9 +18,9 @@ pst_status pst_node_expect_float(const pst_graph *g, const pst_node *node, uint3
                                  uint32_t n_dim) {
     const pst_tensor *t = pst_node_in(g, node, i);
     if (t->dtype == PST_F32 && g->dtype != PST_F32)
-        return pst_fail(PST_EINPUT, "%s needs %s, but input %s is %s: narrow stands in between",
-                        node->op->name, pst_dtype_name(g->dtype), t->name,
-                        pst_dtype_name(t->dtype));
+        return pst_fail(
+            PST_EINPUT, "%s needs %s, but input %s is %s; convert it with a narrow operator",
+            node->op->name, pst_dtype_name(g->dtype), t->name, pst_dtype_name(t->dtype));
     return pst_node_expect_stream(g, node, i, n_dim);
 }
 
@@ -28,7 +28,8 @@ pst_status pst_node_expect_i32(const pst_graph *g, const pst_node *node, uint32_
                                uint32_t n_dim) {
     const pst_tensor *t = pst_node_in(g, node, i);
     if (t->dtype != PST_I32 || t->n_dim != n_dim)
-        return pst_fail(PST_EINPUT, "%s needs %u dimensions of I32, but input %s is %u of %s",
+        return pst_fail(PST_EINPUT,
+                        "%s needs I32 with %u dimensions, but input %s has %u dimensions of %s",
                         node->op->name, n_dim, t->name, t->n_dim, pst_dtype_name(t->dtype));
     return PST_OK;
 }

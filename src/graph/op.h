@@ -12,8 +12,8 @@ typedef enum {
     PST_ARG_SAVED, /* saved i; may be written by F or B */
     PST_ARG_DOUT,  /* gradient of output i */
     PST_ARG_DIN,   /* gradient of input i (B writes it) */
-    PST_ARG_SUM,   /* what B adds to DIN i: the gradient that later operators already gave to that
-                      input; a NULL pointer when there is none */
+    PST_ARG_SUM, /* what B adds to DIN i: the gradient that later operators have already contributed
+                    to that input; a NULL pointer when there is none */
     /* gradient accumulator of parameter i's use, fp32 (W adds to it, or overwrites: launch.first)
      */
     PST_ARG_DPARAM
@@ -21,10 +21,9 @@ typedef enum {
 
 enum { PST_READ = 1, PST_WRITE = 2, PST_MAX_ARG = 10 };
 
-/* share: index in the same list of a READ operand whose memory this written operand may take over
- * (same bytes), or -1. must: they are one memory always (the two values are merged and live as long
- * as both). Otherwise sharing is up to the memory map. Kernels work element by element in place
- * for shared operands. */
+/* share: index in the same list of a READ operand whose memory this written operand may reuse (same
+ * size), or -1. must: both always use the same memory, for the lifetime of both values. Otherwise
+ * sharing is up to the memory map. Kernels work element by element in place for shared operands. */
 typedef struct {
     uint8_t kind, index, access;
     int8_t share;
@@ -43,21 +42,21 @@ struct pst_op_row {
     /* FLOPs (a multiply-add is 2) and bytes moved of a pass over one micro-batch. */
     void (*cost)(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
                  uint64_t *bytes);
-    /* B hands the output's gradient unchanged to every input of the output's type: no step is
-     * emitted, but where an input is of another type (residual add). */
+    /* B passes the output's gradient unchanged to every input of the output's dtype, without a
+     * step; only an input of another dtype needs one (residual add). */
     int pass_through;
-    /* Passes that tensor ranks do together instead of a kernel: see pst_exchange. Their operands
-     * are from, to. */
+    /* Passes that are an exchange among tensor ranks instead of a kernel: see pst_exchange. Their
+     * operands are `from` and `to`. */
     uint8_t exchange[PST_PASS_COUNT];
-    /* F does little work for the bytes that it leaves for B and W, so that selective recomputation
-     * runs it again: whatever multiplies by no weight matrix. */
+    /* F does little work for the bytes that it keeps for B and W, so that selective recomputation
+     * repeats it: the operators without a weight matrix. */
     int cheap;
-    /* It works on images, which tensor ranks do not share out. */
+    /* It works on images, which cannot be split over tensor ranks. */
     int image;
-    /* Bits of the parameters that are statistics (pst_param.statistic). */
+    /* Bit i: parameter i is a statistic (pst_param.statistic). */
     uint32_t statistics;
-    /* How OUT0 follows from what B reads anyway, without F: the operand list of the row's
-     * `restore_kernel`, pass F. NULL, or 0 operands: it does not. */
+    /* How to compute OUT0 again without F, from what B reads anyway: the operand list of
+     * `restore_kernel`, pass F. NULL, or 0 operands: not possible. */
     uint32_t (*restore)(const pst_node *node, pst_arg out[PST_MAX_ARG]);
     const char *restore_kernel;
 };
@@ -66,7 +65,7 @@ struct pst_op_row {
  * number attr.part. */
 typedef enum {
     PST_EXCHANGE_NONE,
-    PST_EXCHANGE_COPY,   /* to = from; nobody else is needed */
+    PST_EXCHANGE_COPY,   /* to = from; nothing is sent */
     PST_EXCHANGE_SUM,    /* to = the sum of all ranks' from; to is from */
     PST_EXCHANGE_GATHER, /* to [b,T,..]: all ranks' from [b,T of the rank,..] in rank order */
     /* to [b,T of the rank,..]: its part of the sum of all ranks' from [b,T,..] */
@@ -88,7 +87,7 @@ static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, p
  *                 W: IN0 SAVED0 DOUT0 DPARAM0 DPARAM1 with sum_parts, saved1: f32
  *                 [sum_parts,2,C], of each part of the rows the sums for bias and weight, B: ..
  *                 DIN0 SAVED1 W: SAVED1 DPARAM0 DPARAM1
- *                 x may be F32 in any graph, OUT0 is with attr.wide
+ *                 x may be F32 in any graph; so is OUT0 with attr.wide
  *  linear         in: x[..,K]; param: weight[N,K] (+ bias[N]); y = act(x weight^T + bias) saved0
  *                 (with activation): z[rows,N] before it, saved1: dz[rows,N] from B to W; graph's
  *                 dtype without activation  F: IN0 PARAM0 [PARAM1] OUT0   B: PARAM0 DOUT0 DIN0 W:
@@ -97,7 +96,7 @@ static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, p
  *                 [DPARAM1] restored by "activation": SAVED0 OUT0
  *  attention      self-attention, heads, causal or bidirectional; in: qkv[b,T,3C] (q, k, v blocks
  *                 of C) (+ lengths[b] i32, clamped to 0..T: positions from there on are padding,
- *                 which nobody sees); out [b,T,C], 0 in rows of padding, as is their gradient;
+ *                 to which none attends); out [b,T,C], 0 in rows of padding, as is their gradient;
  *                 saved0: log-sum-exp f32 [b,heads,T], 0 in rows of padding F: IN0 [IN1] OUT0
  *                 SAVED0    B: IN0 [IN1] OUT0 SAVED0 DOUT0 DIN0
  *  dropout        F: IN0 OUT0(may share IN0)          B: DOUT0 DIN0(may share DOUT0); mask from

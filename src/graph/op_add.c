@@ -1,6 +1,6 @@
-/* add: the residual sum of two tensors of one shape. Its backward hands the gradient on unchanged,
- * so it is no step, but for input 1 where that has 16 bits and the stream, input 0, is F32: then B
- * narrows what goes there. */
+/* add: the residual sum of two tensors of one shape. Its backward passes the gradient on unchanged,
+ * without a step. Only where input 1 has 16 bits and input 0, the residual stream, is F32, B
+ * converts the gradient of input 1. */
 #include "graph/op_list.h"
 #include <string.h>
 

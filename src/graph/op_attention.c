@@ -1,7 +1,6 @@
 /* attention: self-attention over heads, softmax(q k^T / sqrt(C/heads)) v, scores never stored
- * (FlashAttention, Dao et al. 2022). saved0 keeps each row's log-sum-exp. A mask hides what comes
- * later (unless bidirectional), and padding behind the lengths of the samples where they are
- * given. */
+ * (FlashAttention, Dao et al. 2022). saved0 keeps each row's log-sum-exp. A mask hides later
+ * positions (unless bidirectional), and padding after the samples' lengths, if these are given. */
 #include "graph/op_list.h"
 
 static pst_status check_lengths(const pst_graph *g, const pst_node *node) {
@@ -20,12 +19,12 @@ static pst_status infer(pst_graph *g, pst_node *node) {
     uint64_t heads = node->attr.heads;
     if (heads == 0) return pst_fail(PST_EINPUT, "attention needs heads > 0");
     if (qkv->dim[2] % 3 || (qkv->dim[2] / 3) % heads)
-        return pst_fail(
-            PST_EINPUT,
-            "attention with %u heads cannot split %s with %lu channels (needs 3 x heads x size)",
-            node->attr.heads, qkv->name, (unsigned long)qkv->dim[2]);
+        return pst_fail(PST_EINPUT,
+                        "attention with %u heads cannot split %s, which has %lu channels, not a "
+                        "multiple of 3 x heads",
+                        node->attr.heads, qkv->name, (unsigned long)qkv->dim[2]);
     if (node->attr.bidirectional > 1)
-        return pst_fail(PST_EINPUT, "attention is bidirectional (1) or not (0), not %u",
+        return pst_fail(PST_EINPUT, "attention: bidirectional is %u; it must be 0 or 1",
                         node->attr.bidirectional);
     if (node->n_in > 1) PST_TRY(check_lengths(g, node));
     node->n_saved = 1;
@@ -53,7 +52,7 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
 }
 
 /* F is two products of 2 b T^2 C FLOPs, half of each under the causal mask; B recomputes one and
- * does four. Padding is not known here and counts as the rest does. */
+ * does four. Padding is counted, too. */
 static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
                  uint64_t *bytes) {
     const pst_tensor *qkv = pst_node_in(g, node, 0), *out = &g->tensor[node->out[0]];

@@ -5,9 +5,9 @@
  * [C]). Evaluation takes the running ones, parameters 2 and 3. They are statistics
  * (pst_param.statistic): what W adds to their accumulators is the micro-batch's mean and unbiased
  * variance, and the step moves them towards the mean of these over all its micro-batches. So
- * computing F again does not count twice, and no layout changes a bit of them. B leaves the sums
- * over rows, of dy' * (x - mean) * rstd and of dy', dy' being the gradient before the activation,
- * for W in saved1. */
+ * recomputing F does not count twice, and all layouts give the same bits. In saved1, B keeps for W
+ * the sums over rows of dy' * (x - mean) * rstd and of dy', where dy' is the gradient before the
+ * activation. */
 #include "graph/op_list.h"
 
 static pst_status infer(pst_graph *g, pst_node *node) {
@@ -19,17 +19,17 @@ static pst_status infer(pst_graph *g, pst_node *node) {
         const pst_tensor *z = pst_node_in(g, node, 1);
         for (uint32_t i = 0; i < x->n_dim; i++)
             if (z->dim[i] != x->dim[i])
-                return pst_fail(PST_EINPUT, "batch_norm adds %s to %s, which has another shape",
+                return pst_fail(PST_EINPUT, "batch_norm cannot add %s to %s: their shapes differ",
                                 z->name, x->name);
     }
     for (uint32_t i = 0; i < 4; i++) PST_TRY(pst_node_expect_param(g, node, i, channels, 0));
     if (!(node->attr.eps > 0)) return pst_fail(PST_EINPUT, "batch_norm needs eps > 0");
     if (node->attr.activation != PST_ACT_NONE && node->attr.activation != PST_ACT_RELU)
-        return pst_fail(PST_EINPUT, "batch_norm has no activation but relu");
+        return pst_fail(PST_EINPUT, "batch_norm has no activation other than relu");
     if (pst_tensor_rows(x) < 2)
-        return pst_fail(PST_EINPUT,
-                        "batch_norm of %s has one number of each channel; there is no variance",
-                        x->name);
+        return pst_fail(
+            PST_EINPUT,
+            "batch_norm of %s has one value per channel; the variance needs two or more", x->name);
     node->n_saved = 2;
     for (uint32_t i = 0; i < 2; i++) {
         node->saved[i].elements = 2 * channels;

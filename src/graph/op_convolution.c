@@ -3,7 +3,7 @@
  * of the image. */
 #include "graph/op_list.h"
 
-/* Places of a window of so many pixels along `size` of them; 0 when it does not fit. */
+/* Number of positions of a window along `size` pixels; 0 when it does not fit. */
 static uint64_t window_places(const pst_attr *attr, uint64_t size, uint64_t window) {
     uint64_t wide = size + 2 * (uint64_t)attr->padding;
     return attr->stride && wide >= window ? (wide - window) / attr->stride + 1 : 0;
@@ -17,7 +17,7 @@ pst_status pst_node_image_out(pst_graph *g, pst_node *node, uint64_t height, uin
     if (!node->attr.stride) return pst_fail(PST_EINPUT, "%s needs stride > 0", node->op->name);
     if (node->attr.padding >= height || node->attr.padding >= width)
         return pst_fail(PST_EINPUT,
-                        "%s with padding %u has windows of %lux%lu that see nothing of %s",
+                        "%s: padding %u must be smaller than the window of %lux%lu over %s",
                         node->op->name, node->attr.padding, (unsigned long)height,
                         (unsigned long)width, x->name);
     if (!dim[1] || !dim[2])
@@ -36,7 +36,7 @@ static pst_status infer(pst_graph *g, pst_node *node) {
     if (weight->n_dim != 4 || weight->dim[3] != x->dim[3])
         return pst_fail(PST_EINPUT,
                         "convolution of %s, which has %lu channels, needs a weight "
-                        "[out,height,width,%lu]; %s is not",
+                        "[out,height,width,%lu]; %s has another shape",
                         x->name, (unsigned long)x->dim[3], (unsigned long)x->dim[3], weight->name);
     if (node->n_param == 2) PST_TRY(pst_node_expect_param(g, node, 1, weight->dim[0], 0));
     return pst_node_image_out(g, node, weight->dim[1], weight->dim[2], weight->dim[0]);
@@ -61,8 +61,7 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
     return n;
 }
 
-/* FLOPs are those of the product of all windows and the weight, what lies outside of the image
- * included. */
+/* FLOPs of the product of all windows and the weight, padding included. */
 static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
                  uint64_t *bytes) {
     const pst_tensor *x = pst_node_in(g, node, 0), *y = &g->tensor[node->out[0]];

@@ -1,6 +1,6 @@
 /* cross_entropy: per token log-sum-exp(logits) - logits[target]; 0 where the target is negative.
- * Where gradients start: B needs none, and writes dlogits over the logits, which nobody reads
- * afterwards (the tape checks that). */
+ * Gradients start here: B reads none. It overwrites the logits with dlogits; no later step reads
+ * the logits (the tape checks that). */
 #include "graph/op_list.h"
 
 static pst_status infer(pst_graph *g, pst_node *node) {
@@ -37,7 +37,7 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
     return n;
 }
 
-/* An exponential counts as 10. */
+/* An exponential counts as 10 FLOPs. */
 static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
                  uint64_t *bytes) {
     const pst_tensor *logits = pst_node_in(g, node, 0);

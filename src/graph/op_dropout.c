@@ -20,7 +20,7 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
     return 2;
 }
 
-/* Ten rounds of the generator for four elements dominate. */
+/* The random generator dominates: ten rounds for four elements. */
 static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
                  uint64_t *bytes) {
     (void)pass;

@@ -1,8 +1,8 @@
-/* What images need besides convolution and batch_norm, none of it with parameters:
- *  pixels        bytes [b,H,W,C] as int32 become x / 127.5 - 1, in the graph's type; there is no
+/* Operators of images without parameters:
+ *  pixels        bytes [b,H,W,C] as int32 become x / 127.5 - 1, in the graph's type; without
  *                gradient
- *  max_pool      the largest of each window of attr.window x attr.window pixels, the first where
- *                several are
+ *  max_pool      the largest of each window of attr.window x attr.window pixels, the first if
+ *                several are equal
  *  average_pool  the mean over all pixels: [b,H,W,C] becomes [b,1,C], a row for what follows */
 #include "graph/op_list.h"
 
@@ -26,7 +26,8 @@ static pst_status infer_max(pst_graph *g, pst_node *node) {
     return pst_node_image_out(g, node, window, window, pst_node_in(g, node, 0)->dim[3]);
 }
 
-/* B finds the largest once more: nothing needs to be kept but what the neighbours keep anyway. */
+/* B searches the largest again, so that nothing is saved: it reads the input, which is kept for
+ * other operators anyway. */
 static uint32_t args_max(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
     (void)node;
     uint32_t n = 0;

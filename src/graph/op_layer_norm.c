@@ -1,12 +1,12 @@
 /* layer_norm over the last dimension (Ba, Kiros & Hinton 2016): y = (x - mean) * rstd * weight +
- * bias. saved0 keeps (mean, rstd) of each row. With attr.sum_parts, saved1 carries from B to W what
- * the parameters' gradients are sums of: of each part of the rows, the sums over them of dy, and of
- * dy * (x - mean) * rstd. */
+ * bias. saved0 keeps (mean, rstd) of each row. With attr.sum_parts, B keeps in saved1, for each
+ * part of the rows, the sums of dy and of dy * (x - mean) * rstd, which W adds up to the
+ * parameters' gradients. */
 #include "graph/op_list.h"
 #include <string.h>
 
-/* Parts: two for each multiprocessor of a GPU of 132, but of as many rows that their sums are few
- * bytes beside the rows. */
+/* At most two parts for each multiprocessor of a GPU with 132, and in each so many rows that its
+ * sums are small beside them. */
 enum { MOST_PARTS = 264, LEAST_ROWS = 8 };
 
 static void leave_sums(const pst_graph *g, pst_node *node, uint32_t parts) {
@@ -44,8 +44,8 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
         out[n++] = pst_op_read(PST_ARG_DOUT, 0);
         uint32_t sum = n;
         out[n++] = pst_op_read(PST_ARG_SUM, 0);
-        out[n++] = pst_op_reuse(PST_ARG_DIN, 0, sum); /* DOUT is still wanted by W, so SUM is the
-                                                          one to offer */
+        out[n++] = pst_op_reuse(PST_ARG_DIN, 0, sum); /* W still reads DOUT, so that only SUM may be
+                                                         overwritten */
         if (node->attr.sum_parts) out[n++] = pst_op_write(PST_ARG_SAVED, 1);
     } else if (node->attr.sum_parts) {
         out[n++] = pst_op_read(PST_ARG_SAVED, 1);
@@ -64,7 +64,7 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
  * rows, which B may do in W's place. */
 static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
                  uint64_t *bytes) {
-    /* x: arrays of its type (x, dx, sum); y: of the output's (y or dy) */
+    /* numbers of arrays of x's dtype (x, dx, sum) and of y's (y or dy) */
     static const struct {
         uint64_t flops, x, y;
     } per_pass[PST_PASS_COUNT] = {{8, 1, 1}, {13, 3, 1}, {5, 1, 1}};
@@ -78,8 +78,8 @@ static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64
     *bytes = pass == PST_PASS_W ? sums * sizeof(float) : *bytes + sums * sizeof(float);
 }
 
-/* Whether B comes before W: parameters have a part in the input. Along first inputs: where that is
- * not all, W reads the rows. */
+/* Whether this node has a B: its input depends on parameters. Follows the first inputs only; where
+ * that misses some, W reads the rows. */
 static int has_backward(const pst_graph *g, uint32_t tensor) {
     while (g->tensor[tensor].producer != PST_NONE) {
         const pst_node *from = &g->node[g->tensor[tensor].producer];

@@ -1,5 +1,5 @@
-/* For the op_*.c files only: the rows themselves, and the few words that operand lists and infer
- * functions are written with. Everybody else goes through graph/op.h. */
+/* For the op_*.c files only: the rows, and helpers for operand lists and infer functions. Other
+ * files include graph/op.h. */
 #ifndef PST_GRAPH_OP_LIST_H
 #define PST_GRAPH_OP_LIST_H
 #include "graph/op.h"
@@ -16,7 +16,7 @@ static inline pst_arg pst_op_read(pst_arg_kind kind, uint8_t index) {
 static inline pst_arg pst_op_write(pst_arg_kind kind, uint8_t index) {
     return (pst_arg){.kind = (uint8_t)kind, .index = index, .access = PST_WRITE, .share = -1};
 }
-/* Written, and free to take over the memory of operand number `share` of the same list. */
+/* A written operand that may reuse the memory of operand number `share` of the same list. */
 static inline pst_arg pst_op_reuse(pst_arg_kind kind, uint8_t index, uint32_t share) {
     return (pst_arg){
         .kind = (uint8_t)kind, .index = index, .access = PST_WRITE, .share = (int8_t)share};
@@ -54,7 +54,7 @@ static inline void pst_node_out_wide(pst_graph *g, const pst_node *node) {
 /* EINPUT unless input i is int32 with n_dim dimensions. */
 pst_status pst_node_expect_i32(const pst_graph *g, const pst_node *node, uint32_t i,
                                uint32_t n_dim);
-/* Of convolution and max_pool, whose windows have this size: creates the output [b,..,..,channels].
+/* For convolution and max_pool with windows of this size: creates the output [b,..,..,channels].
  * EINPUT when the windows do not fit. */
 pst_status pst_node_image_out(pst_graph *g, pst_node *node, uint64_t height, uint64_t width,
                               uint64_t channels);

@@ -1,5 +1,5 @@
-/* narrow: the residual stream, F32, in the graph's 16 bits, for products that read the stream
- * itself. B adds its gradient to the stream's. In a graph of F32 it is a copy. */
+/* narrow: converts the residual stream from F32 to the graph's 16 bits, for matrix products that
+ * read it directly. B adds its gradient to that of the stream. In F32 graphs it is a copy. */
 #include "graph/op_list.h"
 
 static pst_status infer(pst_graph *g, pst_node *node) {

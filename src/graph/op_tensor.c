@@ -1,15 +1,15 @@
 /* tensor_*: what the ranks of a tensor group exchange between a layer's halves (Shoeybi et al.
- * 2019; along the sequence: Korthikanti et al. 2022). In front of what is split by columns,
- * tensor_copy: forward the same everywhere, backward the sum of what each rank's columns give.
- * Behind what is split by rows, tensor_sum: the other way round. Where the ranks hold parts of the
- * sequence in between, tensor_gather and tensor_scatter stand for them. Put there by split.c
- * only. */
+ * 2019; along the sequence: Korthikanti et al. 2022). Before operators that are split by columns,
+ * tensor_copy: forward a copy, backward the sum of all ranks' gradients. After operators that are
+ * split by rows, tensor_sum: the other way round. If the ranks hold parts of the sequence in
+ * between, tensor_gather and tensor_scatter replace these. Only split.c adds them to a graph. */
 #include "graph/op_list.h"
 #include "graph/split.h"
 
 static pst_status expect_group(const pst_node *node) {
     if (node->attr.parts < 1 || node->attr.part >= node->attr.parts)
-        return pst_fail(PST_EINPUT, "%s needs its place in a tensor group", node->op->name);
+        return pst_fail(PST_EINPUT, "%s: attribute parts must be >= 1, and part less than parts",
+                        node->op->name);
     return PST_OK;
 }
 
@@ -100,7 +100,7 @@ static uint32_t args_stack(const pst_node *node, pst_pass pass, pst_arg out[PST_
     return pass == PST_PASS_F ? forward(out) : 0;
 }
 
-/* bytes: those that this rank receives, which is what an exchange takes its time for. */
+/* bytes: those that this rank receives, which determine the duration of an exchange. */
 static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
                  uint64_t *bytes) {
     const pst_tensor *in = pst_node_in(g, node, 0), *out = &g->tensor[node->out[0]];

@@ -1,7 +1,7 @@
 /* vocabulary_part, vocabulary_loss: softmax cross-entropy of logits whose columns are split over
  * the tensor group. Each rank reduces its columns to three numbers per row; these are stacked
- * (tensor_stack), and every rank finishes from them in rank order: the same loss everywhere, and no
- * logits move. */
+ * (tensor_stack), and every rank computes the loss from them in rank order: the same loss
+ * everywhere, and no logits are sent. */
 #include "graph/op_list.h"
 
 static pst_status expect_logits(const pst_graph *g, const pst_node *node) {
@@ -12,8 +12,8 @@ static pst_status expect_logits(const pst_graph *g, const pst_node *node) {
         return pst_fail(PST_EINPUT, "%s needs one target per row of %s", node->op->name,
                         logits->name);
     if (node->attr.first + logits->dim[2] > node->attr.total)
-        return pst_fail(PST_EINPUT, "%s: %s has more columns than are left of %lu", node->op->name,
-                        logits->name, (unsigned long)node->attr.total);
+        return pst_fail(PST_EINPUT, "%s: the columns of %s exceed the vocabulary of %lu tokens",
+                        node->op->name, logits->name, (unsigned long)node->attr.total);
     return PST_OK;
 }
 
@@ -31,7 +31,8 @@ static pst_status infer_loss(pst_graph *g, pst_node *node) {
     const pst_tensor *targets = pst_node_in(g, node, 1), *parts = pst_node_in(g, node, 2);
     if (parts->dtype != PST_F32 || parts->n_dim != 3 || parts->dim[2] == 0 || parts->dim[2] % 3 ||
         parts->dim[0] != targets->dim[0] || parts->dim[1] != targets->dim[1])
-        return pst_fail(PST_EINPUT, "%s needs three numbers of each rank per row, which %s has not",
+        return pst_fail(PST_EINPUT,
+                        "%s needs three numbers of each rank per row; %s has another shape",
                         node->op->name, parts->name);
     node->n_saved = 1;
     node->saved[0].elements = pst_tensor_elements(targets);
@@ -66,7 +67,7 @@ static uint32_t args_loss(const pst_node *node, pst_pass pass, pst_arg out[PST_M
     return n;
 }
 
-/* As those of cross_entropy. */
+/* FLOPs as in cross_entropy. */
 static void cost_part(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
                       uint64_t *bytes) {
     const pst_tensor *logits = pst_node_in(g, node, 0);

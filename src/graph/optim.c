@@ -1,4 +1,4 @@
-/* The optimizer rules' rows. */
+/* The table of optimizer rules. */
 #include "graph/optim.h"
 #include <stddef.h>
 #include <string.h>

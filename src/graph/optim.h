@@ -11,7 +11,7 @@ typedef struct {
     uint32_t n_state;          /* fp32 arrays per parameter */
     const char *state_name[2]; /* suffixes in checkpoints: "m", "v" | "momentum" */
 } pst_optim_row;
-/* By kind order; the list has PST_OPTIM_COUNT rows. */
+/* PST_OPTIM_COUNT rows, in the order of pst_optim_kind. */
 const pst_optim_row *pst_optim_rows(void);
 const pst_optim_row *pst_optim_find(const char *name);
 

@@ -1,14 +1,14 @@
-/* pst_graph_pad: where rows get gaps, and what else a device wants behind a weight. Only logits do,
- * between the product that makes them and the loss that reads them: their last dimension is the
- * vocabulary, which nobody chooses for a matrix unit (50257 of GPT-2), and hardly anything is
- * larger. */
+/* pst_graph_pad: gaps between rows, and padding after weights, for devices that need them. Only
+ * logits get gaps, between the product that computes them and the loss that reads them: their last
+ * dimension is the vocabulary, whose size is seldom a multiple of what matrix units read (50257 in
+ * GPT-2), and they are among the largest tensors. */
 #include "graph/graph.h"
 #include "graph/op.h"
 #include <string.h>
 
 enum {
     WIDTH = 16, /* bytes that a matrix unit reads at a time */
-    UNIT = 64   /* elements that a longer row has a multiple of: of a cache line of 128 bytes */
+    UNIT = 64 /* a row with a gap is a multiple of so many elements: of a cache line of 128 bytes */
 };
 
 static int is_loss(const pst_node *node) {
@@ -18,7 +18,7 @@ static int is_loss(const pst_node *node) {
     return 0;
 }
 
-/* Losses read it, as their logits, and nobody else does. */
+/* Only losses read it, as their logits. */
 static int only_losses_read(const pst_graph *g, uint32_t tensor) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < g->n_node; i++)
@@ -38,7 +38,8 @@ static int wants_gaps(const pst_graph *g, const pst_node *node) {
            only_losses_read(g, node->out[0]);
 }
 
-/* One node multiplies by the weight, and in 8 bits: two rounded ones are as many bytes as it. */
+/* The weight has one reader, which multiplies in F8: two F8 copies need as many bytes as the weight
+ * itself. */
 static int wants_copies(const pst_graph *g, const pst_node *node) {
     uint32_t n = 0;
     if (strcmp(node->op->name, "linear") || pst_node_factors(g, node) != PST_F8) return 0;

@@ -1,4 +1,4 @@
-/* Parts of parameters: where their elements lie in the whole. See slice.h. */
+/* Parts of parameters: where their elements are in the whole parameter. See slice.h. */
 #include "graph/slice.h"
 #include <string.h>
 

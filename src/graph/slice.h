@@ -1,13 +1,13 @@
-/* Parts of parameters that tensor ranks have (pst_slice of graph.h): where their elements lie in
- * the whole. */
+/* Parts of parameters on tensor ranks (pst_slice of graph.h): where their elements are in the whole
+ * parameter. */
 #ifndef PST_GRAPH_SLICE_H
 #define PST_GRAPH_SLICE_H
 #include "graph/graph.h"
 
 /* Shape of the whole parameter, of which `param` may be a part; returns its elements. */
 uint64_t pst_slice_whole(const pst_param *param, uint64_t dim[PST_MAX_DIM]);
-/* The part consists of runs that lie together in the whole, in the same order: run number i begins
- * at element *at and has *count elements; 0: there are no more. */
+/* The part consists of contiguous runs of the whole, in the same order: run i begins at element *at
+ * of the whole and has *count elements. Returns 0 when there is no run i. */
 int pst_slice_run(const pst_param *param, uint64_t i, uint64_t *at, uint64_t *count);
 /* Copies between a whole parameter and this part of it. */
 void pst_slice_take(const pst_param *param, const float *whole, float *part);

@@ -1,14 +1,14 @@
 /* Tensor parallelism as a rewrite of the graph: each of `parts` ranks gets a graph of its own, with
- * its part of the big parameters and with exchanges (tensor_*) where the ranks need each other. All
- * of them have the same operators in the same order; only sizes differ, where something does not
- * divide.
+ * its part of the large parameters, and with exchanges (tensor_*) where it needs other ranks'
+ * results. All ranks have the same operators in the same order; only sizes differ, where a
+ * dimension is not a multiple of `parts`.
  *
  *   linear + attention + linear, linear + linear   first by columns (attention by heads), second by
  *                                                  rows
  *   embedding, output layer and cross_entropy      by tokens of the vocabulary
- *   everything else                                on every rank alike; with options.sequence each
- *                                                  rank has a part of the positions of it, and the
- *                                                  gradients of parameters are sums
+ *   everything else                                repeated on every rank; with options.sequence
+ *                                                  each rank has a part of its positions, and the
+ *                                                  gradients of parameters are summed
  *
  * The bias of a row-split layer and the positions of a split embedding are added by part 0
  * alone. */
@@ -20,7 +20,7 @@ typedef struct {
     uint64_t first, count;
 } pst_part;
 
-/* Part `part` of n things in order, the parts as equal as can be. */
+/* Part `part` of n items in order, split as evenly as possible. */
 static inline pst_part pst_part_of(uint64_t n, uint32_t parts, uint32_t part) {
     uint64_t first = n / parts * part + n % parts * part / parts;
     uint64_t next = n / parts * (part + 1) + n % parts * (part + 1) / parts;
@@ -30,21 +30,21 @@ static inline pst_part pst_part_of(uint64_t n, uint32_t parts, uint32_t part) {
 typedef struct {
     uint32_t parts, part;
     int sequence; /* see above; not with parts_of_node */
-    /* [n_node of the whole] where operators are split among different numbers of ranks: into how
-     * many parts each is, of which this is `part` modulo that number; `parts` is the most. What
-     * would be split together with an operator across such a change is not split, nor is a
-     * parameter that two numbers of ranks use. NULL: all into `parts`. */
+    /* [n_node of the whole], for operators that are split over different numbers of ranks: the
+     * number of each; this rank has part `part` modulo that number, and `parts` is the largest.
+     * Operators that would be split together are not split if the number changes between them, nor
+     * is a parameter that two numbers of ranks use. NULL: `parts` for all. */
     const uint32_t *parts_of_node;
-    /* of each operator of the part, the operator of the whole that it stands for or, an exchange,
-     * that needs it. Room for PST_SPLIT_NODES of the whole; NULL */
+    /* Result: for each operator of the part, that of the whole graph which it computes or, if it is
+     * an exchange, which needs it. Space for PST_SPLIT_NODES * n_node of the whole; may be NULL. */
     uint32_t *origin;
 } pst_split_options;
-/* A part has no more operators than so many times those of the whole. */
+/* A part has at most this many times as many operators as the whole. */
 enum { PST_SPLIT_NODES = 4 };
 
 /* Parameters keep their indices and names, operators their names. EINPUT: more parts than heads,
  * hidden features, tokens or, along the sequence, positions; or a graph whose sequence cannot be
- * split. *part is the caller's. */
+ * split. The caller closes *part. */
 pst_status pst_graph_split(const pst_graph *whole, const pst_split_options *options,
                            pst_graph **part);
 #endif

@@ -13,7 +13,7 @@ typedef struct {
     uint32_t *tensor; /* [n_tensor] value that holds the tensor */
     /* [n_tensor] value with the newest version of its gradient, PST_NONE when there is none */
     uint32_t *grad;
-    uint8_t *constant; /* [n_tensor] no parameter has a part in it: it needs no gradient */
+    uint8_t *constant; /* [n_tensor] 1: it does not depend on parameters and needs no gradient */
     uint32_t *version; /* [n_tensor] how many gradient values were made for it */
     uint32_t *saved;   /* [n_node * PST_MAX_SAVED] */
 } builder;
@@ -28,7 +28,7 @@ static pst_status add_value(builder *b, const pst_value *value, uint32_t *index)
 
 static pst_status add_step(builder *b, const pst_tape_step *step, int is_sum) {
     pst_tape *t = b->tape;
-    size_t cap = b->cap_step; /* both grow alike */
+    size_t cap = b->cap_step; /* step and is_sum have the same capacity */
     PST_TRY(pst_grow(&t->step, sizeof *t->step, t->n_step, &cap, "for tape steps"));
     PST_TRY(pst_grow(&t->is_sum, sizeof *t->is_sum, t->n_step, &b->cap_step, "for tape steps"));
     t->step[t->n_step] = *step;
@@ -70,7 +70,7 @@ static int is_data(const pst_graph *g, uint32_t tensor) {
     return g->tensor[tensor].role == PST_TENSOR_DATA;
 }
 
-/* Data, and what operators without parameters make of it. */
+/* Constants: data, and what operators without parameters compute from it. */
 static void find_constants(const builder *b) {
     const pst_graph *g = b->g;
     for (uint32_t t = 0; t < g->n_tensor; t++) b->constant[t] = (uint8_t)is_data(g, t);
@@ -142,8 +142,8 @@ static pst_status add_sum(builder *b, uint32_t node, uint32_t tensor, uint32_t v
     return add_step(b, &s, 1);
 }
 
-/* Contribution `value` to the gradient of `tensor`; summed: it already contains what was there
- * before. */
+/* Adds contribution `value` to the gradient of `tensor`; summed: `value` already includes what was
+ * there before. */
 static pst_status contribute(builder *b, uint32_t node, uint32_t tensor, uint32_t value,
                              int summed) {
     if (b->grad[tensor] != PST_NONE && !summed) return add_sum(b, node, tensor, value);
@@ -231,8 +231,7 @@ static pst_status overwritten(const builder *b, uint32_t s, uint32_t lost) {
                     b->g->node[t->step[later].node].name);
 }
 
-/* A value that must be overwritten in place may have no reader in a later step. last: [n_value]
- * room. */
+/* EINPUT when a step overwrites a value that a later step reads. last: [n_value], scratch. */
 static pst_status check_overwrites(const builder *b, uint32_t *last) {
     const pst_tape *t = b->tape;
     for (uint32_t s = 0; s < t->n_step; s++)
@@ -292,7 +291,7 @@ pst_status pst_tape_build(const pst_graph *g, int with_backward, pst_tape **tape
     return status;
 }
 
-/* Nobody would ever write that gradient, and the optimizer would read whatever lies there. */
+/* Without a gradient for each use, the optimizer would read memory that no step has written. */
 pst_status pst_tape_check_gradients(const pst_tape *tape, const pst_graph *g) {
     uint32_t *n = calloc(g->n_param + (size_t)1, sizeof *n);
     pst_status status = n ? PST_OK : pst_fail(PST_ENOMEM, "no memory to check graph %s", g->name);
@@ -302,8 +301,9 @@ pst_status pst_tape_check_gradients(const pst_tape *tape, const pst_graph *g) {
                 n[tape->step[s].operand[i].index]++;
     for (uint32_t p = 0; status == PST_OK && p < g->n_param; p++)
         if (g->param[p].slice.held != PST_HELD_ELSEWHERE && (!n[p] || n[p] != g->param[p].n_use)) {
-            const char *why = g->param[p].n_use ? "leads to no loss" : "is used by no operator";
-            if (n[p]) why = "has a use that leads to no loss";
+            const char *why =
+                g->param[p].n_use ? "does not affect the loss" : "is used by no operator";
+            if (n[p]) why = "has a use that does not affect the loss";
             status = pst_fail(PST_EINPUT, "graph %s: parameter %s %s, so it cannot be trained",
                               g->name, g->param[p].name, why);
         }

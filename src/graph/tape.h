@@ -2,9 +2,9 @@
  * (the tape) and the values that they read and write. Knows nothing of stages;
  * pipeline/compile/cut.h cuts the tape at stage boundaries.
  *
- * Gradients accumulate in reverse node order: the last consumer of a tensor gives its gradient
- * first; an earlier consumer's B reads it as SUM and writes a new version. So every layout adds in
- * the same order. */
+ * Gradients accumulate in reverse node order: the last consumer of a tensor contributes to its
+ * gradient first; an earlier consumer's B reads it as SUM and writes a new version. So every layout
+ * adds in the same order. */
 #ifndef PST_GRAPH_TAPE_H
 #define PST_GRAPH_TAPE_H
 #include "graph/op.h"
@@ -16,7 +16,7 @@ typedef struct {
     pst_value_kind kind;
     uint32_t tensor;      /* TENSOR, GRAD: the tensor */
     uint32_t version;     /* GRAD: 0 for the first contribution, 1 for the next, ... */
-    uint32_t node, saved; /* SAVED: which */
+    uint32_t node, saved; /* SAVED: number `saved` of this node */
     pst_dtype dtype;
     uint64_t bytes;
     uint32_t def_step; /* tape step that writes it, PST_NONE for data */
@@ -36,13 +36,14 @@ typedef struct {
     uint32_t use;   /* DPARAM: which use of the parameter */
 } pst_operand;
 
-/* An F step that runs a second time: as it is, or as its row's `restore` says. */
+/* Whether and how recomputation runs an F step a second time: as F, or as `restore` of its row
+ * says. */
 typedef enum { PST_AGAIN_NOT, PST_AGAIN_F, PST_AGAIN_RESTORE } pst_again;
 
 typedef struct {
     uint32_t node;
     pst_pass pass;
-    uint8_t again; /* pst_again: among the steps of B (pipeline/compile/recompute.c) */
+    uint8_t again; /* pst_again; such steps are among those of B (pipeline/compile/recompute.c) */
     uint32_t n_operand;
     pst_operand operand[PST_MAX_ARG];
     uint64_t flops, bytes;
@@ -60,11 +61,11 @@ typedef struct {
     uint8_t *is_sum; /* per step */
 } pst_tape;
 
-/* with_backward 0: F steps only (evaluation and generation); so it is for a graph without a loss in
- * any case. EINPUT when an operator's B must overwrite a value that a later step still reads. */
+/* with_backward 0, or a graph without a loss: F steps only (evaluation and generation). EINPUT when
+ * an operator's B must overwrite a value that a later step still reads. */
 pst_status pst_tape_build(const pst_graph *g, int with_backward, pst_tape **tape);
-/* What trains needs a gradient for every use of every parameter; EINPUT names one that leads to no
- * loss. */
+/* For training: EINPUT unless every use of every parameter has a gradient; names a parameter that
+ * does not affect the loss. */
 pst_status pst_tape_check_gradients(const pst_tape *tape, const pst_graph *g);
 void pst_tape_close(pst_tape *tape);
 pst_status pst_tape_print(const pst_tape *tape, const pst_graph *g, FILE *out);

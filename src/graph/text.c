@@ -9,8 +9,8 @@
  *     node h.0.mlp.c_fc linear in h.0.ln_2.out param ... features=512 activation=gelu_tanh
  *     output lm_head.out
  *
- * Blank lines and lines that start with # mean nothing. Shapes of outputs are not written: they
- * follow. */
+ * Blank lines and lines that start with # are ignored. Shapes of outputs are not written: operators
+ * define them. */
 #include "graph/graph.h"
 #include "graph/op.h"
 #include <errno.h>
@@ -75,7 +75,8 @@ static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
     fputc('\n', out);
 }
 
-/* Data tensors stand where they were added, so that every tensor gets its number again. */
+/* Data tensors are written at the place where they were added, so that every tensor keeps its
+ * number. */
 static uint32_t print_data(const pst_graph *g, uint32_t from, uint32_t end, FILE *out) {
     for (; from < end; from++) {
         fprintf(out, "data %s ", g->tensor[from].name);
@@ -114,19 +115,20 @@ static pst_status split_line(char *text, line *l) {
     char *rest = NULL;
     l->n = 0;
     for (char *w = strtok_r(text, " \t\r", &rest); w; w = strtok_r(NULL, " \t\r", &rest)) {
-        if (l->n == MAX_WORD) return pst_fail(PST_EINPUT, "more than %d words", MAX_WORD);
+        if (l->n == MAX_WORD)
+            return pst_fail(PST_EINPUT, "the line has more than %d words", MAX_WORD);
         l->word[l->n++] = w;
     }
     return PST_OK;
 }
 
-/* The whole of `text` is a decimal number within [min, max]. */
+/* All of `text` must be a decimal number within [min, max]. */
 static pst_status read_u64(const char *text, uint64_t min, uint64_t max, uint64_t *value) {
     char *end;
     errno = 0;
     unsigned long long v = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end || errno || v < min || v > max)
-        return pst_fail(PST_EINPUT, "\"%.40s\" is no number from %lu to %lu", text,
+        return pst_fail(PST_EINPUT, "\"%.40s\" is not a number from %lu to %lu", text,
                         (unsigned long)min, (unsigned long)max);
     *value = v;
     return PST_OK;
@@ -136,7 +138,7 @@ static pst_status read_float(const char *text, float *value) {
     char *end;
     float v = strtof(text, &end);
     if (end == text || *end || !isfinite(v) || signbit(v))
-        return pst_fail(PST_EINPUT, "\"%.40s\" is no finite number >= 0", text);
+        return pst_fail(PST_EINPUT, "\"%.40s\" is not a finite number >= 0", text);
     *value = v;
     return PST_OK;
 }
@@ -147,14 +149,14 @@ static pst_status read_name(const char *text, const char *const *name, int n, in
             *index = i;
             return PST_OK;
         }
-    return pst_fail(PST_EINPUT, "\"%.40s\" is not known here", text);
+    return pst_fail(PST_EINPUT, "unknown word \"%.40s\"", text);
 }
 
 /* "[4,64]"; destroys the text. */
 static pst_status read_shape(char *text, uint32_t *n_dim, uint64_t dim[PST_MAX_DIM]) {
     size_t length = strlen(text);
     if (length < 3 || text[0] != '[' || text[length - 1] != ']')
-        return pst_fail(PST_EINPUT, "\"%.40s\" is no shape such as [4,64]", text);
+        return pst_fail(PST_EINPUT, "\"%.40s\" is not a shape such as [4,64]", text);
     text[length - 1] = 0;
     *n_dim = 0;
     for (char *rest = text + 1, *item; (item = strsep(&rest, ",")) != NULL;) {
@@ -167,8 +169,9 @@ static pst_status read_shape(char *text, uint32_t *n_dim, uint64_t dim[PST_MAX_D
 
 static pst_status find_tensor(const pst_graph *g, const char *name, uint32_t *index) {
     *index = pst_graph_find_tensor(g, name);
-    return *index != PST_NONE ? PST_OK
-                              : pst_fail(PST_EINPUT, "there is no tensor \"%.95s\" yet", name);
+    return *index != PST_NONE
+               ? PST_OK
+               : pst_fail(PST_EINPUT, "no line above defines tensor \"%.95s\"", name);
 }
 
 /* "a,b": tensors, or parameters when is_param; destroys the text. */
@@ -183,7 +186,7 @@ static pst_status read_operands(const pst_graph *g, char *text, int is_param, ui
         }
         index[*n] = pst_graph_find_param(g, item);
         if (index[*n] == PST_NONE)
-            return pst_fail(PST_EINPUT, "there is no parameter \"%.95s\"", item);
+            return pst_fail(PST_EINPUT, "no line above defines parameter \"%.95s\"", item);
     }
     return PST_OK;
 }
@@ -191,7 +194,7 @@ static pst_status read_operands(const pst_graph *g, char *text, int is_param, ui
 /* "heads=4"; destroys the text. */
 static pst_status read_attr(char *text, pst_attr *attr) {
     char *value = strchr(text, '=');
-    if (!value) return pst_fail(PST_EINPUT, "\"%.40s\" is no attribute such as heads=4", text);
+    if (!value) return pst_fail(PST_EINPUT, "\"%.40s\" is not an attribute such as heads=4", text);
     *value++ = 0;
     uint64_t number = 0;
     if (strcmp(text, "eps") == 0) return read_float(value, &attr->eps);
@@ -201,13 +204,13 @@ static pst_status read_attr(char *text, pst_attr *attr) {
     const struct {
         const char *name;
         uint32_t *at;
-    } whole[] = {{"heads", &attr->heads},       {"bidirectional", &attr->bidirectional},
-                 {"features", &attr->features}, {"window", &attr->window},
-                 {"stride", &attr->stride},     {"padding", &attr->padding},
-                 {"wide", &attr->wide}};
-    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
-        if (!strcmp(text, whole[i].name)) field = whole[i].at;
-    if (!field) return pst_fail(PST_EINPUT, "there is no attribute \"%.40s\"", text);
+    } integer[] = {{"heads", &attr->heads},       {"bidirectional", &attr->bidirectional},
+                   {"features", &attr->features}, {"window", &attr->window},
+                   {"stride", &attr->stride},     {"padding", &attr->padding},
+                   {"wide", &attr->wide}};
+    for (size_t i = 0; i < sizeof integer / sizeof *integer; i++)
+        if (!strcmp(text, integer[i].name)) field = integer[i].at;
+    if (!field) return pst_fail(PST_EINPUT, "unknown attribute \"%.40s\"", text);
     PST_TRY(read_u64(value, 0, INT32_MAX, &number));
     *field = (uint32_t)number;
     return PST_OK;
@@ -243,7 +246,9 @@ static pst_status parse_param(pst_graph *g, const line *l) {
         p.statistic = !p.decay;
         next++;
     }
-    if (next < l->n) return pst_fail(PST_EINPUT, "\"%.40s\" is too much", l->word[next]);
+    if (next < l->n)
+        return pst_fail(PST_EINPUT, "unexpected word \"%.40s\" at the end of the line",
+                        l->word[next]);
     return pst_graph_param(g, &p, &index);
 }
 
@@ -289,8 +294,7 @@ static pst_status parse_graph(const line *l, pst_graph **graph) {
     uint32_t i = 0;
     while (typed && i < KNOWN && strcmp(l->word[5], pst_dtype_name(known[i]))) i++;
     if (i == KNOWN)
-        return pst_fail(PST_EINPUT,
-                        "a graph computes in F32, TF32, BF16, F16 or F8, not in \"%.40s\"",
+        return pst_fail(PST_EINPUT, "unknown dtype \"%.40s\" (possible: F32, TF32, BF16, F16, F8)",
                         l->word[5]);
     PST_TRY(pst_graph_open(l->word[1], (uint32_t)micro_batch, graph));
     pst_graph_compute(*graph, known[i]);
@@ -308,14 +312,14 @@ static pst_status parse_line(reader *r, const line *l) {
         r->seen_format =
             l->n == 2 && strcmp(l->word[0], "penstock-graph") == 0 && strcmp(l->word[1], "1") == 0;
         return r->seen_format ? PST_OK
-                              : pst_fail(PST_EINPUT, "a graph starts with \"penstock-graph 1\"");
+                              : pst_fail(PST_EINPUT, "the first line must be \"penstock-graph 1\"");
     }
     if (!r->g) return parse_graph(l, &r->g);
     if (strcmp(l->word[0], "data") == 0) return parse_data(r->g, l);
     if (strcmp(l->word[0], "param") == 0) return parse_param(r->g, l);
     if (strcmp(l->word[0], "node") == 0) return parse_node(r->g, l);
     if (strcmp(l->word[0], "output") == 0) return parse_output(r->g, l);
-    return pst_fail(PST_EINPUT, "a line starts with data, param, node or output, not \"%.40s\"",
+    return pst_fail(PST_EINPUT, "a line must start with data, param, node or output, not \"%.40s\"",
                     l->word[0]);
 }
 
@@ -330,7 +334,7 @@ static pst_status parse_lines(reader *r, char *text, const char *file) {
     }
     if (!r->g)
         return pst_fail(PST_EINPUT,
-                        "%s:%u: the text ends before it says \"graph NAME micro_batch N\"", file,
+                        "%s:%u: the text ends without a line \"graph NAME micro_batch N\"", file,
                         number);
     return PST_OK;
 }

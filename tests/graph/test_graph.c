@@ -62,7 +62,7 @@ static void wrong_operands(void **unused) {
     parts s = open_parts();
     pst_attr two = {.heads = 2}, five = {.heads = 5}, eps = {.eps = 1}, n = {.features = 7};
     refuse(&s, "nonsense", NULL, (operands){0, {0}}, (operands){0, {0}},
-           "no operator \"nonsense\"");
+           "unknown operator \"nonsense\"");
     refuse(&s, "embedding", NULL, (operands){1, {s.x}}, (operands){1, {s.table}}, "I32");
     refuse(&s, "embedding", NULL, (operands){1, {s.tokens}}, (operands){1, {s.gain}},
            "[vocabulary,channels]");
@@ -87,9 +87,9 @@ static void wrong_operands(void **unused) {
     refuse(&s, "attention", &two, (operands){1, {s.other}}, (operands){0, {0}}, "8 channels");
     refuse(&s, "attention", &two, (operands){2, {s.x, s.x}}, (operands){0, {0}}, "I32");
     refuse(&s, "attention", &two, (operands){2, {s.x, s.tokens}}, (operands){0, {0}},
-           "1 dimensions of I32");
+           "I32 with 1 dimensions");
     refuse(&s, "attention", &(pst_attr){.heads = 2, .bidirectional = 2}, (operands){1, {s.x}},
-           (operands){0, {0}}, "(1) or not (0), not 2");
+           (operands){0, {0}}, "bidirectional is 2");
     refuse(&s, "add", NULL, (operands){2, {s.x, s.other}}, (operands){0, {0}}, "equal shapes");
     refuse(&s, "add", NULL, (operands){1, {s.x}}, (operands){0, {0}}, "2 to 2 inputs");
     refuse(&s, "cross_entropy", NULL, (operands){2, {s.x, s.x}}, (operands){0, {0}}, "I32");

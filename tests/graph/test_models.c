@@ -305,7 +305,7 @@ static void contradictions(void **unused) {
     refuse(&pst_model_resnet,
            (pst_model_config){
                .preset = "resnet18", .micro_batch = 1, .vocabulary = 10, .depth = 3, .image = 16},
-           "one number of each channel");
+           "one value per channel");
 }
 
 static void mlp(void **unused) {

@@ -62,16 +62,16 @@ static void errors(void **unused) {
     static const struct {
         const char *text, *where, *words;
     } bad[] = {
-        {"", "f:1:", "ends before"},
-        {"penstock-graph 2\n", "f:1:", "starts with"},
+        {"", "f:1:", "ends without"},
+        {"penstock-graph 2\n", "f:1:", "first line"},
         {"penstock-graph 1\n\n# so far\ngraph g\n", "f:4:", "micro_batch N"},
         {"penstock-graph 1\ngraph g micro_batch 0\n", "f:2:", "\"0\""},
         {"penstock-graph 1\ngraph g micro_batch 1 dtype\n", "f:2:", "dtype F32|TF32|BF16|F16|F8"},
         {"penstock-graph 1\ngraph g micro_batch 1 dtype I32\n", "f:2:", "\"I32\""},
-        {"penstock-graph 1\ngraph g micro_batch 99999999999999999999999\n", "f:2:", "no number"},
+        {"penstock-graph 1\ngraph g micro_batch 99999999999999999999999\n", "f:2:", "not a number"},
         {HEAD "data t [2,3]\n", "f:5:", "named t"},
         {HEAD "data u [3,3]\n", "f:5:", "micro-batch"},
-        {HEAD "data u 2,3\n", "f:5:", "no shape"},
+        {HEAD "data u 2,3\n", "f:5:", "not a shape"},
         {HEAD "data u [2,,3]\n", "f:5:", "\"\""},
         {HEAD "data u [2,1,1,1,1]\n", "f:5:", "4 dimensions"},
         {HEAD "data u [2,-3]\n", "f:5:", "-3"},

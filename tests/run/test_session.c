@@ -497,10 +497,11 @@ static void wrong_graphs(void **state) {
     REFUSED(pst_graph_add_data(g, "t", 2, NULL, &t), "the name or shape is NULL");
     REFUSED(pst_graph_add_data(g, "t", 2, dim, NULL), "the result is NULL");
     REFUSED(pst_graph_add_data(g, "t", 5, dim, &t), "5 dimensions");
-    REFUSED(pst_graph_add_data(g, "t", 2, (uint64_t[]){3, TIME}, &t), "not the micro-batch of 2");
+    REFUSED(pst_graph_add_data(g, "t", 2, (uint64_t[]){3, TIME}, &t),
+            "must be the micro-batch size, 2");
     MUST(pst_graph_add_data(g, "t", 2, dim, &t));
     REFUSED(pst_graph_add_param(g, "p", 2, (uint64_t[]){4, 0}, PST_INIT_ZERO, 0, 0, &p), "is 0");
-    REFUSED(pst_graph_add_param(g, "p q", 1, (uint64_t[]){4}, PST_INIT_ZERO, 0, 0, &p), "blank");
+    REFUSED(pst_graph_add_param(g, "p q", 1, (uint64_t[]){4}, PST_INIT_ZERO, 0, 0, &p), "space");
     REFUSED(pst_graph_add_param(g, "p", 1, (uint64_t[]){4}, (pst_init)9, 0, 0, &p), "known kind");
     REFUSED(pst_graph_add_param(g, "p", 1, (uint64_t[]){4}, PST_INIT_NORMAL, -1, 0, &p),
             "std >= 0");
@@ -508,7 +509,7 @@ static void wrong_graphs(void **state) {
     MUST(pst_graph_add_param(g, "q", 2, (uint64_t[]){5, 7}, PST_INIT_NORMAL, 1, 0, &q));
     REFUSED(pst_graph_add_param(g, "q", 2, (uint64_t[]){5, 7}, PST_INIT_NORMAL, 1, 0, &q),
             "two parameters");
-    REFUSED(pst_graph_add_embedding(g, "e", 77, p, PST_NONE, &x), "no tensor");
+    REFUSED(pst_graph_add_embedding(g, "e", 77, p, PST_NONE, &x), "not a tensor");
     REFUSED(pst_graph_add_embedding(g, "e", t, 77, PST_NONE, &x), "parameter 0 does not exist");
     REFUSED(pst_graph_add_embedding(g, "e", t, PST_NONE, PST_NONE, &x),
             "takes 1 to 1 inputs and 1 to 2 parameters");
@@ -519,21 +520,21 @@ static void wrong_graphs(void **state) {
     REFUSED(pst_graph_add_linear(g, "l", t, q, PST_NONE, PST_ACT_NONE, &x), "floating point");
     REFUSED(pst_graph_add_linear(g, "l", x, p, PST_NONE, (pst_activation)8, &x), "activation 8");
     REFUSED(pst_graph_add_layer_norm(g, "n", x, p, p, 1e-5f, &x), "to be [6]");
-    REFUSED(pst_graph_add_dense(g, "d", 99, 6, 0.1f, PST_ACT_NONE, &x), "d reads tensor 99 of ");
+    REFUSED(pst_graph_add_dense(g, "d", 99, 6, 0.1f, PST_ACT_NONE, &x), "d reads tensor 99, but ");
     char long_name[100] = {0};
     memset(long_name, 'n', sizeof long_name - 1);
     REFUSED(pst_graph_add_dense(g, long_name, x, 6, 0.1f, PST_ACT_NONE, &x),
-            "the name of a parameter needs");
+            "the name of a parameter must have");
     REFUSED(pst_graph_add_attention(g, "a", x, 4, &x), "cannot split");
     REFUSED(pst_graph_add_attention(g, "a", x, 0, &x), "heads > 0");
     REFUSED(pst_graph_add_dropout(g, "d", x, 1, &x), "rate < 1");
     REFUSED(pst_graph_add_dropout(g, "d", x, NAN, &x), "finite");
     REFUSED(pst_graph_add_residual(g, "r", x, t, &x), "floating point");
     REFUSED(pst_graph_add_cross_entropy(g, "c", x, x, &x), "I32");
-    REFUSED(pst_graph_set_precision(g, "bf16"), "before its first operator");
+    REFUSED(pst_graph_set_precision(g, "bf16"), "already has operators");
     REFUSED(pst_graph_set_precision(g, "fp4"), "fp32, tf32, bf16");
     uint32_t n_dim;
-    REFUSED(pst_graph_shape(g, 99, &n_dim, dim), "none of number 99");
+    REFUSED(pst_graph_shape(g, 99, &n_dim, dim), "no tensor 99");
     MUST(pst_graph_shape(g, x, &n_dim, dim));
     assert_true(n_dim == 3 && dim[0] == MICRO && dim[1] == TIME && dim[2] == 6);
     assert_int_equal(pst_graph_weights(g), VOCABULARY * 6 + 5 * 7);
