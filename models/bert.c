@@ -1,18 +1,18 @@
-/* BERT (Devlin et al. 2019), trained to fill in masked tokens: positions see all others of their
- * sample but padding, and a layer norm stands behind each residual addition. The head is a dense
- * layer, a layer norm, and the output layer, which is tied to the token embedding. Shapes: b
+/* BERT (Devlin et al. 2019), trained to fill in masked tokens: each position attends to all others
+ * of its sample except padding, and a layer norm follows each residual addition. The head is a
+ * dense layer, a layer norm, and the output layer, which is tied to the token embedding. Shapes: b
  * micro-batch, T context, C channels, V vocabulary.
  *
- * Left out: segments and the prediction of the next sentence, which later work found to be of no
- * use (Liu et al. 2019), the output layer's own bias, and dropout of attention probabilities, which
- * are never stored. */
+ * Left out: segments and next-sentence prediction, which later work found to be of no use (Liu et
+ * al. 2019), the output layer's own bias, and dropout of attention probabilities, which are never
+ * stored. */
 #include "models/block.h"
 
 #define EPS 1e-12f
 #define STD 0.02f
 
 static const pst_model_preset presets[] = {
-    {"tiny", 2, 2, 128, 64, 257}, /* bytes and the mask as tokens */
+    {"tiny", 2, 2, 128, 64, 257}, /* tokens: the 256 bytes and the mask */
     {"base", 12, 12, 768, 512, 30522},
     {"large", 24, 16, 1024, 512, 30522},
 };
@@ -22,7 +22,7 @@ static pst_status preset(pst_model_config *config) {
                           "layers, heads, channels and context");
 }
 
-/* ln_1(x + proj(attention(qkv(x)))), of that x: ln_2(x + proj(gelu(fc(x)))). */
+/* x = ln_1(x + proj(attention(qkv(x)))), then ln_2(x + proj(gelu(fc(x)))). */
 static pst_status add_block(pst_block *b, uint32_t lengths, uint32_t i) {
     char text[PST_NAME_MAX];
     uint64_t C = b->c->channels;
@@ -74,7 +74,7 @@ static pst_status build(const pst_model_config *config, pst_graph **graph) {
     if (config->infer)
         return pst_fail(PST_EINPUT, "model bert fills in masked tokens; it does not generate text");
     if (config->activation == PST_ACT_RELU)
-        return pst_fail(PST_EINPUT, "model.activation is relu, but model bert has gelu_erf");
+        return pst_fail(PST_EINPUT, "model.activation is relu; model bert always uses gelu_erf");
     pst_block b;
     PST_TRY(pst_block_open(config, "bert", &b));
     pst_status status = fill_graph(&b);

@@ -1,8 +1,8 @@
-/* GPT-2 (Radford et al. 2019) and its larger kin: layer norm in front of each part, learned
- * positions, the output layer tied to the token embedding. Parameter names are Hugging Face's.
- * Shapes: b micro-batch, T context, C channels, V vocabulary.
+/* GPT-2 (Radford et al. 2019) and larger models of its kind: layer norm before attention and before
+ * the MLP, learned positions, the output layer tied to the token embedding. Parameter names are
+ * Hugging Face's. Shapes: b micro-batch, T context, C channels, V vocabulary.
  *
- * Dropout sits behind the embedding and in front of both residual additions. Dropout of attention
+ * Dropout follows the embedding and precedes both residual additions. Dropout of attention
  * probabilities is left out: attention is one operator that never stores its scores. */
 #include "models/block.h"
 #include <math.h>
@@ -27,8 +27,8 @@ static pst_status preset(pst_model_config *config) {
 static pst_status add_block(pst_block *m, uint32_t i) {
     char text[PST_NAME_MAX];
     uint64_t C = m->c->channels;
-    float residual_std = (float)(0.02 / sqrt(2.0 * m->c->layers)); /* so that the stream's variance
-                                                                      does not grow */
+    float residual_std = (float)(0.02 / sqrt(2.0 * m->c->layers)); /* keeps the residual stream's
+                                                                      variance from growing */
     uint32_t residual = m->x;
     PST_TRY(pst_block_layer_norm(m, pst_block_name(text, "h.%u.ln_1", i), 1e-5f));
     PST_TRY(pst_block_dense(m, pst_block_name(text, "h.%u.attn.c_attn", i), 3 * C, 0.02f,
@@ -93,7 +93,7 @@ static int ends_with(const char *text, const char *end) {
     return n >= k && strcmp(text + n - k, end) == 0;
 }
 
-/* Same names; the four linear weights of a block are Conv1D there, stored [in,out]. */
+/* Same names; Hugging Face stores the four linear weights of a block as Conv1D: [in,out]. */
 static const char *hf_name(const pst_param *param, char buffer[PST_NAME_MAX], int *transposed) {
     *transposed = ends_with(param->name, ".c_attn.weight") ||
                   ends_with(param->name, ".c_proj.weight") ||

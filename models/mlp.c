@@ -19,7 +19,7 @@ static pst_status preset(pst_model_config *config) {
 }
 
 static pst_status fill_graph(pst_graph *g, const pst_model_config *c) {
-    /* What the data set fills for every micro-batch: the tokens, and behind each the one that
+    /* The data set fills these for every micro-batch: the tokens, and for each one the token that
      * follows it. */
     uint64_t shape[] = {c->micro_batch, c->context};
     uint32_t tokens, targets = PST_NONE, table, x;
@@ -57,7 +57,7 @@ static pst_status build(const pst_model_config *config, pst_graph **graph) {
     PST_TRY(pst_model_check(config));
     pst_graph *g;
     PST_TRY(pst_graph_open("mlp", config->micro_batch, &g));
-    pst_graph_compute(g, config->dtype); /* of what flows between operators, and of products */
+    pst_graph_compute(g, config->dtype); /* dtype of activations and of matrix products */
     pst_status status = fill_graph(g, config);
     if (status != PST_OK) {
         pst_graph_close(g);
@@ -67,7 +67,7 @@ static pst_status build(const pst_model_config *config, pst_graph **graph) {
     return PST_OK;
 }
 
-/* Hugging Face knows no such model: no hf_name. */
+/* No hf_name: Hugging Face has no such model. */
 const pst_model_row pst_model_mlp = {.name = "mlp",
                                      .presets = presets,
                                      .n_preset = sizeof presets / sizeof *presets,

@@ -1,5 +1,5 @@
-/* What the model files share: filling a configuration from a table of presets, and the sizes that
- * all of them need. */
+/* What the model files share: filling a configuration from a table of presets, and checking the
+ * sizes that all models need. */
 #include "models/model.h"
 #include <string.h>
 
@@ -9,7 +9,7 @@ static void fill(uint32_t *field, uint32_t value) {
 
 pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *preset,
                           uint32_t n_preset, const char *sizes) {
-    /* heads, and the vocabulary, may follow */
+    /* heads and vocabulary may be set later */
     int explicit = config->layers && config->channels && config->context;
     char known[256] = "";
     if (config->preset[0] == 0 && explicit) return PST_OK;
@@ -27,10 +27,10 @@ pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *pres
         snprintf(known + used, sizeof(known) - used, "%s%s", used ? ", " : "", p->name);
     }
     if (config->preset[0] == 0)
-        return pst_fail(PST_EINPUT, "model.kind %s: give a preset (%s) or %s", config->kind, known,
-                        sizes);
-    return pst_fail(PST_EINPUT, "model.preset: %s has no preset \"%s\"; there are %s", config->kind,
-                    config->preset, known);
+        return pst_fail(PST_EINPUT, "model.kind %s: set model.preset (%s), or %s", config->kind,
+                        known, sizes);
+    return pst_fail(PST_EINPUT, "model.preset: %s has no preset \"%s\"; its presets are %s",
+                    config->kind, config->preset, known);
 }
 
 pst_status pst_model_check(const pst_model_config *c) {
@@ -43,10 +43,12 @@ pst_status pst_model_check(const pst_model_config *c) {
     };
     for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++)
         if (size[i].value == 0)
-            return pst_fail(PST_EINPUT, "model.%s is 0; give it, or a preset", size[i].name);
-    if (c->infer && c->dtype != PST_F32) return pst_fail(PST_EINTERNAL, "logits are read as F32");
+            return pst_fail(PST_EINPUT, "model.%s is 0; set it, or model.preset", size[i].name);
+    if (c->infer && c->dtype != PST_F32)
+        return pst_fail(PST_EINTERNAL,
+                        "a model that generates text needs dtype F32: its logits are read as F32");
     if (!(c->dropout >= 0 && c->dropout < 1))
-        return pst_fail(PST_EINPUT, "model.dropout is %g; 0 <= dropout < 1 is possible",
+        return pst_fail(PST_EINPUT, "model.dropout is %g; it must be >= 0 and < 1",
                         (double)c->dropout);
     return PST_OK;
 }

@@ -1,11 +1,11 @@
 /* Residual networks (He et al. 2016) over images [b,H,W,C]: those of the paper for ImageNet, with
- * basic blocks (18, 34) or bottlenecks (50, 101, 152; stride in the 3x3 convolution, as everybody
- * has it), and those for CIFAR (20, 32, 44, 56, 110), whose three stages have 6n+2 layers.
+ * basic blocks (18, 34) or bottlenecks (50, 101, 152; stride in the 3x3 convolution, as in
+ * torchvision), and those for CIFAR (20, 32, 44, 56, 110), whose three stages have 6n+2 layers.
  *
  *     pixels -> stem -> stages of blocks -> average_pool -> linear -> cross_entropy <- targets
  *     block: x -> conv norm relu (conv norm relu) conv norm, + x or its projection, relu
  *
- * A norm, the sum of a residual branch and the ReLU behind it are one operator. Parameters have
+ * A norm, the sum of a residual branch and the ReLU after it are one operator. Parameters have
  * torchvision's names. */
 #include "models/model.h"
 #include <math.h>
@@ -19,26 +19,26 @@ static const pst_model_preset presets[] = {{.name = "resnet20", .layers = 20, .c
                                            {.name = "resnet101", .layers = 101, .channels = 64},
                                            {.name = "resnet152", .layers = 152, .channels = 64}};
 
-/* Blocks of each stage. */
+/* A variant, with the number of blocks of each stage. */
 typedef struct {
     uint32_t layers, n_stage, blocks[4];
     int bottleneck, small; /* small: for images of a few pixels, without the stem's strides */
-} form;
+} variant;
 
-static const form known[] = {{18, 4, {2, 2, 2, 2}, 0, 0},
-                             {34, 4, {3, 4, 6, 3}, 0, 0},
-                             {50, 4, {3, 4, 6, 3}, 1, 0},
-                             {101, 4, {3, 4, 23, 3}, 1, 0},
-                             {152, 4, {3, 8, 36, 3}, 1, 0}};
+static const variant known[] = {{18, 4, {2, 2, 2, 2}, 0, 0},
+                                {34, 4, {3, 4, 6, 3}, 0, 0},
+                                {50, 4, {3, 4, 6, 3}, 1, 0},
+                                {101, 4, {3, 4, 23, 3}, 1, 0},
+                                {152, 4, {3, 8, 36, 3}, 1, 0}};
 
-static pst_status find_form(uint32_t layers, form *f) {
+static pst_status find_variant(uint32_t layers, variant *f) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].layers == layers) {
             *f = known[i];
             return PST_OK;
         }
     uint32_t n = layers > 2 ? (layers - 2) / 6 : 0;
-    *f = (form){layers, 3, {n, n, n}, 0, 1};
+    *f = (variant){layers, 3, {n, n, n}, 0, 1};
     if (n && 6 * n + 2 == layers) return PST_OK;
     return pst_fail(
         PST_EINPUT,
@@ -53,14 +53,14 @@ static pst_status preset(pst_model_config *config) {
 
 typedef struct {
     const pst_model_config *c;
-    form form;
+    variant variant;
     pst_graph *g;
-    uint32_t x; /* the tensor that comes next */
+    uint32_t x; /* the newest tensor, which the next operator reads */
 } model;
 
 static uint64_t channels_of(const model *m) { return m->g->tensor[m->x].dim[3]; }
 
-/* PREFIX.WHAT, cut where it is too long, which the graph refuses. */
+/* PREFIX.WHAT; a prefix longer than half a name is cut. */
 static const char *name_of(char *text, const char *prefix, const char *what) {
     snprintf(text, PST_NAME_MAX, "%.*s.%s", PST_NAME_MAX / 2, prefix, what);
     return text;
@@ -83,7 +83,8 @@ static pst_status add_norm(model *m, const char *name, uint32_t residual,
     return pst_graph_add_batch_norm(m->g, name, m->x, residual, activation, 1e-5f, &m->x);
 }
 
-/* A layer of a block: a convolution and its norm, with what is added before its activation. */
+/* A layer of a block: a convolution and its norm; residual: the tensor to add before the
+ * activation, or PST_NONE. */
 typedef struct {
     uint32_t number;
     uint64_t out;
@@ -98,7 +99,7 @@ static pst_status add_layer(model *m, const char *block, layer l) {
     return add_norm(m, name_of(text, block, what), l.residual, PST_ACT_RELU);
 }
 
-/* The residual branch where its shape changes: a projection. */
+/* The shortcut around a block: x or, where the shape changes, its projection. */
 static pst_status add_shortcut(model *m, const char *block, uint64_t out, uint32_t stride,
                                uint32_t *residual) {
     char text[PST_NAME_MAX];
@@ -113,7 +114,7 @@ static pst_status add_shortcut(model *m, const char *block, uint64_t out, uint32
 }
 
 static pst_status add_block(model *m, const char *block, uint64_t width, uint32_t stride) {
-    uint32_t residual, deep = (uint32_t)m->form.bottleneck;
+    uint32_t residual, deep = (uint32_t)m->variant.bottleneck;
     uint64_t out = deep ? 4 * width : width;
     PST_TRY(add_shortcut(m, block, out, stride, &residual));
     if (deep) PST_TRY(add_layer(m, block, (layer){1, width, 1, 1, PST_NONE}));
@@ -122,7 +123,7 @@ static pst_status add_block(model *m, const char *block, uint64_t width, uint32_
 }
 
 static pst_status add_stem(model *m) {
-    int small = m->form.small;
+    int small = m->variant.small;
     PST_TRY(add_convolution(m, "conv1", m->c->channels, small ? 3 : 7, small ? 1 : 2));
     PST_TRY(add_norm(m, "bn1", PST_NONE, PST_ACT_RELU));
     return small ? PST_OK : pst_graph_add_max_pool(m->g, "maxpool", m->x, 3, 2, 1, &m->x);
@@ -130,8 +131,8 @@ static pst_status add_stem(model *m) {
 
 static pst_status add_stages(model *m) {
     char name[PST_NAME_MAX];
-    for (uint32_t s = 0; s < m->form.n_stage; s++)
-        for (uint32_t i = 0; i < m->form.blocks[s]; i++) {
+    for (uint32_t s = 0; s < m->variant.n_stage; s++)
+        for (uint32_t i = 0; i < m->variant.blocks[s]; i++) {
             snprintf(name, sizeof name, "layer%u.%u", s + 1, i);
             PST_TRY(add_block(m, name, (uint64_t)m->c->channels << s, s > 0 && i == 0 ? 2 : 1));
         }
@@ -158,14 +159,16 @@ static pst_status fill_graph(model *m) {
 static pst_status build(const pst_model_config *config, pst_graph **graph) {
     model m = {.c = config};
     if (!config->image)
-        return pst_fail(
-            PST_EINPUT,
-            "model.image is 0; give it (pixels of a side), or data.kind mnist or cifar10");
+        return pst_fail(PST_EINPUT, "model.image is 0; set it to the images' height in pixels, or "
+                                    "set data.kind to mnist or cifar10");
     PST_TRY(pst_model_check(config));
-    PST_TRY(find_form(config->layers, &m.form));
+    PST_TRY(find_variant(config->layers, &m.variant));
     if (config->context != 1)
-        return pst_fail(PST_EINPUT, "model.context: a resnet has one class for each image");
-    if (config->dropout > 0) return pst_fail(PST_EINPUT, "model.dropout: a resnet has none");
+        return pst_fail(PST_EINPUT,
+                        "model.context is %u; a resnet needs 1: each image has one class",
+                        config->context);
+    if (config->dropout > 0)
+        return pst_fail(PST_EINPUT, "model.dropout: a resnet has no dropout; leave it at 0");
     PST_TRY(pst_graph_open("resnet", config->micro_batch, &m.g));
     pst_graph_compute(m.g, config->dtype);
     pst_status status = fill_graph(&m);

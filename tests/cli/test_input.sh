@@ -89,12 +89,12 @@ train 2 "did you mean 'ucx'" parallel.transport=ucxx
 train 2 "did you mean 'gpt'" model.kind=gptt
 train 2 "override 'model.preset=nanoo': .*no preset \"nanoo\"" model.preset=nanoo
 printf 'model: {kind: gpt}\ndata: {kind: text, paths: [text.txt]}\n' >bare.yaml
-expect 2 'bare.yaml:1:[0-9]*: model.kind gpt: give a preset (nano.*) or layers, heads' "$PENSTOCK" train bare.yaml
-expect 2 "override 'model.kind=mlp': model.kind mlp: give a preset (tiny) or layers, channels and context$" \
+expect 2 'bare.yaml:1:[0-9]*: model.kind gpt: set model.preset (nano.*), or layers, heads' "$PENSTOCK" train bare.yaml
+expect 2 "override 'model.kind=mlp': model.kind mlp: set model.preset (tiny), or layers, channels and context$" \
     "$PENSTOCK" train bare.yaml model.kind=mlp
-expect 2 'model.kind resnet: give a preset (resnet20.*) or layers and channels$' \
+expect 2 'model.kind resnet: set model.preset (resnet20.*), or layers and channels$' \
     "$PENSTOCK" train bare.yaml model.kind=resnet data.kind=cifar10
-expect 2 'model.heads is 0; give it, or a preset' "$PENSTOCK" train bare.yaml layers=2 channels=8 context=8
+expect 2 'model.heads is 0; set it, or model.preset' "$PENSTOCK" train bare.yaml layers=2 channels=8 context=8
 
 # keys that the model or the data does not read
 train 2 'run.yaml:2:[0-9]*: model.heads is not used by model.kind mlp, which uses preset, .*vocabulary$' model.kind=mlp

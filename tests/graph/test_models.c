@@ -279,9 +279,9 @@ static void contradictions(void **unused) {
            (pst_model_config){.kind = "bert", .preset = "tiny", .infer = 1, .micro_batch = 1},
            "does not generate");
     refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .micro_batch = 1},
-           "model.kind gpt: give a preset (nano");
+           "model.kind gpt: set model.preset (nano");
     refuse(&pst_model_mlp, (pst_model_config){.kind = "mlp", .layers = 2, .micro_batch = 1},
-           "model.kind mlp: give a preset (tiny) or layers, channels and context");
+           "model.kind mlp: set model.preset (tiny), or layers, channels and context");
     refuse(&pst_model_resnet, (pst_model_config){.kind = "resnet", .micro_batch = 1},
            "or layers and channels");
     refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .preset = "nano"}, "micro_batch");
@@ -290,7 +290,7 @@ static void contradictions(void **unused) {
     refuse(&pst_model_gpt,
            (pst_model_config){.preset = "nano", .micro_batch = 1, .vocabulary = UINT32_MAX},
            "wte.weight");
-    refuse(&pst_model_mlp, (pst_model_config){.kind = "mlp", .preset = "nano"}, "there are tiny");
+    refuse(&pst_model_mlp, (pst_model_config){.kind = "mlp", .preset = "nano"}, "presets are tiny");
     pst_model_config image = {.preset = "resnet20", .micro_batch = 1, .vocabulary = 10, .depth = 3};
     refuse(&pst_model_resnet, image, "model.image is 0");
     image.image = 32;
