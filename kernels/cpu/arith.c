@@ -1,5 +1,5 @@
-/* The arithmetic of a step's end on the CPU: the flat loops of its instruction set, one array after
- * the other. */
+/* Arithmetic of the flush on the CPU (optimizer, norms, sums): the loops of its instruction set,
+ * one array after the other. */
 #include "kernels/cpu/cpu.h"
 
 static const pst_flat *flat_of(const pst_device *device) { return pst_flat_choose(device->isa); }
@@ -36,7 +36,7 @@ static pst_status narrow(pst_device *device, pst_dtype type, const float *x, uin
     return PST_OK;
 }
 
-/* They are a few numbers for each channel. */
+/* Only a few numbers per channel, so plain C is enough. */
 static pst_status average(pst_device *device, float rate, float scale, pst_dtype type,
                           const pst_arith_param *list, uint32_t n) {
     const pst_flat *flat = flat_of(device);
@@ -49,7 +49,7 @@ static pst_status average(pst_device *device, float rate, float scale, pst_dtype
     return PST_OK;
 }
 
-/* Of devices whose memory the host does not reach: the tensor ranks of a CPU add in their
+/* Only for devices whose memory the host cannot read: tensor ranks on CPUs add in their
  * collectives. */
 static pst_status combine(pst_device *device, pst_dtype type, const void *const *x, uint32_t n_x,
                           void *out, uint64_t n) {

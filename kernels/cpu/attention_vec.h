@@ -1,17 +1,17 @@
-/* Vector attention in blocks of 64 queries by 64 keys; scores live in the thread's scratch, a block
- * at a time (Dao et al. 2022, FlashAttention). F keeps scores transposed [key][query], so that the
- * softmax over keys runs down the lanes: no sum across lanes, one running maximum per lane. B keeps
- * them [query][key] and needs only exp(s - lse).
+/* Vector attention in blocks of 64 queries by 64 keys; the scores of one block at a time are in the
+ * thread's scratch (Dao et al. 2022, FlashAttention). F keeps scores transposed [key][query], so
+ * that the softmax over keys needs no sum across lanes and has one running maximum per lane. B
+ * keeps them [query][key] and needs only exp(s - lse).
  *
  * F: a tile is (batch, head, block of queries). B: the blocks of keys are taken in order, and for
  * each of them a tile is (batch, head): dq is summed over blocks of keys in order, dk and dv over
  * blocks of queries in order.
  *
- * fp32 operands are read and summed where they lie. Those of 16 bits are widened block by block,
- * and summed in scratch.
+ * fp32 operands are read and summed in place; 16-bit operands are widened block by block and summed
+ * in scratch.
  *
- * Blocks end where a sample does: rows of padding are set to 0 and not read, so that the others
- * have the bits that they have without padding. */
+ * Blocks end where a sample does: rows of padding are set to 0 and not read, so that the other rows
+ * have the same bits as without padding. */
 
 enum {
     ATT = 64,                     /* side of a block */
@@ -29,7 +29,7 @@ typedef struct {
     vx *dst;
     const float *lse_in;
     float *lse, *scratch;
-    float *dq;               /* B in 16 bits: [b,heads,t,d], behind the scratch of all threads */
+    float *dq;               /* B in 16 bits: [b,heads,t,d], after the scratch of all threads */
     uint64_t scratch_floats; /* of one thread */
     uint64_t key_block;      /* B */
 } attention_job;
@@ -46,7 +46,7 @@ typedef struct {
     int add;
 } factors;
 
-/* out[MR][NV vectors]; the last vector has n lanes. By value, so that all stays in registers. */
+/* out[MR][NV vectors]; the last vector has n lanes. By value, so that it stays in registers. */
 VEC_INLINE void product(int rows, int vecs, unsigned n, factors p) {
     vf acc[ATT_MR][ATT_NV];
     VEC_UNROLL
@@ -117,7 +117,7 @@ static void transpose(const vx *from, uint64_t ld, uint64_t n, uint64_t d, float
                 to[c * ATT + i] = i < n ? x_get(from[i * ld + c]) : 0.0f;
 }
 
-/* A block of at most ATT rows of d floats to read from, or to sum up in; own: ATT * d floats of
+/* A block of at most ATT rows of d floats, to read from or to accumulate in; own: ATT * d floats of
  * scratch, which bf16 and fp16 need. */
 typedef struct {
     float *at;
@@ -135,7 +135,7 @@ static panel sum_panel(vx *to, uint64_t ld, uint64_t d, float *own) {
     (void)ld;
     return (panel){own, d};
 }
-/* The sums are complete: rounds them to their place. */
+/* The sums are complete: rounds and stores them. */
 static void put_panel(panel p, vx *to, uint64_t ld, uint64_t rows, uint64_t d) {
     for (uint64_t r = 0; r < rows; r++)
         VEC_EACH(i, n, d, { x_store_n(to + r * ld + i, v_load_n(p.at + r * p.ld + i, n), n); });
@@ -167,7 +167,7 @@ typedef struct {
 } running;
 
 /* One block of scores s[n_key][ATT queries] to probabilities, with the running maximum and sum of
- * each query; factor: by what the output so far is to be multiplied. diagonal: key k sees only
+ * each query; factor: what the output so far is to be multiplied by. diagonal: key k sees only
  * queries >= k. */
 VEC_INLINE void softmax_block(float *s, uint64_t n_key, float scale, int diagonal, running r) {
     float *max = r.max, *sum = r.sum, *factor = r.factor;
@@ -203,7 +203,7 @@ VEC_INLINE void scale_row(float *x, float by, uint64_t count) {
 
 static uint64_t behind_block(uint64_t at, uint64_t end) { return pst_min_u64(at + ATT, end); }
 
-/* Rows from `row` on and below `end`, which are `ld` apart. */
+/* Rows [row, end), `ld` elements apart. */
 static void clear_rows(vx *to, uint64_t ld, uint64_t row, uint64_t end, uint64_t d) {
     for (; row < end; row++) memset(to + row * ld, 0, d * sizeof *to);
 }
@@ -292,7 +292,7 @@ VEC_INLINE float row_dot(const vx *a, const vx *b, uint64_t count) {
     return (float)v_sum(sum);
 }
 
-/* p = exp(scale s - lse), ds = p (dp - delta) scale, for row q of the block; lanes behind the
+/* p = exp(scale s - lse), ds = p (dp - delta) scale, for row q of the block; lanes past the
  * diagonal are zero. */
 VEC_INLINE void slope_row(float *s, float *dp, float scale, float lse, float delta,
                           uint64_t visible) {
@@ -314,8 +314,7 @@ static uint64_t attention_b_floats(uint64_t d) {
     return (2 + ATT_B_PANELS) * ATT * d + 2 * ATT * ATT;
 }
 
-/* The gradient of positions from `row` on and below `end`, and the scratch that their dq would
- * need. */
+/* Sets the gradients of positions [row, end) to 0, and their dq in scratch. */
 static void clear_padding(const attention_job *j, uint64_t bh, uint64_t row, uint64_t end) {
     vx *to = j->dst + bh / j->heads * j->t * 3 * j->c + bh % j->heads * j->d;
     for (int block = 0; block < 3; block++) clear_rows(to + block * j->c, 3 * j->c, row, end, j->d);
@@ -360,7 +359,7 @@ static void attention_b_tile(void *arg, uint64_t bh, uint32_t thread) {
         small_product(n_key, d,
                       (factors){n_q, dp, 1, ATT, q.at, q.ld, dk.at, dk.ld, q0 != q_first});
         small_product(n_q, d, (factors){n_key, dp, ATT, 1, k.at, k.ld, dq.at, dq.ld, k0 != 0});
-        /* later keys are hidden from it */
+        /* the causal mask hides later keys */
         const int complete = j->bidirectional ? k0 + n_key == length : q0 == k0;
         if (complete) put_panel(dq, j->dst + first + q0 * ld, ld, n_q, d);
         pst_device_poll(j->device, thread);

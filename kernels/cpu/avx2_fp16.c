@@ -1,5 +1,6 @@
-/* The vector kernels compiled for fp16 storage: AVX2 with FMA and F16C. Loads widen, arithmetic is
- * fp32, stores round to nearest even. Nothing in this file may run before the machine was asked. */
+/* The vector kernels compiled for fp16 storage: AVX2 with FMA and F16C. Loads widen to fp32,
+ * arithmetic is fp32, stores round to nearest even. Nothing here may run before isa.c has checked
+ * the processor. */
 #include "base/rng.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"

@@ -1,5 +1,5 @@
-/* The vector kernels compiled for AVX-512 (F, DQ, BW, VL). Nothing in this file may run before the
- * machine was asked. */
+/* The vector kernels compiled for AVX-512 (F, DQ, BW, VL). Nothing here may run before isa.c has
+ * checked the processor. */
 #include "base/rng.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"

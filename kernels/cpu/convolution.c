@@ -1,10 +1,9 @@
-/* Convolution as products: the windows of a band of pixels are laid out as rows of a matrix in
- * scratch (im2col, Chellapilla et al. 2006), and a product of linear's kind does the rest. Images
- * have their channels last, so that a row of a window is copied in one piece. Windows of one pixel,
- * side by side, are the image itself. The input's gradient is, where windows lie side by side, a
- * convolution of the output's with the weight turned around; else the windows' gradients are
- * computed and added up. The cut into bands follows from the shape alone, as the tiles of a product
- * do, and is part of the result's bits. */
+/* Convolution as products: the windows of a band of pixels are copied as rows of a matrix into
+ * scratch (im2col, Chellapilla et al. 2006), then multiplied as in linear. Images have their
+ * channels last, so that one row of a window is one copy. For 1x1 windows with stride 1 the image
+ * itself is the matrix. With stride 1 the input gradient is a convolution of the output gradient
+ * with the flipped weight; else gradients of windows are computed and summed per pixel. The bands
+ * depend on the shape alone, because they affect the result's bits. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"
 #include <string.h>
@@ -14,14 +13,14 @@ enum { BAND_BYTES = 4 << 20, BAND_ROWS = 512, COPY_ROWS = 64, CHANNELS = 512 };
 typedef struct {
     const pst_linear_ops *ops;
     pst_convolution_shape of;
-    uint64_t top, left;      /* pixels of windows that lie before the image's first ones */
-    uint64_t windows, terms; /* of the batch; numbers of a window */
+    uint64_t top, left;      /* padding before the first pixel */
+    uint64_t windows, terms; /* windows of the batch; numbers per window */
     uint64_t size;           /* bytes of an element */
-    int plain;               /* a window is a pixel, each pixel is one */
+    int plain;               /* 1x1 windows, stride 1, no padding */
     const uint8_t *x, *bias;
     uint8_t *y;
     void *patches;
-    uint64_t first, n; /* windows of the band; images where it is of whole ones */
+    uint64_t first, n; /* windows of the band; images, where bands are whole images */
 } job;
 
 static job job_of(const pst_graph *g, const pst_node *node) {
@@ -34,8 +33,8 @@ static job job_of(const pst_graph *g, const pst_node *node) {
     return j;
 }
 
-/* Whether B is a convolution, too: that of `turned`, which makes the input's gradient of the
- * output's. */
+/* Whether B is a convolution as well: that of `turned`, which computes the input gradient from the
+ * output gradient. */
 static int turns(const job *j) { return j->of.stride == 1 && !j->plain; }
 
 static job turned(const job *j) {
@@ -55,14 +54,14 @@ static job turned(const job *j) {
 
 /* --- bands ------------------------------------------------------------------------------------ */
 
-/* Of F and W: windows whose elements are of the graph's type. */
+/* Bands of F and W: windows with elements of the graph's type. */
 static uint64_t band_windows(const job *j) {
     if (j->plain) return j->windows;
     uint64_t fit = BAND_BYTES / (j->terms * j->size) / BAND_ROWS * BAND_ROWS;
     return pst_min_u64(j->windows, fit ? fit : BAND_ROWS);
 }
 
-/* Of B: those of whole images, as fp32. */
+/* Bands of B: windows of whole images, in fp32. */
 static uint64_t band_images(const job *j) {
     if (j->plain) return j->of.images;
     uint64_t fit = BAND_BYTES / (j->of.rows * j->of.columns * j->terms * sizeof(float));
@@ -78,7 +77,7 @@ static uint64_t patch_bytes(const job *j, pst_pass pass) {
     return aligned(band_windows(j) * j->terms * j->size);
 }
 
-/* Scratch of the product of a pass's bands, of which the last one may be shorter. */
+/* Scratch for the products of all bands; the last band may be shorter. */
 static uint64_t product_bytes(const job *j, pst_pass pass, pst_dtype dtype) {
     const uint64_t windows = j->of.rows * j->of.columns, in = j->terms, out = j->of.out;
     const uint64_t band = pass == PST_PASS_B ? band_images(j) * windows : band_windows(j);
@@ -121,7 +120,7 @@ uint64_t pst_convolution_weight_scratch(const pst_graph *g, const pst_node *node
     return patch_bytes(&j, PST_PASS_W) + product_bytes(&j, PST_PASS_W, g->dtype);
 }
 
-/* What every product of a convolution has; its scratch lies behind the patches. */
+/* Fields that all products of a convolution share; their scratch follows the patches. */
 static pst_gemm product_of(const job *j, pst_pass pass) {
     return (pst_gemm){.dtype = j->ops->dtype,
                       .scratch = (uint8_t *)j->patches + patch_bytes(j, pass),
@@ -130,7 +129,7 @@ static pst_gemm product_of(const job *j, pst_pass pass) {
 
 /* --- windows as rows -------------------------------------------------------------------------- */
 
-/* A row of a window: pixels from, from + 1, ... of a row of the image, 0 outside. */
+/* One row of a window: pixels from, from + 1, ... of an image row, 0 outside. */
 static void copy_pixels(const job *j, const uint8_t *row, uint64_t from, uint8_t *to) {
     uint64_t pixel = j->of.in * j->size,
              left = from < j->left ? pst_min_u64(j->left - from, j->of.w) : 0;
@@ -220,15 +219,16 @@ pst_status pst_convolution_forward(pst_device *device, const pst_call *call,
     return multiply(device, &j, call->arg[1], call->arg[2 + biased]);
 }
 
-/* --- B: the weight turned around -------------------------------------------------------------- */
+/* --- B: convolution with the flipped weight
+ * ---------------------------------------------------- */
 
 typedef struct {
     const job *of;
     const uint8_t *weight; /* [out, h, w, in] */
-    uint8_t *turned;       /* [in, h, w, out], height and width backwards */
+    uint8_t *turned;       /* [in, h, w, out], height and width reversed */
 } turn_job;
 
-/* One place of the window. */
+/* One position of the window. */
 static void turn_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const turn_job *t = arg;
@@ -253,13 +253,14 @@ static pst_status turn_and_multiply(pst_device *device, const pst_call *call, co
     return multiply(device, &t, call->scratch, call->arg[2]);
 }
 
-/* --- B: gradients of windows, added up -------------------------------------------------------- */
+/* --- B: gradients of windows, summed per pixel
+ * ------------------------------------------------- */
 
 typedef struct {
     uint64_t y, x;
 } pixel;
 
-/* Adds what the windows over a pixel of an image got of it: channels [from, from + n). */
+/* Adds the gradients of all windows that cover a pixel: channels [from, from + n). */
 static void gather(const job *j, const float *patches, pixel at, uint64_t from, uint64_t n,
                    float *sum) {
     memset(sum, 0, n * sizeof *sum);
@@ -308,7 +309,7 @@ pst_status pst_convolution_backward(pst_device *device, const pst_call *call,
     for (j.first = 0; j.first < j.of.images; j.first += band) {
         j.n = pst_min_u64(band, j.of.images - j.first);
         j.y = dx + j.first * image * j.size;
-        job whole = j; /* finish writes [windows, terms] where windows are pixels */
+        job whole = j; /* finish writes [windows, terms] for 1x1 windows */
         whole.of.out = j.terms;
         pst_gemm gemm = product_of(&j, PST_PASS_B);
         gemm.m = j.n * windows;

@@ -1,15 +1,16 @@
-/* What the files of the CPU backend share. Vector code is written once, in the *_vec.h files, and
- * compiled once per instruction set by avx2.c and avx512.c, for bf16 storage by avx512_bf16.c and
- * for fp16 storage by *_fp16.c, whatever machine the build runs on. */
+/* Declarations that the files of the CPU backend share. Vector code is written once, in the *_vec.h
+ * files, and compiled once per instruction set by avx2.c and avx512.c, for bf16 storage by
+ * avx512_bf16.c and for fp16 storage by *_fp16.c, on every build machine. */
 #ifndef PST_KERNELS_CPU_H
 #define PST_KERNELS_CPU_H
 #include "kernels/kernel.h"
 
-/* Rows of A or columns of B ("items") on their way into panels (product_vec.h). */
+/* Rows of A or columns of B ("items") that are packed into panels (product_vec.h). */
 typedef struct {
     const void *from; /* of the product's type */
     uint64_t ld, items, terms;
-    int across; /* items lie side by side, and terms ld apart; else the other way round */
+    int across; /* items are contiguous and terms ld apart; else terms are contiguous and items ld
+                   apart */
     void *to;
 } pst_pack;
 
@@ -22,14 +23,13 @@ typedef struct {
     int add; /* 0: C is overwritten */
 } pst_product_tile;
 
-/* Whatever the instruction set, rows of A and columns of B are packed with zeros up to a multiple
- * of these. */
+/* For every instruction set, rows of A and columns of B are zero-padded to a multiple of these. */
 enum { PST_PRODUCT_ROWS = 16, PST_PRODUCT_COLS = 48 };
 
 /* Products of one instruction set and type. */
 typedef struct {
     uint32_t cols;                          /* of a panel of B */
-    uint64_t (*term_bytes)(uint64_t terms); /* of so many packed terms of an item */
+    uint64_t (*term_bytes)(uint64_t terms); /* bytes of that many packed terms of an item */
     void (*pack_a)(const pst_pack *pack);
     void (*pack_b)(const pst_pack *pack);
     void (*multiply)(const pst_product_tile *tile);
@@ -41,7 +41,7 @@ typedef struct {
     const pst_kernel_row *rows;
     uint32_t n_rows;
     const pst_flat *flat;
-    /* `turns` rounds of independent fused multiply-adds; returns FLOPs done. The sum goes to
+    /* `turns` iterations of independent fused multiply-adds; returns FLOPs done. The sum goes to
      * *sink. */
     double (*fma_loop)(uint64_t turns, float *sink);
     const pst_product_ops *product; /* NULL: oneDNN's */
@@ -61,31 +61,31 @@ typedef struct {
 
 /* C[m,n] (+)= op(A) op(B), row-major, summed in fp32. */
 typedef struct {
-    pst_dtype dtype; /* of A and B: that of ops */
+    pst_dtype dtype; /* of A and B; ops->dtype */
     int trans_a, trans_b;
     uint64_t m, n, k;
     const void *a, *b;
     uint64_t lda, ldb;
-    float *c; /* NULL: tiles are summed in scratch, and handed to finish */
+    float *c; /* NULL: tiles are summed in scratch and passed to finish */
     uint64_t ldc;
     int add;                    /* 0: C is overwritten */
     void *scratch;              /* pst_gemm_scratch() bytes, at a multiple of 64 */
     const pst_product_ops *ops; /* NULL: oneDNN's, fp32 only */
-    /* Called by the thread that has just finished a tile, while it is in cache. NULL: there is
-     * nothing to be done. */
+    /* Called by the thread that has just computed a tile, while it is in cache. NULL: none. */
     void (*finish)(void *arg, const pst_gemm_tile *tile);
     void *finish_arg;
 } pst_gemm;
-/* in_place: C is given. Of every instruction set the same. */
+/* in_place: C is given. The size is the same for every instruction set. */
 uint64_t pst_gemm_scratch(pst_dtype dtype, uint64_t m, uint64_t n, uint64_t k, int in_place);
 pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm);
-/* Once per thread that computes: the library must not start threads of its own. */
+/* To be called once per computing thread: keeps oneDNN from starting threads of its own. */
 void pst_gemm_start_thread(void *unused);
-/* Before the first product of the process: the instruction sets that the library may use. */
+/* To be called before the first product of the process: the instruction sets that oneDNN may
+ * use. */
 void pst_gemm_set_isa(uint32_t isa);
 
-/* A tile of a product on its way into y (and z). Matrices are row-major with ld elements between
- * rows. */
+/* A tile of a product that is to be written to y (and z). Matrices are row-major with ld elements
+ * between rows. */
 typedef struct {
     const float *sum; /* may be the same memory as z or y */
     uint64_t sum_ld;
@@ -94,12 +94,12 @@ typedef struct {
     uint64_t rows, cols, ld;
 } pst_linear_tile;
 
-/* The element-wise half of `linear`, per instruction set and element type. */
+/* The element-wise part of `linear`, per instruction set and element type. */
 typedef struct {
     pst_dtype dtype; /* of every void * here */
     /* z = sum + bias, y = act(sum + bias). */
     void (*finish)(pst_activation act, const pst_linear_tile *tile);
-    /* y = act(z): the bits that finish gave. */
+    /* y = act(z), with the same bits as finish. */
     void (*apply)(pst_activation act, const void *z, void *y, uint64_t n);
     /* dz = dy * act'(z); dz may be dy. */
     void (*slope)(pst_activation act, const void *z, const void *dy, void *dz, uint64_t n);
@@ -109,7 +109,7 @@ typedef struct {
     void (*accumulate)(pst_pool *pool, float *y, const float *x, uint64_t n); /* y += x */
     const pst_product_ops *product;                                           /* NULL: oneDNN's */
 } pst_linear_ops;
-/* Scratch: of products. */
+/* Bytes of scratch for the products. */
 uint64_t pst_linear_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);
 uint64_t pst_linear_backward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);
 uint64_t pst_linear_weight_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);
@@ -119,7 +119,7 @@ pst_status pst_linear_forward(pst_device *device, const pst_call *call, const ps
 pst_status pst_linear_backward(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 pst_status pst_linear_weight(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 
-/* convolution.c, with linear's element-wise half. */
+/* convolution.c; element-wise part as in linear. */
 uint64_t pst_convolution_forward_scratch(const pst_graph *g, const pst_node *node,
                                          uint32_t threads);
 uint64_t pst_convolution_backward_scratch(const pst_graph *g, const pst_node *node,
@@ -133,6 +133,6 @@ pst_status pst_convolution_weight(pst_device *device, const pst_call *call,
                                   const pst_linear_ops *ops);
 
 /* Sums over rows (weight gradients of biases and layer norms) add the rows of a block in order,
- * then the blocks in order, so that long sums stay accurate. Columns are spread over tiles. */
+ * then the blocks in order, so that long sums stay accurate. Tiles split the columns. */
 enum { PST_SUM_ROWS = 64, PST_SUM_COLS = 64, PST_FLAT_TILE = 16384 };
 #endif

@@ -1,5 +1,5 @@
-/* Vector softmax cross-entropy: a row fits the second-level cache, so the logits cross the memory
- * bus once. */
+/* Vector softmax cross-entropy: a row fits in the L2 cache, so the logits are read from memory
+ * once. */
 
 enum { LOSS_ROWS = 4, LOSS_PIECE = 2048 };
 
@@ -75,7 +75,7 @@ static void loss_b_tile(void *arg, uint64_t tile, uint32_t thread) {
             memset(dx, 0, j->v * sizeof *dx);
             continue;
         }
-        uint64_t hit = (uint64_t)j->target[r] - j->first; /* v or more: another tensor rank's */
+        uint64_t hit = (uint64_t)j->target[r] - j->first; /* v or more: on another tensor rank */
         float at = hit < j->v ? x_get(x[hit]) : 0, lse = j->saved[r];
         VEC_EACH(i, n, j->v, {
             x_store_n(dx + i, v_exp(x_load_n(x + i, n) - v_set(lse)) * v_set(j->scale), n);
@@ -85,8 +85,8 @@ static void loss_b_tile(void *arg, uint64_t tile, uint32_t thread) {
     }
 }
 
-/* IN0 IN1 SAVED0 DIN0, in place. Also of vocabulary_loss, whose columns are those from attr.first
- * on, of attr.total. */
+/* IN0 IN1 SAVED0 DIN0, in place. Also for vocabulary_loss, where the columns are a slice of
+ * attr.total columns that starts at attr.first. */
 static pst_status cross_entropy_b(pst_device *device, const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
     const pst_attr *attr = &call->node->attr;

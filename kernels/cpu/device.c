@@ -1,5 +1,5 @@
-/* The "cpu" device: a pool of threads. A launch computes at once, so every event has happened when
- * it is named. */
+/* The "cpu" device: a pool of threads. A launch computes before it returns, so every event is
+ * complete when it gets its number. */
 #include "kernels/cpu/cpu.h"
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@ typedef struct {
     uint64_t next_event;
     struct {
         uint64_t start_ns, end_ns;
-    } times[EVENTS]; /* of the latest EVENTS events */
+    } times[EVENTS]; /* a ring: of the latest EVENTS events */
 } cpu_device;
 
 static const char *reject(const pst_device_config *config) {
@@ -54,7 +54,7 @@ static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call,
 static pst_status test(pst_device *device, uint64_t event, uint64_t *start_ns, uint64_t *end_ns) {
     cpu_device *d = (cpu_device *)device;
     if (event >= d->next_event || event + EVENTS < d->next_event)
-        return pst_fail(PST_EINTERNAL, "event %llu is unknown or long past",
+        return pst_fail(PST_EINTERNAL, "event %llu does not exist, or is no longer recorded",
                         (unsigned long long)event);
     *start_ns = d->times[event % EVENTS].start_ns;
     *end_ns = d->times[event % EVENTS].end_ns;

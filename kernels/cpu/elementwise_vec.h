@@ -1,7 +1,7 @@
-/* Vector dropout, residual add, narrow and gradient sum. */
+/* Vector dropout, residual addition, conversion to 16 bits, and sum of gradients. */
 
 typedef struct {
-    /* first: element of a sample */
+    /* first: its number within the whole sample */
     uint64_t count, samples, per_sample, tiles_per_sample, key, sample, first;
     float rate;
     int wide; /* dropout: both operands */
@@ -9,7 +9,7 @@ typedef struct {
     void *out;
 } flat_job;
 
-/* Whether a tensor is fp32 in a graph of 16 bits. */
+/* Whether a tensor of a 16-bit graph is fp32. */
 VEC_INLINE int is_wide(const pst_call *call, uint32_t tensor) {
     return call->graph->tensor[tensor].dtype == PST_F32 && call->graph->dtype != PST_F32;
 }
@@ -116,7 +116,8 @@ static void add_tile(void *arg, uint64_t tile, uint32_t thread) {
     add_range(arg, tile, 0, 0, 0);
 }
 
-/* Of the stream in fp32: sums of two gradients, what a branch of vx adds, what a branch gets. */
+/* With an fp32 residual stream: sums of two gradients, addition of a 16-bit branch, input of a
+ * branch. */
 #ifdef VEC_HALF
 enum { STREAM = 1 };
 #else

@@ -1,5 +1,5 @@
-/* Embedding. W: a tile owns a range of channels and visits all positions in order, so a row that
- * several positions name is summed in position order whatever the number of threads. */
+/* Embedding. W: a tile has a range of channels and visits all positions in order, so a token's
+ * gradients are summed in the order of positions, for any number of threads. */
 
 enum { EMBED_ROWS = 32, EMBED_COLS = 64, EMBED_CLEAR = 64 };
 
@@ -29,7 +29,7 @@ static embed_job embed_of(const pst_call *call) {
     return j;
 }
 
-/* The token's row, v or more when another tensor rank has it. */
+/* The token's row; v or more if another tensor rank has it. */
 static inline uint64_t embed_row(const embed_job *j, uint64_t r) {
     return (uint64_t)j->token[r] - j->first_token;
 }

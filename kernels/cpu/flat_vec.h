@@ -1,5 +1,5 @@
-/* Vector arithmetic over flat arrays: the same operations in the same order as ref/flat.c, so the
- * same bits. */
+/* Vector arithmetic on flat arrays: the same operations in the same order as kernels/ref/flat.c, so
+ * the same bits. */
 
 enum { SUM_BLOCK = 4096, SUM_CHUNK = 1024 /* block sums held at a time */ };
 
@@ -64,7 +64,7 @@ static void flat_update(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyp
              pst_div_up(p->n, PST_FLAT_TILE));
 }
 
-/* Running sum l is of the elements i with i % 16 == l; ref/flat.c. */
+/* Running sum l has the elements i with i % 16 == l, as in kernels/ref/flat.c. */
 static double block_sum(const float *x, uint64_t n) {
     double sum[16] = {0};
     uint64_t i = 0;

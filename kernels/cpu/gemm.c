@@ -1,30 +1,30 @@
-/* Matrix products over all threads. C is computed in blocks, whose sums are taken in slices of at
- * most SLICE terms: of each slice all threads first pack both operands (product_vec.h), then
- * multiply tile by tile. The slices' ends are part of the result's bits, and follow from the number
- * of terms alone; blocks and tiles are not. A tile takes less than a millisecond, and transfers are
- * polled after each.
+/* Matrix products over all threads. C is computed in blocks. The sum of a block is split into
+ * slices of at most SLICE terms: for each slice all threads first pack both operands
+ * (product_vec.h), then multiply tile by tile. Slices affect the result's bits and depend on the
+ * number of terms alone; blocks and tiles do not. A tile takes less than a millisecond, and
+ * transfers are polled after each tile.
  *
- * Where C is not fp32 a block is summed in scratch, so that an element is rounded once. Processors
+ * If C is not fp32, a block is summed in scratch, so that each element is rounded once. Processors
  * without AVX2 use oneDNN's sgemm, fp32 only; its own threading is off. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <stdatomic.h>
 
-/* libgomp's; its header comes with the compiler, not with the library */
+/* from libgomp, whose header is not always installed */
 extern void omp_set_num_threads(int n);
 
 enum {
-    SLICE = 256,       /* a panel of A takes a third of a first-level cache */
+    SLICE = 256,       /* a panel of A takes a third of an L1 cache */
     SLICE_UNIT = 16,   /* slices end at a multiple of it */
-    BLOCK_ROWS = 1024, /* more of them: operands are packed less often */
+    BLOCK_ROWS = 1024, /* with more rows, operands are packed less often */
     BLOCK_COLS = 1536,
-    TILE_ROWS = 128,      /* 128 x 384 x 256 take 0.3 ms at 90 GFLOP/s */
-    TILE_COLS = 384,      /* its part of B takes a third of a second-level cache of 1 MiB */
+    TILE_ROWS = 128,      /* 128 x 384 x 256: 0.3 ms at 90 GFLOP/s */
+    TILE_COLS = 384,      /* its part of B takes a third of an L2 cache of 1 MiB */
     TILE_COLS_AVX2 = 192, /* of 512 KiB */
-    LEAST_ROWS = 32,      /* of a tile, where there are few */
-    TILES_PER_THREAD = 4, /* at least, where the block has so many */
-    PACK_ROWS = 64,       /* are packed by a thread at a time */
+    LEAST_ROWS = 32,      /* rows of a tile, if C has few */
+    TILES_PER_THREAD = 4, /* minimum number of tiles, if the block is large enough */
+    PACK_ROWS = 64,       /* packed at a time by one thread */
     PACK_COLS = 96
 };
 
@@ -36,17 +36,17 @@ typedef struct {
     const pst_gemm *gemm;
     place block;
     uint64_t from, to;                      /* terms of the slice */
-    uint64_t tile_rows, tile_cols, tiles_m; /* tiles one above the other */
+    uint64_t tile_rows, tile_cols, tiles_m; /* tiles per column of tiles */
     uint8_t *a, *b;                         /* the slice's panels */
     float *sum; /* the block's first element, ld elements between rows */
     uint64_t ld;
-    _Atomic int failed; /* the library's status */
+    _Atomic int failed; /* oneDNN's status */
 } job;
 
 static uint64_t round_up(uint64_t n, uint64_t unit) { return pst_div_up(n, unit) * unit; }
 
-/* The length of the parts, but for the last one, of n cut into as few as possible of at most
- * `most`. */
+/* Splits n into as few parts as possible, none longer than `most`; returns the length of all but
+ * the last. */
 static uint64_t part_of(uint64_t n, uint64_t most, uint64_t unit) {
     return round_up(pst_div_up(n, pst_div_up(n, most)), unit);
 }
@@ -55,7 +55,8 @@ static uint64_t block_rows(uint64_t m) { return part_of(m, BLOCK_ROWS, PST_PRODU
 static uint64_t block_cols(uint64_t n) { return part_of(n, BLOCK_COLS, PST_PRODUCT_COLS); }
 static uint64_t slice_terms(uint64_t k) { return part_of(k, SLICE, SLICE_UNIT); }
 
-/* Of the panels of a block with so many rows or columns. bf16 is packed in pairs, fp16 as fp32. */
+/* Bytes of the panels of a block with that many rows or columns. bf16 is packed in pairs, fp16 as
+ * fp32. */
 static uint64_t panel_bytes(pst_dtype dtype, uint64_t items, uint64_t unit, uint64_t k) {
     uint64_t terms = pst_min_u64(slice_terms(k), k);
     return round_up(items, unit) * (dtype == PST_BF16 ? round_up(terms, 2) * 2 : terms * 4);
@@ -114,7 +115,7 @@ static void pack_tile(void *arg, uint64_t tile, uint32_t thread) {
 
 /* --- multiplying ------------------------------------------------------------------------------ */
 
-/* Within the block. */
+/* rows and columns are relative to the block. */
 static place place_of(const job *j, uint64_t tile) {
     uint64_t row = tile % j->tiles_m * j->tile_rows, col = tile / j->tiles_m * j->tile_cols;
     return (place){row, pst_min_u64(j->tile_rows, j->block.rows - row), col,
@@ -176,8 +177,8 @@ static uint64_t tiles_of(const job *j) {
     return j->tiles_m * pst_div_up(j->block.cols, j->tile_cols);
 }
 
-/* Threads take tiles as they come, so a few for each end at about the same time. oneDNN's bits
- * depend on a tile's size. */
+/* Threads take tiles dynamically; a few tiles per thread balance the load. With oneDNN the bits
+ * depend on the size of a tile. */
 static void choose_tile(job *j, const pst_device *device) {
     uint64_t enough = TILES_PER_THREAD * (device ? device->threads : 1);
     const pst_product_ops *ops = j->gemm->ops;
@@ -202,7 +203,7 @@ static void run_block(job *j, pst_device *device) {
     }
 }
 
-/* Where no device of ours has been opened, the first product sees to it. */
+/* If no CPU device has been opened, the first product makes this call. */
 static _Atomic int isa_is_set;
 
 pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm) {
@@ -220,7 +221,7 @@ pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm) {
             choose_tile(&j, device);
             run_block(&j, device);
             if (j.failed)
-                return pst_fail(PST_ENOMEM, "a matrix product failed in oneDNN, status %d",
+                return pst_fail(PST_ENOMEM, "oneDNN: a matrix product failed with status %d",
                                 (int)j.failed);
         }
     return PST_OK;
@@ -233,6 +234,6 @@ void pst_gemm_start_thread(void *unused) {
 
 void pst_gemm_set_isa(uint32_t isa) {
     atomic_store_explicit(&isa_is_set, 1, memory_order_relaxed);
-    /* Fails when a product has already run; then the choice was made. */
+    /* Fails after the first product: oneDNN has chosen then. */
     if (!(isa & PST_ISA_AVX2)) dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41);
 }

@@ -1,5 +1,5 @@
-/* Rows that need no instruction set of their own: oneDNN finds one for the products; the rest is
- * plain C. */
+/* Kernels for processors without AVX2: oneDNN chooses the instruction set of the products; the rest
+ * is plain C. */
 #include "kernels/cpu/cpu.h"
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Images [b,H,W,C], for the vector length and element type of the including file: batch norm,
- * pools, pixels. A row here is a pixel, its C channels. Sums over rows add those of a block in
- * order, then the blocks in order, in fp64. */
+ * pools, pixels. A row here is a pixel, its C channels. Sums over rows are in fp64: rows of a block
+ * in order, then the blocks in order. */
 
 enum { IMAGE_ROWS = 256 }; /* of a block */
 
@@ -38,7 +38,7 @@ static batch_job batch_job_of(const pst_call *call) {
     uint64_t from = tile * IMAGE_ROWS, end = pst_min_u64(from + IMAGE_ROWS, j->rows);              \
     float *first = j->partial + tile * 2 * j->n, *second = first + j->n
 
-/* Sums of x; then, about the mean, of squares. */
+/* First pass: sums of x. Second pass: sums of squared deviations from the mean. */
 static void batch_sum_tile(void *arg, uint64_t tile, uint32_t thread) {
     BATCH_BLOCK;
     VEC_EACH(i, n, j->n, {
@@ -79,7 +79,7 @@ static void batch_f_tile(void *arg, uint64_t tile, uint32_t thread) {
         for (uint64_t r = from; r < end; r++) {
             vf y = v_fma(x_load_n(j->x + r * j->n + i, n) - mean, scale, bias);
             if (j->z) y = y + x_load_n(j->z + r * j->n + i, n);
-            if (j->relu) y = v_if_gt(zero, y, zero, y); /* NaN stays */
+            if (j->relu) y = v_if_gt(zero, y, zero, y); /* keeps NaN */
             x_store_n(j->out + r * j->n + i, y, n);
         }
     });
@@ -110,7 +110,7 @@ static pst_status batch_norm_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* The gradient before the activation, of n channels from i of row r. */
+/* The gradient of the activation's input, for n channels from i on of row r. */
 VEC_INLINE vf batch_g(const batch_job *j, uint64_t r, uint64_t i, unsigned n) {
     vf dy = x_load_n(j->dy + r * j->n + i, n), zero = v_set(0.0f);
     return j->relu ? v_if_gt(x_load_n(j->y + r * j->n + i, n), zero, dy, zero) : dy;
@@ -212,7 +212,7 @@ static pst_status pixels_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* The part [*from, *end) of the image that a window at place r along `size` pixels covers. */
+/* The pixels [*from, *end) that window r covers along a side of `size` pixels. */
 VEC_INLINE void window_span(const image_job *j, uint64_t r, uint64_t size, uint64_t *from,
                             uint64_t *end) {
     uint64_t first = r * j->stride, last = first + j->window;
@@ -250,7 +250,7 @@ static pst_status max_pool_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* The first of the largest in a window, of one channel, as a pixel of the image. */
+/* The pixel of a window's maximum in one channel; the first one if several are equal. */
 static uint64_t first_largest(const image_job *j, const vx *image, uint64_t r, uint64_t q,
                               uint64_t c) {
     uint64_t top, bottom, left, right, width = j->in->dim[2];
@@ -265,7 +265,7 @@ static uint64_t first_largest(const image_job *j, const vx *image, uint64_t r, u
     return best;
 }
 
-/* Of an image, PST_SUM_COLS channels: windows are added in order, in fp32. */
+/* PST_SUM_COLS channels of one image: windows are added in order, in fp32. */
 static void max_b_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const image_job *j = arg;
@@ -342,7 +342,7 @@ static pst_status average_pool_b(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* --- convolution: the element-wise half is linear's ------------------------------------------- */
+/* --- convolution: element-wise part as in linear ------------------------------------------- */
 
 static pst_status convolution_f(pst_device *device, const pst_call *call) {
     return pst_convolution_forward(device, call, &linear_ops);

@@ -1,5 +1,5 @@
-/* Which instruction sets kernels may use: those that the processor has and the operating system
- * saves, lowered to the level that PENSTOCK_ISA names. */
+/* Which instruction sets kernels may use: those that the processor has and whose registers the
+ * operating system saves, limited by PENSTOCK_ISA. */
 #include "kernels/kernel.h"
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum { LEVELS = sizeof levels / sizeof *levels };
 
 static uint32_t isa_of_machine(void) {
     uint32_t isa = 0;
-    __builtin_cpu_init(); /* looks at what the operating system saves, too */
+    __builtin_cpu_init(); /* also checks which registers the operating system saves */
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) isa |= PST_ISA_AVX2;
     if (isa && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
@@ -25,7 +25,7 @@ static uint32_t isa_of_machine(void) {
     return isa;
 }
 
-/* Its place among the levels; LEVELS: there is none of that name. */
+/* The level's index; LEVELS if no level has that name. */
 static int find(const char *level) {
     int i = 0;
     while (i < LEVELS && strcmp(levels[i].name, level)) i++;
@@ -49,8 +49,8 @@ pst_status pst_isa_check(uint32_t machine, const char *level) {
     if (levels[i].isa & ~machine)
         return pst_fail(
             PST_EINPUT,
-            "PENSTOCK_ISA is %s, but this CPU has no more than %s, and the variable only "
-            "lowers what is used; leave it out",
+            "PENSTOCK_ISA is %s, but this CPU has no more than %s; the variable can only lower the "
+            "instruction set: unset it",
             level, pst_isa_name(machine));
     return PST_OK;
 }

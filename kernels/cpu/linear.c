@@ -1,5 +1,5 @@
-/* Linear: three products, with the element-wise rest done on tiles that are still in cache. In bf16
- * and fp16 a product is summed in scratch, and rounded once when it goes to its place. */
+/* Linear: three matrix products; element-wise operations run on tiles that are still in cache. In
+ * bf16 and fp16 a product is summed in scratch and rounded once when it is stored. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"
 

@@ -1,4 +1,4 @@
-/* Vector half of linear: bias, activation, its slope, and sums over rows. */
+/* Element-wise part of linear: bias, activation, its derivative, and sums over rows. */
 
 /* sigmoid(2u), u = sqrt(2/pi) (z + 0.044715 z^3): GELU(z) = z * sigmoid(2u) in its tanh form. */
 VEC_INLINE vf gelu_gate(vf z) {
@@ -36,7 +36,7 @@ VEC_INLINE void finish_act(pst_activation act, const pst_linear_tile *t) {
             vf v = v_load_n(from + i, n);
             if (bias) v = v + x_load_n(bias + i, n);
             if (z) {
-                v = x_round(v); /* as `activation` finds it */
+                v = x_round(v); /* same bits as `activation` */
                 x_store_n(z + i, v, n);
             }
             x_store_n(y + i, act_of(act, v), n);
@@ -45,7 +45,7 @@ VEC_INLINE void finish_act(pst_activation act, const pst_linear_tile *t) {
 }
 
 static void linear_finish(pst_activation act, const pst_linear_tile *tile) {
-    switch (act) { /* a constant in each call, so that each loop has its own body */
+    switch (act) { /* a constant in each call, so that the compiler specializes each loop */
     case PST_ACT_GELU_TANH: finish_act(PST_ACT_GELU_TANH, tile); break;
     case PST_ACT_GELU_ERF: finish_act(PST_ACT_GELU_ERF, tile); break;
     case PST_ACT_RELU: finish_act(PST_ACT_RELU, tile); break;

@@ -1,12 +1,12 @@
 /* The inner part of a matrix product: operands packed into panels, and a register block that
  * multiplies panels (K. Goto, R. van de Geijn: Anatomy of High-Performance Matrix Multiplication,
- * 2008). An element of C is a chain of fused multiply-adds over the terms in order, from 0,
- * whatever the register block: its bits are the same with AVX2 and AVX-512.
+ * 2008). Each element of C is a chain of fused multiply-adds over the terms in order, starting from
+ * 0, whatever the size of the register block: AVX2 and AVX-512 give the same bits.
  *
- * A panel of A has PRODUCT_ROWS rows, one of B PRODUCT_COLS columns; both lie term by term:
+ * A panel of A has PRODUCT_ROWS rows, one of B PRODUCT_COLS columns; both are stored term by term:
  * a[term][PRODUCT_ROWS], b[term][PRODUCT_COLS]. fp16 is widened when it is packed. bf16 is packed
- * in pairs of terms, which VDPBF16PS multiplies and adds to fp32; an odd last term has a zero
- * beside it. Rows and columns that are not there are zero. */
+ * in pairs of terms, which VDPBF16PS multiplies and adds to fp32; an odd last term is paired with
+ * zero. Missing rows and columns are zero. */
 
 #if defined(VEC_BF16)
 typedef uint32_t packed;
@@ -19,8 +19,8 @@ VEC_INLINE vf p_madd(vp a, vp b, vf c) { return _mm512_dpbf16_ps(c, (__m512bh)a,
 VEC_INLINE vf p_load_terms(const vx *from, unsigned n) {
     return (vf)_mm512_maskz_loadu_epi16((__mmask32)((1ull << n) - 1), from);
 }
-/* Of n rows or columns the term at `from` and the one ld further on (only: whether there is one).
- */
+/* For n rows or columns, the term at `from` and the next one, ld further on (`only`: there is no
+ * next one). */
 VEC_INLINE vf p_load_items(const vx *from, uint64_t ld, int only, unsigned n) {
     __mmask16 first = v_first(n);
     __m512i even = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(first, from));
@@ -43,22 +43,22 @@ VEC_INLINE vf p_load_items(const vx *from, uint64_t ld, int only, unsigned n) {
 }
 #endif
 
-/* PRODUCT_ROWS * 3 accumulators, 3 of B and one of A: all registers but a few. */
+/* PRODUCT_ROWS * 3 accumulators, 3 vectors of B and one of A: nearly all registers. */
 enum { PRODUCT_ROWS = VEC_W / 2, PRODUCT_VECTORS = 3, PRODUCT_COLS = PRODUCT_VECTORS * VEC_W };
 
 /* --- packing ---------------------------------------------------------------------------------- */
 
-/* What is packed of one operand: `items` rows of A or columns of B. */
+/* The part of one operand that is packed: `items` rows of A or columns of B. */
 typedef struct {
     const vx *from;
     uint64_t ld, items, terms;
     packed *to;
 } pack_job;
 
-/* v: a step (PRODUCT_TERMS terms) of the VEC_W items from `item` on. */
+/* Stores v: one step (PRODUCT_TERMS terms) of the VEC_W items from `item` on. */
 VEC_INLINE void pack_store(int is_a, const pack_job *j, uint64_t item, uint64_t step, vf v) {
     const uint64_t steps = pst_div_up(j->terms, PRODUCT_TERMS), group = item / VEC_W;
-    if (is_a) { /* two panels */
+    if (is_a) { /* spans two panels */
         packed *to = j->to + group * VEC_W * steps + step * PRODUCT_ROWS;
         v_store_halves((float *)(void *)to, (float *)(void *)(to + PRODUCT_ROWS * steps), v);
     } else {
@@ -73,7 +73,7 @@ VEC_INLINE unsigned pack_items(const pack_job *j, uint64_t item) {
     return (unsigned)pst_min_u64(VEC_W, j->items - item);
 }
 
-/* Items lie side by side, terms ld apart. */
+/* Items are contiguous, terms are ld apart. */
 VEC_INLINE void pack_across(int is_a, const pack_job *j, uint64_t end) {
     for (uint64_t item = 0; item < end; item += VEC_W) {
         unsigned n = pack_items(j, item);
@@ -85,7 +85,7 @@ VEC_INLINE void pack_across(int is_a, const pack_job *j, uint64_t end) {
     }
 }
 
-/* Of n items from `item` on, `terms` terms from `term` on. */
+/* Packs n items from `item` on, `terms` terms from `term` on. */
 VEC_INLINE void pack_square(int is_a, const pack_job *j, uint64_t item, uint64_t term, unsigned n,
                             unsigned terms) {
     const unsigned steps = (terms + PRODUCT_TERMS - 1) / PRODUCT_TERMS;
@@ -98,13 +98,13 @@ VEC_INLINE void pack_square(int is_a, const pack_job *j, uint64_t item, uint64_t
         pack_store(is_a, j, item, term / PRODUCT_TERMS + i, square[i]);
 }
 
-/* Terms lie side by side, items ld apart: squares of VEC_W x VEC_W are transposed. */
+/* Terms are contiguous, items are ld apart: squares of VEC_W x VEC_W are transposed. */
 VEC_INLINE void pack_along(int is_a, const pack_job *j, uint64_t end) {
     enum { SQUARE = VEC_W * PRODUCT_TERMS };
     for (uint64_t item = 0; item < end; item += VEC_W) {
         unsigned n = pack_items(j, item);
         uint64_t term = 0;
-        if (n == VEC_W) /* a body with constants */
+        if (n == VEC_W) /* constant bounds: an unrolled body */
             for (; term + SQUARE <= j->terms; term += SQUARE)
                 pack_square(is_a, j, item, term, VEC_W, SQUARE);
         for (; term < j->terms; term += SQUARE)
@@ -128,8 +128,8 @@ static void product_pack_b(const pst_pack *p) {
 
 /* --- the register block ----------------------------------------------------------------------- */
 
-/* C's block at c (+)= panel a times the first `vectors` vectors of panel b. `rows` rows of it are
- * there, and `last` lanes of its last vector. */
+/* C's block at c (+)= panel a times the first `vectors` vectors of panel b. Only `rows` rows of it
+ * are stored, and `last` lanes of its last vector. */
 typedef struct {
     const packed *a, *b;
     uint64_t steps;
@@ -168,7 +168,7 @@ VEC_INLINE void block_run(unsigned vectors, const block_job *j) {
     }
 }
 
-/* Functions of their own, so that each has its registers. */
+/* Separate functions, so that the compiler allocates registers for each. */
 static __attribute__((noinline)) void block_1(const block_job *j) { block_run(1, j); }
 static __attribute__((noinline)) void block_2(const block_job *j) { block_run(2, j); }
 static __attribute__((noinline)) void block_3(const block_job *j) { block_run(3, j); }

@@ -1,4 +1,4 @@
-/* The CPU backend's list, best instruction set first, and what is measured rather than computed. */
+/* The CPU backend's list, best instruction set first, and its measured speed. */
 #include "kernels/cpu/cpu.h"
 #include <pthread.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static const pst_cpu_table *table_of(uint32_t isa, pst_dtype dtype) {
 }
 
 const pst_flat *pst_flat_choose(uint32_t isa) {
-    /* The same bits in all of them, but narrow is faster where the machine converts. */
+    /* All give the same bits, but rounding to 16 bits is faster with hardware conversion. */
     const pst_flat *flat = table_of(isa, isa & PST_ISA_AVX512_BF16 ? PST_BF16 : PST_F16)->flat;
     return flat ? flat : pst_flat_ref();
 }
@@ -50,7 +50,7 @@ typedef struct {
     pthread_t thread;
 } probe;
 
-/* The best slice counts: others may use the core meanwhile. */
+/* The fastest slice counts, because other processes may use the core during the others. */
 static void *run_probe(void *arg) {
     probe *p = arg;
     float sink = 0;

@@ -1,5 +1,5 @@
-/* The rows of one instruction set. VEC_NAME is its name as a string, VEC_ISA its bits; in which
- * type it loads and stores follows from VEC_BF16 and VEC_F16. */
+/* The rows of one instruction set. VEC_NAME is its name as a string, VEC_ISA its bits; VEC_BF16 and
+ * VEC_F16 select the type of loads and stores. */
 
 static const char *needs_isa(const pst_graph *g, const pst_node *node, const pst_device *device) {
     (void)g;
@@ -15,15 +15,15 @@ enum { VEC_DTYPES = PST_TAKES_F16 };
 enum { VEC_DTYPES = PST_TAKES_F32 };
 #endif
 
-/* Four numbers are drawn at a time. */
+/* Random numbers are drawn four at a time. */
 static const char *needs_aligned_part(const pst_graph *g, const pst_node *node,
                                       const pst_device *device) {
-    return node->attr.first % 4 ? "the rank's part begins between two draws"
+    return node->attr.first % 4 ? "the rank's part does not begin at a multiple of four elements"
                                 : needs_isa(g, node, device);
 }
 
 static const char *needs_rows(const pst_graph *g, const pst_node *node, const pst_device *device) {
-    return node->attr.sum_parts ? "W is given sums of rows" : needs_isa(g, node, device);
+    return node->attr.sum_parts ? "W gets sums over rows from B" : needs_isa(g, node, device);
 }
 
 #define ROW(op, pass, scratch, launch)                                                             \

@@ -1,16 +1,16 @@
 /* The vector of one instruction set: VEC_AVX512 (16 lanes) or VEC_AVX2 (8); VEC_BF16 with
- * VEC_AVX512 for bf16 storage, VEC_F16 with either for fp16 storage. Included once by the file that
- * compiles the kernels for it. vf holds floats, vi 32-bit integers; GCC's operators (+ - *) work on
- * vf and are never fused. The _n forms touch the first n lanes only; lanes behind them read as 0. n
- * == VEC_W costs nothing extra. */
+ * VEC_AVX512 for bf16 storage, VEC_F16 with either for fp16 storage. Each file that compiles
+ * kernels for one instruction set includes it once. vf holds floats, vi 32-bit integers; GCC's
+ * operators (+ - *) work on vf and are never fused. The _n forms access only the first n lanes; the
+ * other lanes read as 0. n == VEC_W costs nothing extra. */
 #ifndef PST_KERNELS_CPU_VEC_H
 #define PST_KERNELS_CPU_VEC_H
 #include <immintrin.h>
 #include <stdint.h>
 
 #define VEC_INLINE static inline __attribute__((always_inline, unused))
-/* Before a loop with a small constant count over an array of vectors, so that the array lives in
- * registers. */
+/* Put before a loop with a small constant count over an array of vectors: unrolled, the array stays
+ * in registers. */
 #define VEC_UNROLL _Pragma("GCC unroll 16")
 
 #if defined(VEC_AVX512)
@@ -29,14 +29,14 @@ VEC_INLINE void v_store_n(float *p, vf v, unsigned n) {
     if (n == VEC_W) v_store(p, v);
     else _mm512_mask_storeu_ps(p, v_first(n), v);
 }
-/* Lanes from n on become `other`. */
+/* Lanes n and above become `other`. */
 VEC_INLINE vf v_keep_n(vf v, float other, unsigned n) {
     if (n == VEC_W) return v;
     return _mm512_mask_blend_ps(v_first(n), v_set(other), v);
 }
 VEC_INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 VEC_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
-/* The second operand when either is NaN. */
+/* Returns the second operand if either is NaN. */
 VEC_INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 VEC_INLINE vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 VEC_INLINE vf v_sqrt(vf a) { return _mm512_sqrt_ps(a); }
@@ -66,7 +66,7 @@ VEC_INLINE vi vi_set(uint32_t x) { return _mm512_set1_epi32((int)x); }
 VEC_INLINE vi vi_load(const uint32_t *p) { return _mm512_loadu_si512(p); }
 VEC_INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
 VEC_INLINE vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
-/* a*b as 64 bits per lane, split. */
+/* The 64-bit products a*b per lane, as high and low words. */
 VEC_INLINE void vi_mul(vi a, vi b, vi *high, vi *low) {
     vi even = _mm512_mul_epu32(a, b), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), b);
     *high = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
@@ -140,7 +140,7 @@ VEC_INLINE vf v_abs(vf a) { return _mm256_andnot_ps(v_set(-0.0f), a); }
 VEC_INLINE vf v_round(vf a) {
     return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-/* In two halves, so that the result may be subnormal or infinite; |n| <= 250. */
+/* 2^n is applied as two factors, so that the result may be subnormal or infinite; |n| <= 250. */
 VEC_INLINE vf v_scale(vf a, vf n) {
     __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1),
             bias = _mm256_set1_epi32(127);
@@ -213,8 +213,8 @@ VEC_INLINE void v_transpose(vf row[VEC_W]) {
 #endif
 
 /* vx: the element type of activations and parameters in this compilation; arithmetic is in float
- * always. Conversions round to nearest even; that to bf16 takes subnormal numbers for 0. x_round:
- * what is read back of what is stored. */
+ * always. Conversions round to nearest even; the conversion to bf16 treats subnormal numbers as 0.
+ * x_round: the value after a store and a load. */
 #if defined(VEC_BF16) || defined(VEC_F16)
 #define VEC_HALF
 typedef uint16_t vx;
@@ -293,8 +293,8 @@ VEC_INLINE float x_get(vx x) { return x; }
 VEC_INLINE void x_put(vx *p, float value) { *p = value; }
 #endif
 
-/* Elements i, i + 1, .. of an array that is fp32 where `wide` says so, else of vx: the residual
- * stream of a graph of 16 bits may be (train.residual). `wide` is a constant where it matters. */
+/* Elements i, i + 1, .. of an array that is fp32 if `wide`, else vx: the residual stream of a
+ * 16-bit graph may be fp32 (train.residual). In hot loops `wide` is a constant. */
 VEC_INLINE vf s_load_n(const void *x, uint64_t i, unsigned n, int wide) {
     return wide ? v_load_n((const float *)x + i, n) : x_load_n((const vx *)x + i, n);
 }
@@ -319,8 +319,8 @@ VEC_INLINE void s_store_n(void *x, uint64_t i, vf v, unsigned n, int wide) {
 #define VEC_FORMS(f, a, b, ...) f(__VA_ARGS__, 0, 0)
 #endif
 
-/* for (i, n): i in steps of a vector over `count` elements, n lanes of it valid; the last round may
- * be a partial one. The body appears twice, so that whole vectors need no masks. */
+/* for (i, n): i steps by one vector over `count` elements; n lanes are valid, fewer than VEC_W only
+ * in the last iteration. The body is expanded twice, so that full vectors need no masks. */
 #define VEC_EACH(i, n, count, ...)                                                                 \
     do {                                                                                           \
         uint64_t i = 0, vec_count_ = (count);                                                      \
@@ -334,8 +334,8 @@ VEC_INLINE void s_store_n(void *x, uint64_t i, vf v, unsigned n, int wide) {
         }                                                                                          \
     } while (0)
 
-/* exp to about 1 ulp: x = n ln2 + r, |r| <= ln2/2 (Cephes' polynomial). NaN stays, below about -104
- * it is 0. */
+/* exp to about 1 ulp: x = n ln2 + r, |r| <= ln2/2 (Cephes' polynomial). NaN stays NaN; below about
+ * -104 the result is 0. */
 VEC_INLINE vf v_exp(vf x) {
     x = v_min(v_set(89.0f), v_max(v_set(-105.0f), x));
     vf n = v_round(x * v_set(1.44269504088896341f));
