@@ -28,7 +28,7 @@ enum { PST_PRODUCT_ROWS = 16, PST_PRODUCT_COLS = 48 };
 
 /* Products of one instruction set and type. */
 typedef struct {
-    uint32_t cols;                          /* of a panel of B */
+    uint32_t cols;                          /* columns of a panel of B */
     uint64_t (*term_bytes)(uint64_t terms); /* bytes of that many packed terms of an item */
     void (*pack_a)(const pst_pack *pack);
     void (*pack_b)(const pst_pack *pack);
@@ -44,7 +44,7 @@ typedef struct {
     /* `turns` iterations of independent fused multiply-adds; returns FLOPs done. The sum goes to
      * *sink. */
     double (*fma_loop)(uint64_t turns, float *sink);
-    const pst_product_ops *product; /* NULL: oneDNN's */
+    const pst_product_ops *product; /* NULL: use oneDNN */
 } pst_cpu_table;
 const pst_cpu_table *pst_cpu_avx512_bf16(void); /* the rows of bf16 graphs */
 const pst_cpu_table *pst_cpu_avx512_fp16(void); /* and of fp16 graphs */
@@ -70,7 +70,7 @@ typedef struct {
     uint64_t ldc;
     int add;                    /* 0: C is overwritten */
     void *scratch;              /* pst_gemm_scratch() bytes, at a multiple of 64 */
-    const pst_product_ops *ops; /* NULL: oneDNN's, fp32 only */
+    const pst_product_ops *ops; /* NULL: use oneDNN, fp32 only */
     /* Called by the thread that has just computed a tile, while it is in cache. NULL: none. */
     void (*finish)(void *arg, const pst_gemm_tile *tile);
     void *finish_arg;
@@ -107,7 +107,7 @@ typedef struct {
     void (*column_sum)(const void *x, uint64_t rows, uint64_t cols, uint64_t ld, float *out,
                        int first);
     void (*accumulate)(pst_pool *pool, float *y, const float *x, uint64_t n); /* y += x */
-    const pst_product_ops *product;                                           /* NULL: oneDNN's */
+    const pst_product_ops *product;                                           /* NULL: use oneDNN */
 } pst_linear_ops;
 /* Bytes of scratch for the products. */
 uint64_t pst_linear_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);
