@@ -239,11 +239,11 @@ static void link_dies_under_way(void **state) {
     assert_int_equal(t[0]->ops->test(t[0], id[0], &at), PST_EPEER);
     assert_string_equal(
         pst_error(),
-        "sending to rank 1: NCCL: messages: under way: remote error: the cable is out");
+        "sending to rank 1: NCCL: messages: in flight: remote error: the cable is out");
     assert_int_equal(t[1]->ops->test(t[1], id[1], &at), PST_EPEER);
     assert_string_equal(
         pst_error(),
-        "receiving from rank 0: NCCL: messages: under way: remote error: the cable is out");
+        "receiving from rank 0: NCCL: messages: in flight: remote error: the cable is out");
     for (int k = 0; k < 2; k++) t[k]->ops->abort(t[k]);
     assert_int_equal(fake_nccl.aborted, 2);
     fake_nccl.dies = 0;
@@ -417,7 +417,7 @@ static void one_gpu_each(void **state) {
     assert_null(pst_direct_nccl.reject(1));
     assert_string_equal(
         pst_direct_nccl.reject(2),
-        "2 ranks of this host share 1 GPU, and NCCL wants one for each; transport ucx does not");
+        "2 ranks of this host share 1 GPU, but NCCL needs one per rank; use transport ucx");
 }
 
 int main(void) {

@@ -1,6 +1,7 @@
-/* See nccl.h. Making a communicator takes three turns: its first member draws a name, and tells the
- * others; all of them ask NCCL for it; then each sends a word to, and gets one from, everybody it
- * will talk to, in one group, which makes NCCL connect them and take the memory for that. */
+/* See nccl.h. A communicator is made in three steps: its first member creates the unique id and
+ * sends it to the others; all call ncclCommInitRankConfig; then each exchanges one small message
+ * with every peer that it will talk to, in one group, so that NCCL connects them and allocates its
+ * buffers. */
 #ifdef PST_NCCL
 #include "base/status.h"
 #include "kernels/cuda/nccl/nccl.h"
@@ -18,12 +19,12 @@ struct pst_nccl_comm {
     uint8_t *talks;
     turn turn;
     ncclUniqueId id;
-    uint64_t *request; /* [n] words with the name that are under way */
+    uint64_t *request; /* [n] messages with the id that are in flight */
     uint32_t n_request;
     ncclComm_t comm;
     cudaStream_t stream;
     cudaEvent_t event;
-    uint8_t *word; /* [2 n] of the device, WORD bytes each: to and from each member */
+    uint8_t *word; /* [2 n] in device memory, WORD bytes each: to and from each member */
     uint64_t free_before, bytes;
 };
 
@@ -55,7 +56,7 @@ pst_status pst_nccl_comm_taken(pst_nccl_comm *c, const char *what) {
     return state == ncclSuccess ? PST_OK : PST_BUSY;
 }
 
-/* --- its name --------------------------------------------------------------------------------- */
+/* --- its unique id ---------------------------------------------------------------------------- */
 
 static pst_status post_name(pst_nccl_comm *c, pst_transfer_kind kind, uint32_t peer) {
     const pst_transfer t = {.kind = kind,
@@ -101,10 +102,12 @@ static pst_status ask(pst_nccl_comm *c) {
     PST_TRY(pst_nccl_comm_check(
         c, c->config.nccl->init(&c->comm, (int)c->config.n, c->id, (int)c->own, &config),
         "ncclCommInitRankConfig"));
-    return c->comm ? PST_OK : pst_fail(PST_EINTERNAL, "NCCL: %s: no communicator", c->config.of);
+    return c->comm ? PST_OK
+                   : pst_fail(PST_EINTERNAL, "NCCL: %s: it returned no communicator", c->config.of);
 }
 
-/* Every member does this first, and in one group, whose parts wait for no others of it. */
+/* Every member does this first, in one group, within which operations do not wait for each
+ * other. */
 static pst_status talk(pst_nccl_comm *c) {
     const pst_nccl *nccl = c->config.nccl;
     cudaStream_t stream = pst_nccl_comm_stream(c);
@@ -121,7 +124,7 @@ static pst_status talk(pst_nccl_comm *c) {
     return pst_nccl_comm_check(c, result == ncclSuccess ? ended : result, "connecting");
 }
 
-/* A sum as well, where there will be some. */
+/* All-reduce once as well if it will be used. */
 static pst_status talk_end(pst_nccl_comm *c) {
     cudaStream_t stream = pst_nccl_comm_stream(c);
     PST_TRY(pst_nccl_comm_taken(c, "connecting"));
@@ -185,7 +188,7 @@ static pst_status open_device_parts(pst_nccl_comm *c) {
             cudaStreamCreateWithPriority(&c->stream, cudaStreamNonBlocking, greatest), "a stream"));
     PST_TRY(
         pst_cuda_status(cudaEventCreateWithFlags(&c->event, cudaEventDisableTiming), "an event"));
-    PST_TRY(pst_cuda_status(cudaMalloc(&word, bytes), "room for NCCL's first words"));
+    PST_TRY(pst_cuda_status(cudaMalloc(&word, bytes), "memory for NCCL's first messages"));
     c->word = word;
     return pst_cuda_status(cudaMemsetAsync(word, 0, bytes, pst_nccl_comm_stream(c)), "fill");
 }

@@ -1,22 +1,23 @@
-/* What the ranks of a tensor group exchange, on the stream that computes: it waits there for what
- * stands before it, and what follows waits for it, without the host. Launched at the same place of
- * the same list on all ranks of the group, so it needs no words to agree on an order. */
+/* Collectives of a tensor group, on the compute stream: ordered with the kernels before and after
+ * them without the host. All ranks of the group launch them at the same place of the same
+ * instruction list, so no messages are needed to agree on an order. */
 #ifdef PST_NCCL
 #include "base/status.h"
 #include "kernels/cuda/nccl/nccl.h"
 
 #define TAKEN_NS UINT64_C(600000000000)
 
-/* NCCL takes a group in a thread of its own; what is launched next must stand behind it. All
- * connections are there, so it waits for no other rank, unless the stream's queue is full behind an
- * exchange that does: as long as that rank is late. The watch on hangs ends a run earlier. */
+/* NCCL queues a group in a thread of its own, and later launches must be queued after it.
+ * Connections exist already, so this does not wait for other ranks, unless the stream's queue is
+ * full because an earlier exchange waits for a late rank. Hang detection ends a run before this
+ * time-out. */
 static pst_status await(pst_nccl_comm *c, const char *what) {
     const uint64_t until = pst_monotonic_ns() + TAKEN_NS;
     pst_status status;
     do status = pst_nccl_comm_taken(c, what);
     while (status == PST_BUSY && pst_monotonic_ns() < until);
-    return status == PST_BUSY ? pst_fail(PST_EINTERNAL, "NCCL: %s: it is not queued after %d s",
-                                         what, (int)(TAKEN_NS / 1000000000))
+    return status == PST_BUSY ? pst_fail(PST_EINTERNAL, "NCCL: %s: not queued within %d s", what,
+                                         (int)(TAKEN_NS / 1000000000))
                               : status;
 }
 

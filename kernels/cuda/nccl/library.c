@@ -1,10 +1,10 @@
-/* Finds libnccl.so.2 where the loader does. */
+/* Loads libnccl.so.2 from the dynamic loader's path. */
 #ifdef PST_NCCL
 #include "kernels/cuda/nccl/nccl.h"
 #include <dlfcn.h>
 #include <stdio.h>
 
-enum { OLDEST = 21900 }; /* that connects without blocking as it should */
+enum { OLDEST = 21900 }; /* the first one with correct non-blocking set-up */
 
 static const struct {
     const char *symbol;
@@ -49,11 +49,11 @@ static int load(pst_nccl *api, char *why, size_t bytes) {
     return 1;
 }
 
-/* Called by one thread at a time, like everything that opens. */
+/* One thread at a time may call this, like all functions that open something. */
 const pst_nccl *pst_nccl_get(const char **why) {
     static pst_nccl api;
     static char text[256];
-    static int state; /* 1: loaded, -1: not to be had */
+    static int state; /* 1: loaded, -1: not available */
     if (!state) state = load(&api, text, sizeof text) ? 1 : -1;
     *why = text;
     return state > 0 ? &api : NULL;

@@ -1,32 +1,33 @@
-/* See parts.h. Messages between GPUs by NCCL, without a copy in the host's memory: by one
- * communicator among all ranks of the job, on one stream.
+/* See parts.h. Messages between GPUs by NCCL, without a copy in host memory: one communicator of
+ * all ranks of the job, on one stream.
  *
- * NCCL has no tags, and a send or receive whose other half is not queued holds up what stands
- * behind it and some of the GPU. So the two ends agree before, over the transport of the host's
- * memory, in three words: the receiver says that it has posted (READY), the sender, once it has,
- * too, proposes a place in the order (GO), and the receiver answers with the place (AT). Both queue
- * their halves then. Whatever is queued has its other half, in whatever order messages are posted.
+ * NCCL has no tags, and a send or receive whose peer has not queued its half blocks the operations
+ * after it and occupies a part of the GPU. So the two ends first agree by three control messages
+ * over the host-memory transport: the receiver has posted (READY); the sender, once it has posted
+ * as well, proposes a position in the order (GO); the receiver answers with the position (AT). Then
+ * both queue their halves. So every queued half has its other half, in whatever order messages are
+ * posted.
  *
- * The order of all messages of the job, in which every rank queues its own: each rank counts. A
- * sender proposes its count + 1, and the receiver takes that or its own count + 1, whichever is
- * more; both counts are at least that from then on. Messages with the same number go by sender, and
- * those of one sender by what it proposed. A rank queues a message when none that it knows comes
- * before, those included whose place it has only proposed: their place is the proposed one or a
- * later one. So no message is queued behind a later one. (Skeen's multicast in total order, with
- * two receivers; proposals wait for nothing but an answer that is given at once.)
+ * All messages of the job have one order, in which every rank queues its own. Each rank has a
+ * counter. A sender proposes its counter + 1, and the receiver takes the maximum of that and its
+ * own counter + 1; both counters then are at least that. Equal positions are ordered by sender,
+ * then by what the sender proposed. A rank queues a message when it knows of no earlier one,
+ * including messages whose position is only proposed: their final position is the proposed one or
+ * later. So no message is queued after a later one. (Skeen's total-order multicast with two
+ * receivers; a proposal waits only for its answer, which is immediate.)
  *
- * Why one order: with 1F1B a rank sends activations to the next one and gets gradients from it.
- * Where one end had queued the send first and the other end its own send, each would wait for a
- * receive that stands behind; with more ranks such circles are longer. With one order, look at its
- * first message that is not through: all before it are, so it stands first at both ends, and moves.
- * What can be queued at the same time is so in one group, whose parts do not wait for each other:
- * so both directions of a link are used. */
+ * Why one order: with 1F1B a rank sends activations to the next rank and gets gradients from it. If
+ * both ends had queued their sends first, each would wait for a receive that is queued after a
+ * send: a deadlock; with more ranks the cycles are longer. With one order, all messages before the
+ * first unfinished one are complete, so that one is at the front at both ends and makes progress.
+ * Messages that are ready at the same time are queued in one group, within which they do not wait
+ * for each other: so both directions of a link are used. */
 #ifdef PST_NCCL
 #include "base/status.h"
 #include "kernels/cuda/nccl/parts.h"
 #include <stdio.h>
 
-/* Of a message's own words; they have sequence numbers of their own. */
+/* Control messages of a message; each kind has its own sequence numbers. */
 enum { READY_WAY, GO_WAY, AT_WAY, WAYS = 4 };
 
 enum { BATCH = 16 };
@@ -38,7 +39,7 @@ typedef pst_nccl_request request;
 
 static int sends(const request *r) { return r->transfer.kind == PST_TRANSFER_SEND; }
 
-/* A failure of a message names the other end. */
+/* Adds the other end's rank to an error. */
 static pst_status of_message(const request *r, pst_status status) {
     if (status == PST_OK || status == PST_BUSY) return status;
     char why[400];
@@ -47,7 +48,7 @@ static pst_status of_message(const request *r, pst_status status) {
                     r->transfer.peer, why);
 }
 
-/* --- words between the ends ------------------------------------------------------------------- */
+/* --- control messages ------------------------------------------------------------------------- */
 
 static pst_status post_word(nccl *t, const request *r, pst_transfer_kind kind, uint32_t way,
                             word *mem, uint64_t *id) {
@@ -76,7 +77,8 @@ static pst_status differ(const nccl *t, const request *r) {
                     r->transfer.seq, r->transfer.channel);
 }
 
-/* The receiver is there. It is told the bytes even where they differ. */
+/* The receiver has posted. The sender tells its size even if the sizes differ, so that both ends
+ * fail. */
 static pst_status propose(nccl *t, request *r) {
     int goes = r->transfer.bytes && r->ready.bytes == r->transfer.bytes;
     r->go = (word){r->transfer.bytes, goes ? ++t->count : 0};
@@ -91,7 +93,7 @@ static void count_to(nccl *t, uint64_t at) {
     if (t->count < at) t->count = at;
 }
 
-/* The sender has proposed. */
+/* The sender has proposed a position. */
 static pst_status answer(nccl *t, request *r) {
     if (r->go.bytes != r->ready.bytes) return differ(t, r);
     r->phase = r->go.at ? PST_NCCL_STANDS : PST_NCCL_RUNS;
@@ -130,8 +132,8 @@ static int comes_before(place a, place b) {
     return a.sender != b.sender ? a.sender < b.sender : a.proposed < b.proposed;
 }
 
-/* The first of all that have a place or have asked for one; NULL: there is none, or its place is
- * not known yet. */
+/* The first message in the order, agreed or proposed; NULL: there is none, or its position is only
+ * proposed. */
 static request *first_to_queue(const nccl *t) {
     request *first = NULL;
     for (request *r = t->active; r; r = r->next)
@@ -144,7 +146,7 @@ static request *first_to_queue(const nccl *t) {
 static pst_status queue_one(nccl *t, request *r) {
     ncclComm_t comm = pst_nccl_comm_of(t->all);
     cudaStream_t stream = pst_nccl_comm_stream(t->all);
-    int peer = (int)r->transfer.peer; /* the job's communicator counts as the job does */
+    int peer = (int)r->transfer.peer; /* in the job's communicator ranks have the job's numbers */
     uint64_t bytes = r->transfer.bytes;
     ncclResult_t result = sends(r)
                               ? t->nccl->send(r->transfer.mem, bytes, ncclInt8, peer, comm, stream)
@@ -170,7 +172,7 @@ static pst_status queue_group(nccl *t, uint32_t *moved) {
     return of_message(last, pst_nccl_comm_check(t->all, ended, "ncclGroupEnd"));
 }
 
-/* What NCCL has taken stands in the stream; the events behind it tell when the bytes are there. */
+/* What NCCL has taken is queued on the stream; events after it tell when the transfer has ended. */
 static pst_status settle(nccl *t) {
     pst_status status = t->taking ? pst_nccl_comm_taken(t->all, "queueing") : PST_BUSY;
     if (status == PST_BUSY) return PST_OK;
@@ -191,7 +193,7 @@ static pst_status watch(nccl *t, const request *r, int *done) {
     if (error != cudaErrorNotReady)
         return pst_cuda_status(error, sends(r) ? "ncclSend" : "ncclRecv");
     cudaGetLastError();
-    pst_status status = pst_nccl_comm_taken(t->all, "under way");
+    pst_status status = pst_nccl_comm_taken(t->all, "in flight");
     return status == PST_BUSY ? PST_OK : of_message(r, status);
 }
 
@@ -215,7 +217,7 @@ static pst_status advance(nccl *t, request *r, uint32_t *moved) {
     return r->phase == PST_NCCL_RUNS ? finish(t, r, moved) : PST_OK;
 }
 
-/* --- all of them ------------------------------------------------------------------------------ */
+/* --- progress --------------------------------------------------------------------------------- */
 
 pst_status pst_nccl_begin(nccl *t, request *r) {
     if (sends(r)) return post_word(t, r, PST_TRANSFER_RECV, READY_WAY, &r->ready, &r->ask);

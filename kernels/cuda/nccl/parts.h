@@ -3,9 +3,9 @@
 #define PST_KERNELS_CUDA_NCCL_PARTS_H
 #include "kernels/cuda/nccl/nccl.h"
 
-/* A place in the order. */
+/* A position in the order of messages (message.c). */
 typedef struct {
-    uint64_t at, proposed; /* at 0: none, for a message without bytes */
+    uint64_t at, proposed; /* at 0: none, for an empty message */
     uint32_t sender;
 } pst_nccl_place;
 
@@ -13,8 +13,8 @@ typedef struct {
     uint64_t bytes, at;
 } pst_nccl_word;
 
-/* ASKS: a sender has proposed a place; STANDS: it has its place; QUEUED: NCCL was given it; RUNS:
- * NCCL has taken it. */
+/* ASKS: a sender has proposed a position; STANDS: the position is agreed; QUEUED: passed to NCCL;
+ * RUNS: NCCL has queued it on the stream. */
 typedef enum {
     PST_NCCL_WAITS,
     PST_NCCL_ASKS,
@@ -30,8 +30,8 @@ struct pst_nccl_request {
     pst_transfer transfer;
     pst_nccl_phase phase;
     pst_nccl_place place;
-    pst_nccl_word ready, go, place_is; /* as they are sent or come */
-    /* words that are waited for, and were sent: READY or GO, and AT; NONE */
+    pst_nccl_word ready, go, place_is; /* control messages, sent or received */
+    /* ids of pending control messages, received (READY, GO or AT) and sent; NONE */
     uint64_t ask, tell, tell_place;
     cudaEvent_t event;
     uint64_t end_ns;
@@ -42,21 +42,22 @@ typedef struct {
     pst_transport *inner;
     pst_device *device;
     const pst_nccl *nccl;
-    pst_nccl_comm *all, *group;    /* of the job; of the tensor group, NULL: none, or not yet */
-    pst_nccl_comm_config of_group; /* n 0: there is none */
+    pst_nccl_comm *all, *group; /* communicators of the job and of the tensor group; NULL: none, or
+                                   not made yet */
+    pst_nccl_comm_config of_group; /* n 0: no tensor group */
     uint32_t *member;              /* [n] */
-    int connected;                 /* both are */
+    int connected;                 /* both are made */
     uint64_t count;
-    int taking; /* NCCL has been given a group, and has not taken all of it */
+    int taking; /* NCCL has not yet queued all of the last group */
     pst_nccl_request *active, **last, *spare;
-    uint32_t unseen, busy; /* done and not tested; on the device or about to be */
+    uint32_t unseen, busy; /* done but not tested; on the device or about to be */
     pst_status failed;
     char why[512];
 } pst_nccl_transport;
 
 #define PST_NCCL_NONE UINT64_MAX
 
-/* Posts the first words of a message; goes on with all messages. */
+/* begin: posts the first control messages of a message; advance: makes progress on all messages. */
 pst_status pst_nccl_begin(pst_nccl_transport *t, pst_nccl_request *r);
 pst_status pst_nccl_advance(pst_nccl_transport *t, uint32_t *moved);
 #endif

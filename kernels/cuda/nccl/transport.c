@@ -1,6 +1,5 @@
-/* Transport nccl: messages between GPUs (message.c) and what tensor groups exchange
- * (group.c), by NCCL, without a copy in the host's memory. Here are its beginning, its table
- * and its end. */
+/* Transport nccl: messages between GPUs (message.c) and collectives of tensor groups (group.c) by
+ * NCCL, without a copy in host memory. This file opens and closes it and has its table. */
 #ifdef PST_NCCL
 #include "base/status.h"
 #include "kernels/cuda/nccl/parts.h"
@@ -22,7 +21,7 @@ static pst_status enter(const nccl *t) {
 
 /* --- communicators ---------------------------------------------------------------------------- */
 
-/* Goes on with making them: the job's first, on all ranks. */
+/* Continues to make the communicators: on all ranks the job's first. */
 static pst_status go_on(nccl *t) {
     pst_status status = t->connected ? PST_OK : pst_nccl_comm_connect(t->all);
     if (status == PST_OK && !t->group && t->of_group.n)
@@ -36,7 +35,8 @@ static pst_status failure(const nccl *t) {
     return t->failed == PST_OK ? PST_BUSY : pst_fail(t->failed, "%s", t->why);
 }
 
-/* The arena has left the reserve free: NCCL has its share of that now, kernels will want theirs. */
+/* The arena leaves pst_cuda_reserve free: NCCL has taken its part of that, kernels will need the
+ * rest. */
 static void say_bytes(const nccl *t, uint64_t bytes) {
     pst_log_level level = t->base.rank ? PST_LOG_DEBUG : PST_LOG_INFO;
     if (bytes > pst_cuda_reserve / 4 * 3) level = PST_LOG_WARN;
@@ -44,8 +44,8 @@ static void say_bytes(const nccl *t, uint64_t bytes) {
             "NCCL has taken %.0f MiB of the GPU's memory, of %.0f MiB that are kept free for "
             "libraries%s",
             (double)bytes / 0x1p20, (double)pst_cuda_reserve / 0x1p20,
-            level == PST_LOG_WARN ? ": what is left may be too little (NCCL_BUFFSIZE=1048576 makes "
-                                    "its buffers smaller)"
+            level == PST_LOG_WARN ? ": the rest may be too small (NCCL_BUFFSIZE=1048576 makes its "
+                                    "buffers smaller)"
                                   : "");
 }
 
@@ -90,7 +90,7 @@ static pst_status nccl_post(pst_transport *base, const pst_transfer *transfer, u
     nccl *t = (nccl *)base;
     request *r = NULL;
     if (transfer->peer >= base->size || transfer->peer == base->rank)
-        return pst_fail(PST_EINTERNAL, "rank %u sends no messages to rank %u", base->rank,
+        return pst_fail(PST_EINTERNAL, "rank %u cannot send to or receive from rank %u", base->rank,
                         transfer->peer);
     PST_TRY(take_request(t, &r));
     *r = (request){.transfer = *transfer,
@@ -144,16 +144,17 @@ static uint64_t nccl_next_ns(pst_transport *base) {
 static pst_status nccl_arm(pst_transport *base, int *fd) {
     nccl *t = (nccl *)base;
     if (!t->connected || t->busy || t->unseen || t->failed != PST_OK)
-        return PST_BUSY; /* no file says when the device is through */
-    return t->inner->ops->arm ? t->inner->ops->arm(t->inner, fd)
-                              : pst_fail(PST_EINPUT, "it cannot be slept on");
+        return PST_BUSY; /* no file descriptor signals the end of work on the device */
+    return t->inner->ops->arm
+               ? t->inner->ops->arm(t->inner, fd)
+               : pst_fail(PST_EINPUT, "the transport cannot wait on a file descriptor");
 }
 
 static void nccl_abort(pst_transport *base) {
     nccl *t = (nccl *)base;
     if (t->failed == PST_OK) {
         t->failed = PST_EPEER;
-        snprintf(t->why, sizeof t->why, "NCCL: given up");
+        snprintf(t->why, sizeof t->why, "NCCL: aborted");
     }
     enter(t);
     pst_nccl_comm_abort(t->all);
@@ -207,10 +208,9 @@ static const char *reject(uint32_t ranks_here) {
         return "there is no GPU";
     }
     if (ranks_here <= (uint32_t)count) return NULL;
-    snprintf(
-        line, sizeof line,
-        "%u ranks of this host share %d GPU%s, and NCCL wants one for each; transport ucx does not",
-        ranks_here, count, count == 1 ? "" : "s");
+    snprintf(line, sizeof line,
+             "%u ranks of this host share %d GPU%s, but NCCL needs one per rank; use transport ucx",
+             ranks_here, count, count == 1 ? "" : "s");
     return line;
 }
 
