@@ -1,4 +1,4 @@
-/* What the module finds on a machine: why there is nothing to compute on, and what doctor tells. */
+/* What the module finds on a machine: why no GPU can be used, and lines for `penstock doctor`. */
 #include "kernels/cuda/cuda.h"
 #ifdef PST_NCCL
 #include "kernels/cuda/nccl/nccl.h"
@@ -9,11 +9,11 @@
 
 enum { LINE = 400 };
 
-/* CUDA counts 12.8 as 12080. */
+/* CUDA encodes version 12.8 as 12080. */
 static int major(int version) { return version / 1000; }
 static int minor(int version) { return version % 1000 / 10; }
 
-/* The oldest driver for any release of this major number (CUDA Compatibility, minor versions). */
+/* The oldest driver that runs every release of this major version (CUDA Compatibility guide). */
 static int oldest_driver(int runtime) {
     if (major(runtime) == 11) return 450;
     return major(runtime) == 12 ? 525 : 580;
@@ -25,17 +25,17 @@ static const char *no_driver(char line[LINE]) {
     cudaRuntimeGetVersion(&runtime);
     if (!driver)
         snprintf(line, LINE,
-                 "there is no NVIDIA driver here; the module needs one for CUDA %d: %d or later",
+                 "no NVIDIA driver is installed; CUDA %d of the module needs driver %d or later",
                  major(runtime), oldest_driver(runtime));
     else
-        snprintf(line, LINE,
-                 "the NVIDIA driver is for CUDA %d.%d; the module needs one for CUDA %d: %d or "
-                 "later",
-                 major(driver), minor(driver), major(runtime), oldest_driver(runtime));
+        snprintf(
+            line, LINE,
+            "the NVIDIA driver is for CUDA %d.%d; CUDA %d of the module needs driver %d or later",
+            major(driver), minor(driver), major(runtime), oldest_driver(runtime));
     return line;
 }
 
-/* Another CUDA's cuDNN, or what is older than the headers that the module was built with. */
+/* Reports a cuDNN for another CUDA, and libraries older than the headers of the build. */
 const char *pst_cuda_mismatch(void) {
     static _Thread_local char line[LINE];
     int runtime = 0, n = 0;
@@ -114,7 +114,7 @@ static const char *nccl_version(char text[32]) {
     return text;
 #else
     (void)text;
-    return "left out";
+    return "not built in";
 #endif
 }
 
@@ -135,7 +135,8 @@ static const char *about_libraries(char line[LINE]) {
     return line;
 }
 
-/* Free memory is known once a device is opened, which takes a moment and some of it. */
+/* Free memory is known only after a context is created, which takes time and some of that
+ * memory. */
 static const char *about_device(int ordinal, char line[LINE]) {
     struct cudaDeviceProp of;
     size_t free_bytes = 0, total = 0;
@@ -152,7 +153,8 @@ static const char *about_device(int ordinal, char line[LINE]) {
     return line;
 }
 
-/* The ranks of a host take its GPUs in turn; each brings along what libraries need besides. */
+/* The ranks of a host are dealt to its GPUs round-robin; each needs its own reserve for
+ * libraries. */
 uint64_t pst_cuda_room(const pst_device_config *config, uint32_t ranks_here) {
     size_t free_bytes = 0, total = 0;
     int count = 0, before = 0;

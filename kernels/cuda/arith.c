@@ -1,9 +1,9 @@
-/* The arithmetic of a step's end on a GPU: lists of arrays become a few launches, which carry them
- * as parameters. All bits are those of the CPU's tables. */
+/* Arithmetic of the flush on a GPU (optimizer, norms, sums): a few launches, with lists of arrays
+ * as kernel parameters. Same bits as on the CPU. */
 #include "kernels/cuda/own.h"
 #include <math.h>
 
-enum { BLOCK = 4096 /* elements of a block of squares */ };
+enum { BLOCK = 4096 /* elements of one block in a sum of squares */ };
 
 static pst_cuda_rule rule_of(pst_optim_kind kind, const pst_optim_hyper *h) {
     return (pst_cuda_rule){.kind = (int)kind,
@@ -45,7 +45,7 @@ static pst_status flush_squares(pst_device *device, pst_cuda_square_list *list) 
     return pst_cuda_launched("sum of squares");
 }
 
-/* An array with more blocks than there is room for goes on in the next list. */
+/* An array that does not fit in the list is continued in the next one. */
 static pst_status sum_squares(pst_device *device, const float *const *x, const uint64_t *n,
                               uint32_t count, double *out) {
     uint32_t room;

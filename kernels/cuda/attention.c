@@ -1,10 +1,9 @@
 /* attention: cuDNN's fused kernels for bf16 and fp16, one plan per shape and pass, made at set-up;
- * else, and where the library has none, our own (attention_plain.cu), which is said. The backward
- * goes through samples and heads in parts where what it keeps between its products would be large.
- *
- * A layout counts the workspace before there is a device (pst_cuda_attention_workspace). A plan of
- * another version of the library may need more: the device takes that at set-up, before the arena,
- * so that what is missing then is said then. */
+ * for other types, and if cuDNN has no plan, our own kernels (attention_plain.cu), with a warning.
+ * The backward pass splits samples and heads into parts if its intermediate results would be large.
+ * The memory map includes the workspace before there is a device (pst_cuda_attention_workspace).
+ * With another cuDNN version a plan may need more: the device allocates that at set-up, before the
+ * arena, so that a lack of memory is reported then. */
 #include "base/log.h"
 #include "kernels/cuda/attention_graph.h"
 #include "kernels/cuda/attention_plain.h"
@@ -15,8 +14,8 @@
 #include <stdio.h>
 
 enum {
-    ALIGNMENT = 256, /* of workspace, as an allocation of the runtime has it */
-    CLEARS = 90600   /* since then cuDNN itself clears what it adds to */
+    ALIGNMENT = 256, /* alignment of workspace, as of the runtime's allocations */
+    CLEARS = 90600   /* from this version on cuDNN itself clears what it adds to */
 };
 
 static pst_cuda_attention_shape shape_of(const pst_graph *g, const pst_node *node, pst_pass pass) {
@@ -36,7 +35,7 @@ static pst_cuda_attention_shape shape_of(const pst_graph *g, const pst_node *nod
 
 /* --- plans ------------------------------------------------------------------------------------ */
 
-/* why: of the library's, where it has no plan; "" where it has one. */
+/* why: the library's reason if it has no plan, else "". */
 static void make_plan(pst_cuda_device *d, const pst_cuda_attention_shape *s, pst_dnn_plan *plan,
                       char *why, size_t bytes) {
     pst_dnn_target target = {.handle = d->dnn};
@@ -59,24 +58,24 @@ static int is_laid_out(const pst_cuda_attention_shape *s, const pst_dnn_plan *pl
 
 static void say_workspace(const pst_cuda_attention_shape *s, const pst_dnn_plan *plan) {
     pst_log(is_laid_out(s, plan) ? PST_LOG_DEBUG : PST_LOG_INFO,
-            "attention %s: cuDNN %zu needs %llu bytes of workspace, the memory map counts %llu%s",
+            "attention %s: cuDNN %zu needs %llu bytes of workspace, the memory map has %llu%s",
             s->backward ? "B" : "F", cudnnGetVersion(), (unsigned long long)plan->workspace,
             (unsigned long long)pst_cuda_attention_workspace(s),
-            is_laid_out(s, plan) ? "" : ": they are allocated apart");
+            is_laid_out(s, plan) ? "" : ": it is allocated separately");
 }
 
-/* For a fixed order of sums cuDNN proposes the kernel of sm_80 on sm_100, too; its own ones, since
- * 9.18.0, are engine 5 with KERNEL_CFG 31 and STAGES 2, which no heuristic names (cudnn-frontend's
- * override_heuristics_query of attention; with cuDNN 9.19 that plan can be made of our graph). */
+/* With deterministic sums cuDNN proposes the kernel of sm_80 also on sm_100. The kernel for sm_100,
+ * since 9.18.0, is engine 5 with KERNEL_CFG 31 and STAGES 2, which no heuristic returns (see
+ * override_heuristics_query of attention in cudnn-frontend; with cuDNN 9.19 that plan can be built
+ * for our graph). */
 static void say_blackwell(const pst_cuda_device *d, const pst_cuda_attention_shape *s) {
     if (d->capability / 10 == 10 && s->backward && !s->loose)
-        pst_log(
-            PST_LOG_WARN,
-            "attention B: in a fixed order of sums cuDNN computes it on this GPU as on an A100, "
-            "without Blackwell's own kernels; parallel.deterministic=false leaves it the choice");
+        pst_log(PST_LOG_WARN, "attention B: with deterministic sums cuDNN uses its A100 kernel on "
+                              "this GPU instead of "
+                              "Blackwell's own; parallel.deterministic=false lets it choose");
 }
 
-/* Nothing is queued yet. One block does for all plans: they run one after the other. */
+/* Called when nothing is queued. All plans share one block: they run one after the other. */
 static pst_status take_room(pst_cuda_device *d, uint64_t workspace) {
     void *room = NULL;
     if (workspace <= d->attention_room_bytes) return PST_OK;
@@ -89,13 +88,13 @@ static pst_status take_room(pst_cuda_device *d, uint64_t workspace) {
     return PST_OK;
 }
 
-/* A launch takes no memory. */
+/* A launch must not allocate. */
 static int fits(const pst_cuda_device *d, const pst_cuda_attention_shape *s,
                 const pst_dnn_plan *plan) {
     return plan->plan && (is_laid_out(s, plan) || plan->workspace <= d->attention_room_bytes);
 }
 
-/* Of a shape that was prepared it has been made. */
+/* Finds the plan, which was made at set-up if the shape was prepared. */
 static pst_status find(pst_cuda_device *d, const pst_cuda_attention_shape *s,
                        pst_dnn_entry **found) {
     char why[512];
@@ -169,7 +168,7 @@ static pst_status plain(pst_device *device, const pst_call *call, pst_pass pass)
     return pst_cuda_launched("attention");
 }
 
-/* Each shape is said once: it has an entry without a plan. */
+/* Warns once per shape: the shape has an entry without a plan. */
 static pst_status prepare_plain(pst_device *device, const pst_graph *g, const pst_node *node,
                                 pst_pass pass) {
     pst_cuda_attention_shape s = shape_of(g, node, pass);
@@ -195,7 +194,7 @@ static pst_status plain_b(pst_device *device, const pst_call *call) {
     return plain(device, call, PST_PASS_B);
 }
 
-/* Operands of a plan: their numbers and where they are. */
+/* Operands of a plan: ids and addresses. */
 typedef struct {
     uint32_t n;
     int64_t number[16];
@@ -254,7 +253,7 @@ static pst_status run_part(pst_cuda_device *d, const pst_cuda_attention_shape *s
     return pst_dnn_run(d->dnn, plan, l.n, l.number, l.at, workspace);
 }
 
-/* What the library leaves in rows of padding is its own affair. */
+/* cuDNN leaves undefined values in rows of padding. */
 static void clear_padding(pst_device *device, const pst_cuda_attention *a,
                           const pst_cuda_attention_shape *s) {
     if (!s->padded) return;

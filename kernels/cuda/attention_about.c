@@ -1,5 +1,5 @@
-/* What doctor tells of attention on the first GPU: whether the library has its fused kernels there,
- * and what workspace their plans need beside what a layout counts. */
+/* The line of `penstock doctor` about attention on the first GPU: whether cuDNN has fused kernels
+ * for it, and their workspace, needed and as the memory map has it. */
 #include "kernels/cuda/attention_graph.h"
 #include "kernels/cuda/cuda.h"
 #include <stdio.h>
@@ -19,7 +19,7 @@ static pst_cuda_attention_shape shape_of(int backward) {
     return s;
 }
 
-/* The workspace of a plan that is thrown away again. */
+/* Makes a plan, reads its workspace, and closes it. */
 static pst_status measure(cudnnHandle_t dnn, int backward, uint64_t *bytes) {
     const pst_cuda_attention_shape s = shape_of(backward);
     const pst_dnn_target target = {.handle = dnn};
@@ -50,8 +50,8 @@ const char *pst_cuda_attention_about(void) {
     if (status != PST_OK) snprintf(line, LINE, "%s: no fused kernels: %.250s", of, pst_error());
     else
         snprintf(line, LINE,
-                 "%s: fused kernels with %llu and %llu bytes of workspace (F, B); counted are "
-                 "%llu and %llu",
+                 "%s: fused kernels with %llu and %llu bytes of workspace (F, B); the memory "
+                 "map has %llu and %llu",
                  of, (unsigned long long)need[0], (unsigned long long)need[1],
                  (unsigned long long)counted[0], (unsigned long long)counted[1]);
     return line;

@@ -3,10 +3,10 @@
 typedef struct {
     pst_dnn_graph *g;
     const pst_cuda_attention_shape *s;
-    cudnnDataType_t type;       /* of activations */
-    int64_t head[4], head_t[4]; /* [b,heads,t,d] and with the last two exchanged */
+    cudnnDataType_t type;       /* type of activations */
+    int64_t head[4], head_t[4]; /* [b,heads,t,d] and with the last two dimensions exchanged */
     int64_t score[4], score_stride[4], score_t[4], row[4], row_stride[4];
-    int64_t lse_stride[4]; /* among all heads */
+    int64_t lse_stride[4]; /* index of the head among all heads */
     pst_dnn_desc lengths;  /* [b,1,1,1]; NULL: no padding */
     pst_dnn_desc low;      /* the score of a masked pair; NULL: none is */
 } builder;
@@ -38,7 +38,7 @@ static builder begin(pst_dnn_graph *g, const pst_cuda_attention_shape *s) {
     return u;
 }
 
-/* Of `width` channels per position: 3c for what lies in qkv, c for out. */
+/* A view of a tensor with `width` channels per position: 3c for qkv, c for out. */
 static pst_dnn_desc heads(const builder *u, int64_t number, uint64_t width, int transposed) {
     int64_t w = (int64_t)width, t = (int64_t)u->s->t, d = u->head[3];
     const int64_t stride[4] = {t * w, d, w, 1}, turned[4] = {t * w, d, 1, w};
@@ -50,7 +50,8 @@ static pst_dnn_desc scores(const builder *u, cudnnDataType_t type) {
     return pst_dnn_virtual(u->g, type, u->score, u->score_stride);
 }
 
-/* mode(x, b) as a new virtual tensor shaped as scores or, by `row`, as one number per query. */
+/* mode(x, b) as a new virtual tensor with the shape of the scores or, if `row`, one number per
+ * query. */
 static pst_dnn_desc apply(const builder *u, cudnnPointwiseMode_t mode, pst_dnn_desc x,
                           pst_dnn_desc b, int row) {
     pst_dnn_desc y = row ? pst_dnn_virtual(u->g, CUDNN_DATA_FLOAT, u->row, u->row_stride)
@@ -65,7 +66,7 @@ static pst_dnn_desc reduced(const builder *u, cudnnReduceTensorOp_t op, pst_dnn_
     return y;
 }
 
-/* The position in dimension `axis` of each of x. */
+/* The index of each element of x in dimension `axis`. */
 static pst_dnn_desc position(const builder *u, pst_dnn_desc x, int64_t axis) {
     pst_dnn_desc y = scores(u, CUDNN_DATA_INT32);
     pst_dnn_pointwise(u->g, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_FLOAT, axis,
@@ -80,7 +81,7 @@ static pst_dnn_desc whether(const builder *u, cudnnPointwiseMode_t mode, pst_dnn
     return y;
 }
 
-/* Where `keep` does not hold, scores become so low that their exponential is 0. */
+/* Masks scores where `keep` is 0: so low that their exponential is 0. */
 static pst_dnn_desc keeping(const builder *u, pst_dnn_desc x, pst_dnn_desc keep) {
     pst_dnn_desc y = scores(u, CUDNN_DATA_FLOAT);
     pst_dnn_pointwise(u->g, CUDNN_POINTWISE_BINARY_SELECT, CUDNN_DATA_FLOAT, -1,
@@ -88,7 +89,7 @@ static pst_dnn_desc keeping(const builder *u, pst_dnn_desc x, pst_dnn_desc keep)
     return y;
 }
 
-/* Without padding, neither of queries nor of keys, and without later positions. */
+/* Masks padding, of queries and of keys, and later positions. */
 static pst_dnn_desc masked(const builder *u, pst_dnn_desc x) {
     if (u->lengths) {
         pst_dnn_desc query = whether(u, CUDNN_POINTWISE_CMP_LT, position(u, x, 2), u->lengths);
@@ -99,7 +100,7 @@ static pst_dnn_desc masked(const builder *u, pst_dnn_desc x) {
     return keeping(u, x, whether(u, CUDNN_POINTWISE_CMP_GE, position(u, x, 2), position(u, x, 3)));
 }
 
-/* Sizes of products by the samples' lengths let the library pass over tiles of padding. */
+/* With the samples' lengths as sizes of the products the library can skip tiles of padding. */
 static void scores_of(const builder *u, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c) {
     pst_dnn_matmul(u->g, a, b, c, (pst_dnn_sizes){u->lengths, u->lengths, NULL});
 }
@@ -126,9 +127,9 @@ static void forward(const builder *u) {
     sum_of_rows(u, p, heads(u, PST_ATT_V, 3 * c, 0), heads(u, PST_ATT_OUT, c, 0));
 }
 
-/* delta = sum over channels of dout * out, in memory: other kernels read it. Strides of what is
- * summed overlap (for some t and heads), as they do in cudnn-frontend, whose form the library
- * knows; nothing lies there. */
+/* delta = sum over channels of dout * out, in memory, because other kernels read it. The strides of
+ * the summed virtual tensor overlap (for some t and heads), as in cudnn-frontend, whose pattern the
+ * library recognizes; it is never stored. */
 static pst_dnn_desc delta_of(const builder *u, pst_dnn_desc dout, pst_dnn_desc out) {
     int64_t h = u->head[1], t = u->head[2], d = u->head[3];
     const int64_t stride[4] = {h * t * d, t * d, h * d, 1};
@@ -143,14 +144,14 @@ static pst_dnn_desc delta_of(const builder *u, pst_dnn_desc dout, pst_dnn_desc o
     return delta;
 }
 
-/* x^T y into `to`, where x [b,heads,t,t] becomes a factor of a product. */
+/* to = x^T y for x [b,heads,t,t]. */
 static void turned_product(const builder *u, pst_dnn_desc x, pst_dnn_desc y, pst_dnn_desc to) {
     pst_dnn_desc turned = pst_dnn_virtual(u->g, u->type, u->score, u->score_t);
     pst_dnn_reshape(u->g, x, turned);
     sum_of_rows(u, turned, y, to);
 }
 
-/* By way of fp32 in memory, to which the library adds. */
+/* dq through fp32 in memory, to which the library adds. */
 static void sum_loosely(const builder *u, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c) {
     int64_t h = u->head[1], t = u->head[2], d = u->head[3];
     const int64_t stride[4] = {h * t * d, t * d, d, 1};
@@ -205,8 +206,7 @@ static uint64_t head_bytes(const pst_cuda_attention_shape *s) {
     return 2 * round_up(s->t, 64) * round_up(s->t, 128);
 }
 
-/* The largest divisor of n so that as many, `each` that large, are not more than `most`; 1 at
- * least. */
+/* The largest divisor of n for which divisor * each <= most; at least 1. */
 static uint64_t part_of(uint64_t n, uint64_t each, uint64_t most) {
     uint64_t part = n;
     while (part > 1 && (n % part || part * each > most)) part--;
@@ -238,11 +238,11 @@ uint64_t pst_cuda_attention_sums(const pst_cuda_attention_shape *s) {
 }
 
 uint64_t pst_cuda_attention_workspace(const pst_cuda_attention_shape *s) {
-    if (s->loose) return pst_cuda_attention_sums(s) + 256; /* as sm_80 wants; sm_90 wants 256 */
+    if (s->loose) return pst_cuda_attention_sums(s) + 256; /* needed on sm_80; sm_90 needs 256 */
     return (s->backward ? s->part_b * s->part_heads * head_bytes(s) : 0) + 256;
 }
 
-/* 16 bytes at a time, of a head, too. */
+/* The library reads 16 bytes at a time, also within a head. */
 const char *pst_cuda_attention_refuses(const pst_cuda_attention_shape *s) {
     uint64_t d = s->c / s->heads;
     if (s->dtype == PST_F32) return "cuDNN's attention is for bf16 and fp16";

@@ -1,7 +1,7 @@
-/* Self-attention as a graph of cuDNN operations: the library finds its fused kernels by this
- * pattern. q, k and v lie in qkv[b,t,3c] side by side, heads side by side in each; out[b,t,c];
- * log-sum-exp f32 [b,heads,t]. With lengths of the samples what lies in rows of padding afterwards
- * is not said: kernels of our own set it to 0. */
+/* Self-attention as a graph of cuDNN operations: cuDNN finds its fused kernels by this pattern. q,
+ * k and v are adjacent in qkv[b,t,3c], heads adjacent in each; out[b,t,c]; log-sum-exp f32
+ * [b,heads,t]. With lengths, cuDNN leaves undefined values in rows of padding: our own kernels set
+ * them to 0. */
 #ifndef PST_KERNELS_CUDA_ATTENTION_GRAPH_H
 #define PST_KERNELS_CUDA_ATTENTION_GRAPH_H
 #include "base/dtype.h"
@@ -13,11 +13,11 @@ typedef struct {
     uint32_t dtype;              /* pst_dtype: BF16 or F16 */
     uint32_t backward;
     uint32_t bidirectional;
-    uint32_t padded; /* there are lengths */
-    uint64_t loose;  /* the backward may add in any order */
+    uint32_t padded; /* samples have lengths */
+    uint64_t loose;  /* the backward pass may add in any order */
 } pst_cuda_attention_shape;
 
-/* Numbers of the operands. */
+/* Ids of the operands. */
 enum {
     PST_ATT_Q = 1,
     PST_ATT_K,
@@ -35,26 +35,27 @@ enum {
     PST_ATT_LENGTHS,
     PST_ATT_DQ_SUM
 };
-/* What is passed by value: 1/sqrt(channels of a head), the score of a masked pair, 1. */
+/* Values passed: 1/sqrt(channels of a head), the score of a masked pair, 1. */
 #define PST_ATT_MASKED_VALUE (-3.402823466e+38f)
 
-/* `g` has been opened. The graph is of a part: so many samples and heads beside each other. The
- * backward keeps dS and multiplies it by K; adding to dq in the order in which blocks happen to
- * finish would give other bits each time. With `loose` it does that, in fp32, which lies in
- * scratch; dS stays on the multiprocessors then. */
+/* `g` must be open. The graph computes one part: part_b samples and part_heads adjacent heads. The
+ * backward pass stores dS and multiplies it by K, because adding to dq in the order in which blocks
+ * finish would give other bits each time. With `loose` it does add, in fp32 scratch, and dS is not
+ * stored. */
 void pst_cuda_attention_graph(pst_dnn_graph *g, const pst_cuda_attention_shape *shape);
-/* Sets part_b and part_heads: dS of a part, padded as the library pads it, takes no more bytes than
- * that (256 MiB, less in tests) if one head's does. `loose` goes in one part. */
+/* Sets part_b and part_heads: dS of a part, with the library's padding, takes at most that many
+ * bytes (256 MiB, less in tests) unless one head needs more. `loose` has one part. */
 extern uint64_t pst_cuda_attention_part_bytes;
 void pst_cuda_attention_divide(pst_cuda_attention_shape *shape);
 /* Bytes of scratch for a part: delta f32 [part_b,part_heads,t] rounded up to 256 (backward), the
- * lengths of all samples likewise, each 1 at least (of a sample that is padding alone the library
- * need not know), then the plan's workspace: what cuDNN 9.19 and 9.26 need on sm_90; on sm_80 and
- * sm_100 it is 128 less. */
+ * lengths of all samples likewise, each at least 1 (cuDNN is not given a sample that is all
+ * padding), then the plan's workspace: what cuDNN 9.19 and 9.26 need on sm_90; on sm_80 and sm_100
+ * it is 128 less. */
 uint64_t pst_cuda_attention_delta(const pst_cuda_attention_shape *shape);
 uint64_t pst_cuda_attention_lengths(const pst_cuda_attention_shape *shape);
-uint64_t pst_cuda_attention_sums(const pst_cuda_attention_shape *shape); /* of loose, before that */
+uint64_t pst_cuda_attention_sums(const pst_cuda_attention_shape *shape); /* with loose, before that
+                                                                          */
 uint64_t pst_cuda_attention_workspace(const pst_cuda_attention_shape *shape);
-/* NULL, or why the library's kernels do not take it. */
+/* NULL, or why cuDNN's kernels do not support it. */
 const char *pst_cuda_attention_refuses(const pst_cuda_attention_shape *shape);
 #endif

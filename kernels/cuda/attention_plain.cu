@@ -1,7 +1,7 @@
-/* Attention without the library: tiles of 32 queries and 32 keys in fp32, never a stored score
- * matrix. A block makes 32 channels of its rows and computes the scores anew, all channels of a
- * head: so any head size works, in the same shared memory. Correct rather than fast. Every sum has
- * one order, and nothing is added to memory: the same bits each time.
+/* Attention without the library: tiles of 32 queries and 32 keys in fp32, without storing the score
+ * matrix. A block computes 32 output channels of its rows and recomputes the scores from all
+ * channels of a head, so any head size works with the same shared memory. Correct rather than fast.
+ * Every sum has a fixed order, without atomics: the same bits each time.
  *
  * A block is 8 warps; thread x of warp y has column x of rows y, y + 8, y + 16 and y + 24 of a
  * tile. */
@@ -12,10 +12,10 @@ namespace {
 
 enum { TILE = 32, LINES = 8, EACH = TILE / LINES };
 
-/* What the three kernels know of their place. */
+/* What a thread of the three kernels works on. */
 struct place {
     uint64_t t, c, d; /* positions, channels of all heads and of one */
-    uint64_t length;  /* positions that are no padding */
+    uint64_t length;  /* positions before the padding */
     bool bidirectional;
     uint64_t qkv, out; /* where the head begins in qkv (its q) and in out */
     uint64_t row;      /* where it begins in lse */
@@ -51,7 +51,7 @@ __device__ inline bool sees(const place &p, uint64_t query, uint64_t key) {
     return query < p.length && key < p.length && (p.bidirectional || key <= query);
 }
 
-/* Behind the last key that the block's queries see; the first query that sees its keys. */
+/* The end of the keys that the block's queries see; the first query that sees the block's keys. */
 __device__ inline uint64_t keys_end(const place &p) {
     uint64_t seen = p.bidirectional || p.length < p.first + TILE ? p.length : p.first + TILE;
     return p.first < p.length ? seen : 0;
@@ -61,8 +61,8 @@ __device__ inline uint64_t queries_begin(const place &p) {
     return p.bidirectional ? 0 : p.first;
 }
 
-/* 32 rows from `first` on, 32 channels from `channel` on, of a head whose rows are `stride` apart;
- * 0 outside and in padding. */
+/* Loads 32 rows from `first` on and 32 channels from `channel` on, of a head whose rows are
+ * `stride` apart; 0 outside and in padding. */
 template <typename T>
 __device__ inline void load_tile(float (&to)[TILE][TILE + 1], const T *head, uint64_t stride,
                                  uint64_t first, uint64_t channel, const place &p) {
@@ -95,9 +95,8 @@ __device__ inline float warp_max(float x) {
     return x;
 }
 
-/* Scores of a row come tile by tile: what was summed so far is scaled when a larger one appears
- * (Milakov & Gimelshein 2018). The first tile has at least one score in every row that is no
- * padding. */
+/* Scores of a row come tile by tile: sums so far are rescaled when a larger score appears (Milakov
+ * & Gimelshein 2018). In the first tile every row before the padding has at least one score. */
 template <typename T>
 __global__ void __launch_bounds__(TILE *LINES) forward(const pst_cuda_attention a) {
     __shared__ float left[TILE][TILE + 1], right[TILE][TILE + 1], weight[TILE][TILE + 1];
@@ -152,8 +151,8 @@ __device__ inline void delta_of(float (&delta)[EACH], const pst_cuda_attention &
     }
 }
 
-/* Of a tile of queries and keys: the softmax's weights and the gradient of the scaled products; 0
- * where masked. */
+/* For a tile of queries and keys: the probabilities and the gradient of the scaled scores; 0 where
+ * masked. */
 template <typename T>
 __device__ inline void
 gradient_tile(float (&weight)[EACH], float (&ds)[EACH], const float (&delta)[EACH],
@@ -228,7 +227,7 @@ __global__ void __launch_bounds__(TILE *LINES) backward_kv(const pst_cuda_attent
     }
 }
 
-/* Rows of padding; channels of them all, of q, k and v in the backward. */
+/* Clears rows of padding, all channels; in the backward pass those of q, k and v. */
 template <typename T, bool BACKWARD>
 __global__ void __launch_bounds__(TILE *LINES) clear(const pst_cuda_attention a) {
     const place p = find(a);
@@ -251,7 +250,7 @@ __global__ void __launch_bounds__(TILE *LINES) clamp(const pst_cuda_attention a,
     to[sample] = (int32_t)(length ? length : 1);
 }
 
-/* A block per tile of rows and head, times one per 32 channels of a head. */
+/* One block per tile of rows, head, and 32 channels of the head. */
 dim3 grid(const pst_cuda_attention *a) {
     return dim3((unsigned)(div_up(a->t, TILE) * a->b * a->heads),
                 (unsigned)div_up(a->c / a->heads, TILE));

@@ -1,4 +1,4 @@
-/* Launchers of attention_plain.cu: self-attention for every type, mask and head size, and without
+/* Launchers of attention_plain.cu: self-attention for every type, mask and head size, without
  * scratch. */
 #ifndef PST_KERNELS_CUDA_ATTENTION_PLAIN_H
 #define PST_KERNELS_CUDA_ATTENTION_PLAIN_H
@@ -9,7 +9,7 @@ extern "C" {
 
 typedef struct {
     const void *qkv;  /* [b,t,3c] */
-    void *out;        /* [b,t,c]; the backward reads it */
+    void *out;        /* [b,t,c]; the backward pass reads it */
     float *lse;       /* [b,heads,t]; likewise */
     const void *dout; /* [b,t,c] */
     void *dqkv;       /* [b,t,3c] */
@@ -20,8 +20,7 @@ typedef struct {
 } pst_cuda_attention;
 void pst_cuda_attention_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
 void pst_cuda_attention_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
-/* Sets the rows of padding to 0: of out and lse, or of dqkv. What another kernel has left there
- * does not matter. */
+/* Sets rows of padding to 0, in out and lse, or in dqkv, after another kernel has run. */
 void pst_cuda_attention_clear_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
 void pst_cuda_attention_clear_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
 /* to[b]: the lengths, clamped to 1..t. */

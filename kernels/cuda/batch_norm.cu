@@ -1,8 +1,8 @@
-/* Batch norm: a block has a few columns and a part of the rows, in every kernel here; what it finds
- * of them goes to scratch and is put together in the order of the parts, without atomics. Mean and
- * variance take one reading of x: a block sums differences from its first row and their squares,
- * which cancel little, and the parts are joined as Chan, Golub and LeVeque (1979) join them. Block,
- * part and order follow from the shape and the type alone, not from addresses. */
+/* Batch norm: in every kernel here a block has a few columns and a part of the rows; its results go
+ * to scratch and are combined in the order of the parts, without atomics. Mean and variance need
+ * one read of x: a block sums differences from its first row and their squares, which limits
+ * cancellation, and parts are combined as by Chan, Golub and LeVeque (1979). Blocks, parts and
+ * order depend on the shape and the type alone, not on addresses. */
 #include "kernels/cuda/image.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -19,7 +19,7 @@ struct batch_plan {
     uint64_t part_rows, parts;
 };
 
-/* Columns go by packs of `pack` where they are a multiple of that. */
+/* Columns are taken in packs of `pack` if they are a multiple of that. */
 static batch_plan plan_of(uint64_t rows, uint64_t columns, uint32_t pack) {
     uint64_t lanes = columns % pack ? columns : columns / pack;
     batch_plan plan = {1, 0, 0, 0};
@@ -46,7 +46,7 @@ struct batch_job {
     float *part; /* [parts][2][columns] */
 };
 
-/* Where a thread is: its first column, its first row and where its part ends. */
+/* What a thread works on: its first column, its first row and the end of its part. */
 template <uint32_t N> struct batch_place {
     uint64_t column, row, end;
     __device__ batch_place(const batch_job &j) {
@@ -56,12 +56,12 @@ template <uint32_t N> struct batch_place {
     }
 };
 
-/* Sums over the lines of a block, in order, for each of its columns: sum[i] becomes the total, in
+/* Adds the sums of a block's lines (threadIdx.y) per column, in order: sum[i] becomes the total, in
  * all threads. */
 template <uint32_t N> __device__ inline void line_sum(float (&sum)[N]) {
     __shared__ float line[N * THREADS];
     const uint32_t width = blockDim.x * N;
-    __syncthreads(); /* what was there before has been read */
+    __syncthreads(); /* all threads have read the previous values */
 #pragma unroll
     for (uint32_t i = 0; i < N; i++)
         line[threadIdx.y * width + i * blockDim.x + threadIdx.x] = sum[i];
@@ -69,7 +69,7 @@ template <uint32_t N> __device__ inline void line_sum(float (&sum)[N]) {
     for (uint32_t c = threadIdx.y * blockDim.x + threadIdx.x; c < width; c += THREADS) {
         float total = 0;
         for (uint32_t l = 0; l < blockDim.y; l++) total += line[l * width + c];
-        line[c] = total; /* of column c nobody else reads */
+        line[c] = total; /* no other thread reads column c */
     }
     __syncthreads();
 #pragma unroll
@@ -88,7 +88,7 @@ __device__ inline void store_part(const batch_job &j, uint64_t column, const flo
     }
 }
 
-/* A pack's width of columns, or one. */
+/* A pack of columns, or one. */
 template <uint32_t N, typename T> __device__ inline void load_lane(const T *from, float (&x)[N]) {
     lane<T, (N > 1)> raw;
     raw.load(from);
@@ -118,7 +118,7 @@ __device__ inline void each_row(const batch_job &j, const T *x, F f) {
     }
 }
 
-/* Of a part: its mean, and the sum of squares about that. */
+/* Per part: its mean, and the sum of squared deviations from it. */
 template <typename T, bool PACKED>
 __global__ void __launch_bounds__(THREADS) part_moments(batch_job j, const T *x) {
     constexpr uint32_t N = lane<T, PACKED>::N;
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(THREADS) part_moments(batch_job j, const T *x)
 #pragma unroll
     for (uint32_t i = 0; i < N; i++) {
         float mean = sum[i] / n, about = fmaf(-mean, sum[i], square[i]);
-        square[i] = about < 0 ? 0.0f : about; /* NaN stays */
+        square[i] = about < 0 ? 0.0f : about; /* keeps NaN */
         sum[i] = origin[i] + mean;
     }
     store_part<N>(j, at.column, sum, square);
@@ -151,7 +151,7 @@ struct batch_end {
     float eps;
 };
 
-/* The sum of what the slices of a block have found of a column, in order; in all threads. */
+/* The sum over a block's slices for a column, in order; in all threads. */
 __device__ inline double slice_sum(double x) {
     __shared__ double slice[SLICES][WARP];
     __syncthreads();
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(WARP *SLICES) join_moments(batch_end j) {
     j.to[j.columns + column] = (float)(1 / sqrt(variance + (double)j.eps));
 }
 
-/* Mean and 1/deviation of evaluation. */
+/* Mean and 1/deviation for evaluation, from running statistics. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS) running(batch_end j, const T *mean, const T *variance) {
     uint64_t column = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(THREADS) running(batch_end j, const T *mean, c
 }
 
 /* --- the normalised rows ---------------------------------------------------------------------- */
-/* NaN stays. */
+/* Keeps NaN. */
 __device__ inline float relu_of(float x, int relu) { return relu && x < 0 ? 0.0f : x; }
 
 template <typename T, bool PACKED>
@@ -234,8 +234,8 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 /* --- backward --------------------------------------------------------------------------------- */
-/* f(row, g, h): the gradient before the activation, and (x - mean) * rstd, of a thread's columns in
- * its rows. */
+/* f(row, g, h): the gradient of the activation's input, and (x - mean) * rstd, for a thread's
+ * columns and rows. */
 template <typename T, bool PACKED, typename F>
 __device__ inline void each_gradient(const batch_job &j, const T *x, const T *y, const T *dy, F f) {
     constexpr uint32_t N = lane<T, PACKED>::N;
@@ -325,7 +325,7 @@ __global__ void __launch_bounds__(THREADS)
                              });
 }
 
-/* The variance comes back from its root, unbiased. */
+/* Recovers the variance from 1/deviation, and makes it unbiased. */
 __global__ void __launch_bounds__(THREADS) add_sums(pst_cuda_batch_sums s) {
     uint64_t c = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
     if (c >= s.columns) return;
@@ -338,7 +338,7 @@ __global__ void __launch_bounds__(THREADS) add_sums(pst_cuda_batch_sums s) {
 }
 
 /* --- launchers -------------------------------------------------------------------------------- */
-/* f(T(), PACKED): what the operands' type and place allow. */
+/* f(T(), PACKED): PACKED if the operands' type and alignment allow it. */
 template <typename F> static void by_place(pst_dtype dtype, const pst_cuda_batch *c, F f) {
     by_type(dtype, [&](auto type) {
         typedef decltype(type) T;

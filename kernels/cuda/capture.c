@@ -1,11 +1,9 @@
 /* Launches that are captured in CUDA graphs: what runs in the compute stream between begin and end,
- * in its order. A graph is a straight line of kernels whose arguments are those of the capture; the
- * one thing that differs from time to time, the sample's number, lies in the device's memory, where
- * a kernel in front of the graph puts it. Events and numbers of launches are recorded outside
- * (device.c), behind the graph as behind any launch.
- *
- * The capture is this thread's own: another one's copies (checkpoints) and allocations neither
- * enter nor end it. */
+ * in its order. A graph is a chain of kernels with the arguments of the capture. Only the sample's
+ * number changes between replays: it is in device memory, and a kernel before the graph sets it.
+ * Events and numbers of launches are recorded outside (device.c), after the graph as after any
+ * launch. The capture is local to this thread: copies (checkpoints) and allocations of other
+ * threads neither enter nor end it. */
 #include "base/status.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/own.h"
@@ -16,14 +14,14 @@ typedef struct graph graph;
 struct graph {
     graph *next;
     cudaGraphExec_t exec;
-    int samples;    /* some kernel looks at the sample's number */
-    char name[192]; /* that a failure is blamed on */
+    int samples;    /* a kernel reads the sample's number */
+    char name[192]; /* for messages about failures */
 };
 
 struct pst_cuda_captures {
     graph *first;
-    uint64_t *sample; /* the device's */
-    /* Of the capture under way. */
+    uint64_t *sample; /* in device memory */
+    /* State of the current capture. */
     int under_way, samples;
     uint32_t n;
     const char *from, *to;
@@ -35,7 +33,8 @@ static pst_status open_captures(pst_cuda_device *d) {
     if (!c && !(c = d->captures = calloc(1, sizeof *c)))
         return pst_fail(PST_ENOMEM, "no memory for captures");
     if (c->sample) return PST_OK;
-    PST_TRY(pst_cuda_status(cudaMalloc(&sample, sizeof *c->sample), "room for a sample's number"));
+    PST_TRY(
+        pst_cuda_status(cudaMalloc(&sample, sizeof *c->sample), "memory for a sample's number"));
     c->sample = sample;
     return PST_OK;
 }
@@ -96,7 +95,7 @@ pst_status pst_cuda_capture_launch(pst_device *device, pst_launch_fn fn, const v
     return status;
 }
 
-/* What it takes of the device's memory is taken now. */
+/* This allocates the graph's device memory now. */
 static cudaError_t make(pst_cuda_device *d, cudaGraph_t of, graph *g) {
     const struct pst_cuda_captures *c = d->captures;
     g->samples = c->samples;
@@ -115,7 +114,7 @@ static pst_status keep(pst_cuda_device *d, cudaGraph_t of, void **launches) {
     if (error != cudaSuccess) {
         cudaGetLastError();
         graph_close(g);
-        return pst_cuda_status(error, "making a graph of launches");
+        return pst_cuda_status(error, "making a CUDA graph");
     }
     g->next = d->captures->first;
     d->captures->first = g;

@@ -1,17 +1,16 @@
 /* Sums over the rows of a matrix, for the gradients of biases and of layer norms, without atomics:
- * blocks sum their part of the rows into scratch, then the parts are added. The parts follow from
- * the shape alone. */
+ * blocks sum their part of the rows into scratch, then the parts are added. The parts depend on the
+ * shape alone. */
 #include "kernels/cuda/vector.cuh"
 
 enum {
-    LINES = 8 /* warps of a block, one row each at a time */,
+    LINES = 8 /* warps per block, one row each at a time */,
     SLICES = 16,
     MANY = 1024 /* blocks */,
     LEAST = 64
 };
 
-/* Rows of a part: enough parts to keep a GPU busy, but not so many that adding them up takes its
- * time. */
+/* Rows of a part: enough parts to keep a GPU busy, but not so many that adding them takes long. */
 static uint64_t part_rows(uint64_t rows, uint64_t columns) {
     uint64_t rows_each = div_up(rows * div_up(columns, 256), MANY);
     return div_up(rows_each > LEAST ? rows_each : (uint64_t)LEAST, LINES) * LINES;
@@ -21,7 +20,7 @@ uint64_t pst_cuda_column_sum_scratch(uint64_t rows, uint64_t columns, int arrays
     return div_up(rows, part_rows(rows, columns)) * (uint64_t)arrays * columns * sizeof(float);
 }
 
-/* What a thread sums of its columns: dy, and with NORM dy * (x - mean) * rstd. */
+/* A thread's sums for its columns: dy, and with NORM dy * (x - mean) * rstd. */
 template <typename X, typename Y, bool PACKED, bool NORM> struct column_lane {
     static constexpr uint32_t PACK = pack_of_both<X, Y>::N;
     typedef lane<X, PACKED, PACK> lane_x;

@@ -1,15 +1,15 @@
-/* convolution: one plan of cuDNN's per shape and pass, made at set-up; where the library has none,
- * our own kernels (convolution_plain.cu). The library writes a weight's gradient in the operands'
- * type, the only one that it has engines for; a kernel of our own adds it to the accumulator. The
- * bias is added by one, too: the library would have to compile a kernel for that. Its gradient is a
- * column sum in a fixed order. */
+/* convolution: one plan of cuDNN's per shape and pass, made at set-up; if cuDNN has none, our own
+ * kernels (convolution_plain.cu). cuDNN has engines only for weight gradients in the operands'
+ * type; our own kernel adds them to the accumulator. Our own kernel also adds the bias, because
+ * cuDNN would compile a kernel for that at run time. Its gradient is a column sum in a fixed
+ * order. */
 #include "kernels/cuda/convolution_graph.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/own.h"
 #include "kernels/shape.h"
 #include <stdio.h>
 
-enum { ALIGNMENT = 256 }; /* of workspace, as an allocation of the runtime has it */
+enum { ALIGNMENT = 256 }; /* alignment of workspace, as of the runtime's allocations */
 
 static pst_cuda_convolution_shape shape_of(const pst_graph *g, const pst_node *node,
                                            pst_pass pass) {
@@ -21,7 +21,7 @@ static pst_cuda_convolution_shape shape_of(const pst_graph *g, const pst_node *n
 
 /* --- plans ------------------------------------------------------------------------------------ */
 
-/* why: of the library's, where it has no plan; "" where it has one. */
+/* why: the library's reason if it has no plan, else "". */
 static void make_plan(pst_cuda_device *d, const pst_cuda_convolution_shape *s, pst_dnn_plan *plan,
                       char *why, size_t bytes) {
     pst_dnn_target target = {.handle = d->dnn};
@@ -40,7 +40,7 @@ static void make_plan(pst_cuda_device *d, const pst_cuda_convolution_shape *s, p
     pst_dnn_close(&g);
 }
 
-/* Of a shape that was prepared it has been made. */
+/* Finds the plan, which was made at set-up if the shape was prepared. */
 static pst_status find(pst_cuda_device *d, const pst_cuda_convolution_shape *shape,
                        pst_dnn_entry **found) {
     char why[512];
@@ -77,8 +77,8 @@ static pst_status prepare_w(pst_device *device, const pst_graph *g, const pst_no
     return prepare(device, g, node, PST_PASS_W);
 }
 
-/* --- scratch: of W the gradient as the library writes it, then its workspace; before these the
- * bias's column sum  */
+/* --- scratch: W: the gradient as cuDNN writes it, then its workspace; the bias's column sum runs
+ * first, in the same bytes */
 
 static uint64_t round_up(uint64_t n) { return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
@@ -113,7 +113,7 @@ static uint64_t scratch_w(const pst_graph *g, const pst_node *node, uint32_t thr
 
 /* --- launches --------------------------------------------------------------------------------- */
 
-/* The plan of a pass, NULL where the library has none. */
+/* The plan of a pass; NULL if the library has none. */
 static pst_status begin(pst_device *device, const pst_call *call, pst_pass pass,
                         const pst_dnn_entry **found) {
     pst_cuda_convolution_shape s = shape_of(call->graph, call->node, pass);

@@ -1,5 +1,5 @@
-/* What both kinds of rows of convolution read off a call: cuDNN's (convolution.c), our own
- * (image.c). */
+/* What both kinds of convolution kernels, cuDNN's (convolution.c) and our own (image.c), take from
+ * a call. */
 #include "kernels/cuda/own.h"
 #include "kernels/shape.h"
 

@@ -6,7 +6,8 @@ static cudnnDataType_t type_of(uint32_t dtype) {
     return dtype == PST_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
 }
 
-/* [n,height,width,channels] in memory, which the library counts as [n,channels,height,width]. */
+/* [n,height,width,channels] in memory; the library lists the dimensions as
+ * [n,channels,height,width]. */
 static pst_dnn_desc images(pst_dnn_graph *g, int64_t number, cudnnDataType_t type,
                            const uint64_t shape[PST_DNN_DIMS]) {
     const int64_t c = (int64_t)shape[3], w = (int64_t)shape[2], h = (int64_t)shape[1];
@@ -48,11 +49,11 @@ void pst_cuda_convolution_graph(pst_dnn_graph *g, const pst_cuda_convolution_sha
 /* --- sizes ------------------------------------------------------------------------------------ */
 
 enum {
-    USABLE = 32 << 20 /* for sums that are split among blocks, as products have it */,
+    USABLE = 32 << 20 /* for sums that are split among blocks, as much as for products */,
     TOGETHER = 8 /* channels */
 };
 
-/* Elements of the images where a pixel has that many channels at least. */
+/* Elements of the images if a pixel had at least that many channels. */
 static uint64_t elements(uint64_t images, uint64_t height, uint64_t width, uint64_t channels,
                          uint64_t least) {
     return images * height * width * (channels > least ? channels : least);
@@ -70,7 +71,7 @@ uint64_t pst_cuda_convolution_workspace(const pst_cuda_convolution_shape *s) {
     return bytes;
 }
 
-/* Its engines count elements with 32 bits, those of its workspace, too. */
+/* Its engines index elements with 32 bits, also in its workspace. */
 const char *pst_cuda_convolution_refuses(const pst_cuda_convolution_shape *s) {
     const uint64_t most = UINT64_C(1) << 31;
     if (elements(s->of.images, s->of.height, s->of.width, s->of.in, TOGETHER) < most &&

@@ -1,19 +1,19 @@
-/* Convolution as it is written down: a thread has one element of what is made and sums its products
- * in fp32, those of a pixel (or a row of pixels) first. Correct for every shape rather than fast;
- * nothing is added to memory. */
+/* Direct convolution: a thread computes one element of the result and sums its products in fp32,
+ * those of a pixel (or a row of pixels) first. Correct for every shape rather than fast; no
+ * atomics. */
 #include "kernels/cuda/convolution_plain.h"
 #include "kernels/cuda/vector.cuh"
 
 enum { THREADS = 256, LINES = 8 };
 
-/* Of `size` pixels along one side, the one under place i of window r; `size` or more outside. */
+/* The pixel, of `size` along one side, at position i of window r; `size` or more if outside. */
 __device__ inline uint64_t under(const pst_cuda_convolution &c, uint64_t r, uint64_t i,
                                  uint64_t size) {
     uint64_t at = r * c.of.stride + i;
     return at < c.of.padding ? size : at - c.of.padding;
 }
 
-/* Of `places` along one side, the window whose place i is over this pixel; `places` or more where
+/* The window, of `places` along one side, whose position i is at this pixel; `places` or more if
  * there is none. */
 __device__ inline uint64_t over(const pst_cuda_convolution &c, uint64_t pixel, uint64_t i,
                                 uint64_t places) {
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(THREADS) backward(const pst_cuda_convolution c
     ((T *)c.dx)[index] = narrowed<T>(total);
 }
 
-/* The products of a row of windows, for element (i, j, k) of output o's weight. */
+/* The sum over a row of windows, for element (i, j, k) of output o's weight. */
 template <typename T>
 __device__ inline float row_sum(const pst_cuda_convolution &c, uint64_t row, uint64_t o, uint64_t i,
                                 uint64_t j, uint64_t k) {
@@ -85,8 +85,7 @@ __device__ inline float row_sum(const pst_cuda_convolution &c, uint64_t row, uin
     return sum;
 }
 
-/* Block: 32 input channels of a place (o, i, j) of the weight; line s takes every 8th row of
- * windows. */
+/* Block: 32 input channels at (o, i, j) of the weight; line s takes every 8th row of windows. */
 template <typename T>
 __global__ void __launch_bounds__(WARP *LINES) weight_gradient(const pst_cuda_convolution c) {
     __shared__ float line[LINES][WARP];

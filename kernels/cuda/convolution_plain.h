@@ -1,5 +1,4 @@
-/* Convolution without the library, for every shape and type, and what stands beside the
- * library's. */
+/* Convolution without cuDNN, for every shape and type, and the kernels that complete cuDNN's. */
 #ifndef PST_KERNELS_CUDA_CONVOLUTION_PLAIN_H
 #define PST_KERNELS_CUDA_CONVOLUTION_PLAIN_H
 #include "kernels/convolution.h"
@@ -11,7 +10,8 @@ extern "C" {
 typedef struct {
     const void *x, *weight, *bias, *dy; /* bias NULL: none */
     void *y, *dx;
-    float *dweight, *dbias; /* (+)= by `first`; dbias is pst_cuda_column_sum's */
+    float *dweight, *dbias; /* overwritten if `first`, else added to; dbias: see pst_cuda_column_sum
+                             */
     pst_convolution_shape of;
     int first;
 } pst_cuda_convolution;

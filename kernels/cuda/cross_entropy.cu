@@ -1,6 +1,6 @@
 /* Softmax cross-entropy over rows of logits that are read once in F (largest logit and sum
- * together) and once in B. A block has a row. Rows need not be aligned: what lies before the first
- * and behind the last 16 bytes goes one by one. There may be gaps between them. */
+ * together) and once in B. One block per row. Rows may be unaligned: elements outside aligned packs
+ * of 16 bytes are read one by one. There may be gaps between rows. */
 #include "kernels/cuda/formula.cuh"
 
 enum { THREADS = 512, DEEP = 4 };
@@ -23,7 +23,7 @@ template <typename T> __device__ inline row_split split_row(const T *row, uint64
     return {head, packs, head + packs * pack<T>::N};
 }
 
-/* Joined over the block, in a fixed order; the same in all threads. */
+/* Combined over the block, in a fixed order; the same in all threads. */
 __device__ inline softmax block_join(softmax s) {
     __shared__ softmax part[THREADS / WARP];
 #pragma unroll
@@ -37,8 +37,8 @@ __device__ inline softmax block_join(softmax s) {
     return s;
 }
 
-/* take(at, x) with this thread's packs of the row, the first element of each and all; several are
- * loaded before the first is taken. */
+/* Calls take(at, x) for each of this thread's packs of the row: index of its first element, and its
+ * elements. Several packs are loaded before the first call. */
 template <typename T, typename F>
 __device__ inline void each_pack(const T *row, const row_split &split, F take) {
     constexpr uint32_t N = pack<T>::N;
@@ -112,8 +112,8 @@ __global__ void vocabulary_loss(softmax_job j) {
     j.loss[row] = j.target.index[row] < 0 ? 0.0f : lse - hit;
 }
 
-/* In place: (softmax - onehot) * scale, 0 where the target is ignored and behind the row: products
- * that follow go through its gap, too. */
+/* In place: (softmax - onehot) * scale, 0 if the target is ignored, and in the gap after the row,
+ * which the following products read. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS) cross_entropy_b(softmax_job j, T *logits) {
     constexpr uint32_t N = pack<T>::N;

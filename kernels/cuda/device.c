@@ -1,11 +1,10 @@
 /* The device "cuda": one GPU, or a part of one that several ranks share. Four streams, one per
- * queue, in which everything runs in the order in which it was queued. Queues do not wait for each
- * other: what needs the other's work is queued when that has ended.
+ * queue; work in a stream runs in the order in which it was queued. Queues do not wait for each
+ * other: work that depends on another queue's is queued after that has ended.
  *
- * All that is queued (launch, fill, copy with an event) returns at once and reports its own
- * mistakes only; what the device finds out later, `test` says of the launch that caused it
- * (events.c). memory, staging and copy without an event wait. One thread at a time uses a device;
- * it may be another one each time. */
+ * Calls that queue work (launch, fill, copy with an event) return at once and report only errors of
+ * the call itself; `test` reports what fails on the device later (events.c). memory, staging and
+ * copy without an event wait. One thread at a time uses a device, not always the same one. */
 #include "base/log.h"
 #include "base/status.h"
 #include "kernels/cuda/dnn.h"
@@ -29,7 +28,7 @@ typedef struct {
     block *block;
 } cuda_device;
 
-/* The runtime's calls are for the thread's current device; a thread may drive several. */
+/* Runtime calls act on the thread's current device; a thread may drive several. */
 static cuda_device *enter(pst_device *device) {
     cuda_device *d = (cuda_device *)device;
     int current = -1;
@@ -40,7 +39,7 @@ static cuda_device *enter(pst_device *device) {
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* Messages wait for no computing that is queued: their streams go first. */
+/* Streams of messages have priority, so that messages do not wait for queued computation. */
 static pst_status open_streams(pst_cuda_device *d) {
     int least, greatest;
     PST_TRY(pst_cuda_status(cudaDeviceGetStreamPriorityRange(&least, &greatest),
@@ -58,14 +57,14 @@ static pst_status open_libraries(pst_cuda_device *d) {
     return pst_cudnn_status(cudnnSetStream(d->dnn, d->stream[PST_Q_COMPUTE]), "cudnnSetStream");
 }
 
-/* What our own kernels need beside their operands. */
+/* Memory that our own kernels need beside their operands. */
 static pst_status open_own(pst_cuda_device *d) {
     void *fault, *sums;
     PST_TRY(pst_cuda_status(cudaHostAlloc(&fault, sizeof *d->fault, cudaHostAllocMapped),
-                            "memory that is pinned"));
+                            "pinned memory"));
     d->fault = memset(fault, 0, sizeof *d->fault);
     PST_TRY(pst_cuda_status(cudaMalloc(&sums, PST_CUDA_SUMS * sizeof *d->sums),
-                            "room for sums of squares"));
+                            "memory for sums of squares"));
     d->sums = sums;
     return PST_OK;
 }
@@ -109,7 +108,7 @@ static void close_device(pst_device *device) {
     for (uint32_t q = 0; q < PST_Q_COUNT; q++)
         if (d->shared.stream[q]) cudaStreamSynchronize(d->shared.stream[q]);
     pst_cuda_events_close(d->events);
-    pst_cuda_captures_close(&d->shared); /* whose kernels are the libraries' */
+    pst_cuda_captures_close(&d->shared); /* first: the graphs hold the libraries' kernels */
     pst_cuda_attention_close(&d->shared);
     pst_dnn_forget(&d->shared.convolutions);
     pst_cuda_products_close(&d->shared);
@@ -126,7 +125,7 @@ static void close_device(pst_device *device) {
     }
     for (uint32_t q = 0; q < PST_Q_COUNT; q++)
         if (d->shared.stream[q]) cudaStreamDestroy(d->shared.stream[q]);
-    cudaGetLastError(); /* what a failed device answers to all this */
+    cudaGetLastError(); /* a failed device returns an error for each call above */
     free(d);
 }
 
@@ -155,7 +154,7 @@ static pst_status keep(cuda_device *d, void *mem, int of_host) {
     if (!b) {
         if (of_host) cudaFreeHost(mem);
         else cudaFree(mem);
-        return pst_fail(PST_ENOMEM, "no memory to note a block of the GPU's");
+        return pst_fail(PST_ENOMEM, "no memory for the list of GPU allocations");
     }
     *b = (block){.next = d->block, .mem = mem, .of_host = of_host};
     d->block = b;
@@ -174,8 +173,7 @@ static pst_status memory(pst_device *device, uint64_t bytes, void **base) {
         cudaGetLastError();
         return pst_fail(PST_ENOMEM,
                         "GPU %d has %.2f GiB of memory free (of %.2f); %.2f GiB are needed, and "
-                        "%.2f GiB for CUDA's "
-                        "libraries",
+                        "%.2f GiB for CUDA's libraries",
                         d->shared.ordinal, (double)free_bytes / 0x1p30, (double)total / 0x1p30,
                         (double)bytes / 0x1p30, (double)pst_cuda_reserve / 0x1p30);
     }
@@ -191,10 +189,9 @@ static pst_status staging(pst_device *device, uint64_t bytes, void **base) {
     cudaError_t error = cudaHostAlloc(&mem, bytes, cudaHostAllocDefault);
     if (error == cudaErrorMemoryAllocation) {
         cudaGetLastError();
-        return pst_fail(
-            PST_ENOMEM,
-            "no %.1f MiB of this machine's memory can be pinned for copies from and to GPU %d",
-            (double)bytes / 0x1p20, d->shared.ordinal);
+        return pst_fail(PST_ENOMEM,
+                        "cannot pin %.1f MiB of host memory for copies to and from GPU %d",
+                        (double)bytes / 0x1p20, d->shared.ordinal);
     }
     if (error != cudaSuccess) return pst_cuda_events_failed(d->events, error, "cudaHostAlloc");
     PST_TRY(keep(d, mem, 1));
@@ -210,14 +207,14 @@ static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call,
     (void)ns;
     cuda_device *d = enter(device);
     uint64_t submit = pst_monotonic_ns();
-    cudaGetLastError(); /* of a call before, which has returned it: no failure of this launch */
+    cudaGetLastError(); /* clears errors that earlier calls have returned already */
     if (pst_cuda_capturing(device)) return pst_cuda_capture_launch(device, fn, call, event);
     if (pst_cuda_events_lost(d->events)) return PST_EINTERNAL;
     pst_cuda_take_name();
     d->shared.launch = pst_cuda_events_next(d->events);
     pst_status status = fn(device, call);
     const char *name = pst_cuda_take_name();
-    if (status != PST_OK) { /* its own, or what it met of an earlier one's */
+    if (status != PST_OK) { /* this launch's error, or an earlier one's that it has met */
         cudaError_t error = pst_cuda_answer(cudaStreamQuery(d->shared.stream[PST_Q_COMPUTE]));
         int fine = error == cudaSuccess || error == cudaErrorNotReady;
         if (fine) return status;
@@ -238,8 +235,8 @@ static uint64_t next_ns(pst_device *device) {
     return PST_NEVER;
 }
 
-/* On queue HEAD from any thread while another uses the device: it leaves what is known of events
- * alone. */
+/* On queue HEAD this may run in any thread while another one uses the device, so it does not touch
+ * the state of events. */
 static pst_status copy_apart(cuda_device *d, void *to, const void *from, uint64_t bytes) {
     cudaStream_t stream = d->shared.stream[PST_Q_HEAD];
     cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream);

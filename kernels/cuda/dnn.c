@@ -34,7 +34,7 @@ static pst_dnn_desc create(pst_dnn_graph *g, cudnnBackendDescriptorType_t type, 
     pst_dnn_desc made = NULL;
     if (g->what) return NULL;
     if (g->n == PST_DNN_MOST) {
-        note(g, CUDNN_STATUS_BAD_PARAM, "more descriptors than expected");
+        note(g, CUDNN_STATUS_BAD_PARAM, "too many descriptors");
         return NULL;
     }
     note(g, cudnnBackendCreateDescriptor(type, &made), what);
@@ -64,7 +64,7 @@ static void finish(pst_dnn_graph *g, pst_dnn_desc d, const char *what) {
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-/* Where a tensor lies. */
+/* The memory layout of a tensor. */
 typedef struct {
     int64_t alignment;
     int by_value, is_virtual;
@@ -114,7 +114,7 @@ typedef struct {
 
 static void finish_op(pst_dnn_graph *g, pst_dnn_desc op, const char *what) {
     finish(g, op, what);
-    if (g->n_op == PST_DNN_OPS) note(g, CUDNN_STATUS_BAD_PARAM, "more operations than expected");
+    if (g->n_op == PST_DNN_OPS) note(g, CUDNN_STATUS_BAD_PARAM, "too many operations");
     if (!g->what) g->op[g->n_op++] = op;
 }
 
@@ -130,7 +130,7 @@ static void add_op(pst_dnn_graph *g, cudnnBackendDescriptorType_t type, const pa
 
 void pst_dnn_pointwise(pst_dnn_graph *g, cudnnPointwiseMode_t mode, cudnnDataType_t type,
                        int64_t axis, pst_dnn_element of) {
-    static const char what[] = "an operation by element";
+    static const char what[] = "an element-wise operation";
     pst_dnn_desc how = create(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, what);
     set(g, how, (attribute){CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1}, &mode, what);
     set(g, how, (attribute){CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1}, &type, what);
@@ -281,7 +281,7 @@ static int try(pst_dnn_graph *g, const pst_dnn_target *target, pst_dnn_desc conf
     }
     if (status) cudnnGetLastErrorString(g->why, sizeof g->why);
     else
-        snprintf(g->why, sizeof g->why, "a plan needs %lld bytes of workspace, %llu are there",
+        snprintf(g->why, sizeof g->why, "a plan needs %lld bytes of workspace, %llu are available",
                  (long long)bytes, (unsigned long long)most);
     g->error = status ? status : CUDNN_STATUS_NOT_SUPPORTED;
     if (plan) cudnnBackendDestroyDescriptor(plan);
@@ -327,7 +327,8 @@ static int take(pst_dnn_graph *g, const pst_dnn_target *target, const pst_dnn_de
                 uint64_t most_workspace, pst_dnn_plan *plan) {
     for (int64_t i = 0; i < n; i++) {
         if (avoided(g, list[i]))
-            snprintf(g->why, sizeof g->why, "its engines compute in other ways than asked for");
+            snprintf(g->why, sizeof g->why,
+                     "its engines are nondeterministic or round differently");
         else if (try(g, target, list[i], most_workspace, plan)) return 1;
     }
     return 0;

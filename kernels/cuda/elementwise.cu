@@ -1,14 +1,14 @@
-/* Kernels without a sum: addition, activations and their slopes, dropout, rounding of weights. A
- * block takes 4 packs of each operand per thread, all loaded before the first is stored, so that
- * enough bytes are under way. */
+/* Element-wise kernels: addition, activations and their derivatives, dropout, rounding of weights.
+ * A thread takes 4 packs of each operand and loads all before it stores the first, so that enough
+ * loads are in flight. */
 #include "kernels/cuda/convolution_plain.h"
 #include "kernels/cuda/formula.cuh"
 
 enum { THREADS = 256, DEEP = 4 };
 
-/* An operation loads what it reads around element i as a value of its type `in`, and finishes from
- * that; `one` does a single element. Elements that are left over, or all when `packed` is not set,
- * go one by one. */
+/* Op::load reads the pack at element i into an Op::in, Op::finish computes and stores it, Op::one
+ * computes a single element. Remaining elements, or all if not `packed`, are computed by
+ * Op::one. */
 template <typename Op>
 __global__ void __launch_bounds__(THREADS) each(Op op, uint64_t n, bool packed) {
     uint64_t tile = (uint64_t)blockIdx.x * (THREADS * DEEP * Op::N),
@@ -124,7 +124,7 @@ void pst_cuda_slope(pst_cuda_queue q, pst_dtype dtype, int kind, const void *z, 
     });
 }
 
-/* Between fp32 and 16 bits: out = x + y, or x where it ADDS nothing. */
+/* Between fp32 and 16 bits: out = x + y, or x if not ADDS. */
 template <typename X, typename Y, typename OUT, bool ADDS> struct addition {
     static constexpr uint32_t N = pack<float>::N;
     struct in {
@@ -175,8 +175,8 @@ void pst_cuda_add_narrow(pst_cuda_queue q, pst_dtype dtype, const float *x, cons
     });
 }
 
-/* Four elements share a position of the stream; a pack of a sample whose elements here begin at a
- * multiple of four, and are a multiple of a pack, has whole positions. */
+/* Four elements share one position of the random stream. Packs have whole positions if a sample's
+ * elements here begin at a multiple of four and are a multiple of a pack. */
 template <typename T> struct dropout {
     static constexpr uint32_t N = pack<T>::N;
     struct in {
@@ -237,7 +237,7 @@ void pst_cuda_dropout(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_mask *m)
     });
 }
 
-/* A number for each column of a matrix, whose rows are whole packs. */
+/* One number per column of a matrix whose rows are whole packs. */
 template <typename T> struct add_columns {
     static constexpr uint32_t N = pack<T>::N;
     struct in {
@@ -271,7 +271,7 @@ void pst_cuda_add_columns(pst_cuda_queue q, pst_dtype dtype, void *y, const void
     });
 }
 
-/* What is summed over micro-batches is fp32. */
+/* Sums over micro-batches are fp32. */
 template <typename T> struct accumulation {
     static constexpr uint32_t N = pack<T>::N;
     struct in {
@@ -284,7 +284,7 @@ template <typename T> struct accumulation {
     __device__ void load(uint64_t i, in &v) const {
         v.x = load_pack(x + i);
 #pragma unroll
-        for (uint32_t k = 0; k < N; k++) v.y[k] = 0; /* never in memory of its own */
+        for (uint32_t k = 0; k < N; k++) v.y[k] = 0; /* set on every path: stays in registers */
         if (!first) load_floats<N>(y + i, v.y);
     }
     __device__ void finish(uint64_t i, const in &v) const {
@@ -305,7 +305,7 @@ void pst_cuda_accumulate(pst_cuda_queue q, pst_dtype dtype, const void *x, float
     });
 }
 
-/* Four weights of 16 bytes become 8. */
+/* Four fp32 weights (16 bytes) become four of 16 bits (8 bytes). */
 template <typename T> struct rounding {
     static constexpr uint32_t N = 4;
     struct in {

@@ -1,13 +1,13 @@
 /* Embedding. W adds the gradients of a token's positions in ascending order, without atomics:
- * positions are sorted by token, warps add up stretches of the sorted list, and what a token has in
- * several stretches is joined at the end. The order follows from the tokens alone; that of the
- * CPU's sum differs (it has no stretches). */
+ * positions are sorted by token, each warp adds a segment of the sorted list, and sums of a token
+ * that spans segments are joined at the end. The order depends on the tokens alone; the CPU's order
+ * differs (it has no segments). */
 #include "kernels/cuda/vector.cuh"
 
 enum {
     WARPS = 4,
-    STRETCH = 32 /* sorted positions of a warp */,
-    PLACES = 64 /* sorted by a block */,
+    STRETCH = 32 /* sorted positions per warp: a segment */,
+    PLACES = 64 /* positions sorted by a block */,
     SORTERS = 16
 };
 
@@ -17,8 +17,8 @@ struct embed_job {
     uint32_t c;
     float *dwte, *dwpe;
     int first;
-    float *part;    /* [stretches][2][c]: of the token that began before it; of the one that goes on
-                       behind */
+    float *part; /* [segments][2][c]: sums of the token that began in an earlier segment; of the one
+                    that continues in the next */
     int32_t *order; /* [tokens]: positions by token */
 };
 
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(WARP *WARPS)
 }
 
 /* --- W ---------------------------------------------------------------------------------------- */
-/* Of positions [from, to): how many come before one with `token`. */
+/* How many of positions [from, to) come before one with `token`. */
 __device__ inline uint32_t count_less(const int32_t *index, uint64_t from, uint64_t to,
                                       int32_t token, bool equal) {
     uint32_t count = 0;
@@ -62,15 +62,16 @@ __device__ inline uint32_t count_less(const int32_t *index, uint64_t from, uint6
     return count;
 }
 
-/* A position's place is the number of those before it by (token, position). All are compared with
- * all: a few microseconds up to 10,000 positions, a third of a millisecond at 65,536, where a step
- * takes 100. Warp s looks at the s-th part of the positions, for two places per lane. */
+/* A position's rank in the order is the number of positions before it by (token, position). All
+ * pairs are compared: a few microseconds up to 10,000 positions, a third of a millisecond at
+ * 65,536, where a step takes 100. Warp s compares with the s-th part of the positions; each lane
+ * sorts two positions. */
 __global__ void __launch_bounds__(WARP *SORTERS) embedding_sort(embed_job j) {
     __shared__ uint32_t place[SORTERS][PLACES];
     uint64_t block = (uint64_t)blockIdx.x * PLACES, slice = div_up(j.tokens, SORTERS);
     uint64_t from = threadIdx.y * slice, to = from + slice < j.tokens ? from + slice : j.tokens;
     from = from < to ? from : to;
-    /* Up to here all positions are smaller. */
+    /* Positions below `before` precede those of this block. */
     uint64_t before = block < from ? from : block;
     before = before < to ? before : to;
     for (uint32_t k = 0; k < PLACES; k += WARP) {
@@ -103,8 +104,8 @@ template <uint32_t N> __device__ inline void add_floats(float *to, const float (
     store_floats(to, sum);
 }
 
-/* The end of a token's run within a stretch: whole runs go to the table (part NULL), others to
- * `part`. */
+/* Stores the sum of a token's run in a segment: in the table (part NULL) if the run is complete,
+ * else in `part`. */
 template <uint32_t N>
 __device__ inline void end_run(const embed_job &j, int32_t token, float *part, uint32_t c,
                                float (&sum)[N]) {
@@ -116,7 +117,7 @@ __device__ inline void end_run(const embed_job &j, int32_t token, float *part, u
     for (uint32_t i = 0; i < N; i++) sum[i] = 0;
 }
 
-/* Warp: a stretch, and a warp's width of columns. */
+/* Warp: one segment, and a warp's width of columns. */
 template <typename T, bool PACKED>
 __global__ void __launch_bounds__(WARP *WARPS, 2) embedding_runs(embed_job j, const T *dy) {
     constexpr uint32_t N = lane<T, PACKED>::N, DEEP = 8;
@@ -162,7 +163,7 @@ __global__ void __launch_bounds__(WARP *WARPS, 2) embedding_runs(embed_job j, co
     if (on) end_run(j, run, began ? part : behind, c, sum);
 }
 
-/* Warp: the run that begins in a stretch and goes on behind it, if there is one. */
+/* Warp: joins the run that begins in a segment and continues in the next, if there is one. */
 template <uint32_t N> __global__ void __launch_bounds__(WARP *WARPS) embedding_join(embed_job j) {
     uint64_t stretch = (uint64_t)blockIdx.x * WARPS + threadIdx.y, next = (stretch + 1) * STRETCH;
     uint32_t c = (blockIdx.y * WARP + threadIdx.x) * N;
@@ -183,7 +184,7 @@ template <uint32_t N> __global__ void __launch_bounds__(WARP *WARPS) embedding_j
     add_floats(j.dwte + row * j.c + c, sum);
 }
 
-/* A position of all samples: the samples' order is the CPU's. */
+/* One position of all samples: samples are added in the same order as on the CPU. */
 template <typename T, bool PACKED>
 __global__ void __launch_bounds__(WARP *WARPS) embedding_positions(embed_job j, const T *dy) {
     constexpr uint32_t N = lane<T, PACKED>::N;

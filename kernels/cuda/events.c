@@ -1,15 +1,15 @@
 /* See events.h.
  *
- * Times: an event knows the device's time. An anchor is an event whose time by the host's clock is
- * known, too, for the host saw an idle stream run through it; another event lies as far behind it
- * as cudaEventElapsedTime says. That is a float in milliseconds, and the two clocks drift: anchors
- * are renewed every second. Only ends are recorded: what ended began when it was queued, or when
- * what had stood before it ended, whichever was later.
+ * Times: an event knows the device's time. An anchor is an event with a known host time, because it
+ * was recorded in an idle stream while the host waited. The time of any other event is the anchor's
+ * plus cudaEventElapsedTime. That is a float in milliseconds, and the two clocks drift, so anchors
+ * are renewed every second. Only ends are recorded: work began when it was queued or when the work
+ * before it ended, whichever is later.
  *
- * Failures: a kernel that fails takes the context with it, and from then on every call answers with
- * its error. So the device writes numbers of launches into memory of the host behind them. Each
- * write costs it a fence, so that only those with an event have one, and among others every eighth:
- * what failed is between the latest number that is there and the next that was queued. */
+ * Failures: a kernel that fails destroys the context, and from then on every call returns its
+ * error. So the device writes the number of a launch to host memory after the launch. Each write
+ * costs a fence, so it is done only for launches with an event and for every eighth of the others:
+ * the launch that failed is between the latest number written and the next one queued. */
 #include "kernels/cuda/events.h"
 #include <cudaTypedefs.h>
 #include <stdio.h>
@@ -21,10 +21,10 @@ enum { RING = 4096, ANCHORS = 16, ANCHOR_NS = 1000000000, ANCHOR_TRY_NS = 200000
 typedef struct {
     cudaEvent_t event;
     const char *name;
-    uint64_t id, before; /* before: in its queue; NONE */
+    uint64_t id, before; /* before: the event before it in its queue, or NONE */
     uint64_t submit_ns, start_ns, end_ns;
-    uint32_t anchor;                                /* counted from the first */
-    uint8_t queue, ended, tested, silent, numbered; /* silent: nothing was recorded */
+    uint32_t anchor;                                /* number of its anchor */
+    uint8_t queue, ended, tested, silent, numbered; /* silent: no CUDA event was recorded */
 } slot;
 
 typedef struct {
@@ -34,17 +34,17 @@ typedef struct {
 
 struct pst_cuda_events {
     cudaStream_t stream[PST_Q_COUNT], idle;
-    /* Of each queue: the latest event, when the first work since was queued; NONE. */
+    /* For each queue: the latest event, and when the first work after it was queued; or NONE. */
     uint64_t next, latest[PST_Q_COUNT], since_ns[PST_Q_COUNT];
-    volatile uint64_t *progress; /* [PST_Q_COUNT], pinned: number of the latest that ended, plus
-                                    1 */
-    uint64_t seen[PST_Q_COUNT];  /* likewise, by its event */
-    uint32_t unnumbered[PST_Q_COUNT];      /* launches since the last number */
-    PFN_cuStreamWriteValue64_v11070 write; /* NULL: the device writes no numbers */
+    volatile uint64_t *progress; /* [PST_Q_COUNT], pinned: number of the latest launch that ended,
+                                    plus 1 */
+    uint64_t seen[PST_Q_COUNT];  /* the same, as known from events */
+    uint32_t unnumbered[PST_Q_COUNT];      /* launches since the last write */
+    PFN_cuStreamWriteValue64_v11070 write; /* NULL: the device cannot write numbers */
     uint64_t tried_ns;                     /* when an anchor was last tried */
     uint32_t n_anchor;
     anchor anchor[ANCHORS];
-    char lost[512]; /* why, once the device has failed */
+    char lost[512]; /* the message, once the device has failed */
     slot slot[RING];
 };
 
@@ -57,12 +57,12 @@ int pst_cuda_events_lost(const pst_cuda_events *e) {
     return *e->lost != 0;
 }
 
-/* All of that queue before this one has ended. */
+/* Everything in that queue before this event has ended. */
 static uint64_t ended_before(const pst_cuda_events *e, uint32_t queue) {
     return e->progress[queue] > e->seen[queue] ? e->progress[queue] : e->seen[queue];
 }
 
-/* The oldest launch that is not known to have ended; of several queues the one that computes. */
+/* The oldest launch that is not known to have ended; the compute queue comes first. */
 static const slot *oldest_left(pst_cuda_events *e) {
     uint64_t from = e->next > RING ? e->next - RING : 0;
     const slot *other = NULL;
@@ -75,7 +75,7 @@ static const slot *oldest_left(pst_cuda_events *e) {
     return other;
 }
 
-/* The last one that may have failed when `first` is the oldest left. */
+/* The last launch that may have failed if `first` is the oldest that is not known to have ended. */
 static const slot *last_suspect(pst_cuda_events *e, const slot *first, uint32_t *n) {
     const slot *last = first;
     *n = 1;
@@ -99,8 +99,7 @@ static void note_lost(pst_cuda_events *e, cudaError_t error) {
                  first->name, last->name, why);
 }
 
-/* Errors after which the context is of no use: asked of something else, it answers with the
- * same. */
+/* Errors that destroy the context: any other call then returns the same error. */
 static int is_lost(pst_cuda_events *e, cudaError_t error) {
     cudaGetLastError();
     if (error == cudaErrorMemoryAllocation) return 0;
@@ -117,7 +116,7 @@ pst_status pst_cuda_events_failed(pst_cuda_events *e, cudaError_t error, const c
 
 /* --- times ------------------------------------------------------------------------------------ */
 
-/* A new anchor; none where the device took its time to answer and there is an older one. */
+/* Sets a new anchor, unless the device was slow to answer and there is an older anchor. */
 static cudaError_t drop_anchor(pst_cuda_events *e) {
     anchor *a = e->anchor + e->n_anchor % ANCHORS;
     uint64_t began = pst_monotonic_ns(), now;
@@ -134,8 +133,7 @@ static cudaError_t drop_anchor(pst_cuda_events *e) {
     return cudaSuccess;
 }
 
-/* The end of an event that has happened. Once the device has failed, it can be asked no more:
- * now. */
+/* When a completed event ended. A failed device does not answer, so then it is the current time. */
 static uint64_t end_of(pst_cuda_events *e, slot *s, uint64_t now) {
     float ms = 0;
     if (s->ended) return s->end_ns;
@@ -153,7 +151,7 @@ static uint64_t end_of(pst_cuda_events *e, slot *s, uint64_t now) {
 
 static uint64_t later(pst_cuda_events *e, uint64_t ns, uint64_t id, uint64_t now) {
     slot *s = slot_of(e, id);
-    if (id == NONE || s->id != id) return ns; /* long past */
+    if (id == NONE || s->id != id) return ns; /* its slot has been reused */
     uint64_t end = end_of(e, s, now);
     return end > ns ? end : ns;
 }
@@ -168,7 +166,7 @@ static void settle(pst_cuda_events *e, slot *s) {
 
 /* --- the ring --------------------------------------------------------------------------------- */
 
-/* The device's number behind what was queued, where one is due. */
+/* Queues the write of the launch's number, if one is due. */
 static cudaError_t number(pst_cuda_events *e, pst_queue queue, int with_event, uint8_t *numbered) {
     *numbered = with_event || e->unnumbered[queue] + 1 >= STRETCH;
     if (!*numbered || !e->write) return cudaSuccess;
@@ -210,7 +208,7 @@ pst_status pst_cuda_events_test(pst_cuda_events *e, uint64_t id, uint64_t *start
                                 uint64_t *end_ns) {
     slot *s = slot_of(e, id);
     if (id >= e->next || s->id != id || s->silent)
-        return pst_fail(PST_EINTERNAL, "event %llu is unknown or long past",
+        return pst_fail(PST_EINTERNAL, "event %llu does not exist, or is no longer recorded",
                         (unsigned long long)id);
     if (!s->tested) {
         cudaError_t error = *e->lost ? cudaErrorUnknown : pst_cuda_answer(cudaEventQuery(s->event));
@@ -228,8 +226,8 @@ pst_status pst_cuda_events_test(pst_cuda_events *e, uint64_t id, uint64_t *start
 
 /* --- life ------------------------------------------------------------------------------------- */
 
-/* Of the driver, whose functions the module is not linked with. Without it a failure is blamed on
- * the oldest launch that was not seen to end. */
+/* A driver function: the module is not linked with the driver. Without it, the oldest launch that
+ * is not known to have ended is reported as failed. */
 static PFN_cuStreamWriteValue64_v11070 find_write(void) {
     enum cudaDriverEntryPointQueryResult found;
     void *fn = NULL;
@@ -239,7 +237,8 @@ static PFN_cuStreamWriteValue64_v11070 find_write(void) {
     return (PFN_cuStreamWriteValue64_v11070)fn;
 }
 
-/* Not every device and system has such writes: tried once, with the value that is there already. */
+/* Not every device and system supports such writes: tries one, of the value that is there
+ * already. */
 static void try_write(pst_cuda_events *e) {
     CUdeviceptr to = (CUdeviceptr)(uintptr_t)e->progress;
     if (!e->write || e->write(e->stream[PST_Q_COMPUTE], to, 0, 0) == CUDA_SUCCESS) return;
@@ -251,7 +250,7 @@ static pst_status make(pst_cuda_events *e) {
     void *words = NULL;
     PST_TRY(pst_cuda_status(
         cudaHostAlloc(&words, PST_Q_COUNT * sizeof *e->progress, cudaHostAllocDefault),
-        "pinned memory for progress"));
+        "pinned memory for numbers of launches"));
     e->progress = words;
     for (uint32_t q = 0; q < PST_Q_COUNT; q++) {
         e->progress[q] = 0;

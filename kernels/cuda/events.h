@@ -5,22 +5,22 @@
 
 typedef struct pst_cuda_events pst_cuda_events;
 
-/* Of the current device; the streams outlive it. */
+/* For the current device; the streams must outlive it. */
 pst_status pst_cuda_events_open(const cudaStream_t stream[PST_Q_COUNT], pst_cuda_events **events);
-/* To be called behind what was queued since submit_ns: names the completion of that, and of what
- * was queued there with id NULL since the last one. `name` outlives the events. Waits where so many
- * are outstanding that the ring is full. */
+/* To be called after work was queued (since submit_ns): *id is the event of its completion, and of
+ * what was queued there with id NULL since the last event. `name` must outlive the events. Waits if
+ * the ring is full of pending events. */
 pst_status pst_cuda_events_add(pst_cuda_events *e, pst_queue queue, const char *name,
                                uint64_t submit_ns, uint64_t *id);
-/* The number that the next one gets; those that are named are such numbers. */
+/* The number that the next event gets. */
 uint64_t pst_cuda_events_next(const pst_cuda_events *e);
-/* As pst_device_ops.test. What ended before a failure is OK still. */
+/* As pst_device_ops.test. Events that ended before a failure still return OK. */
 pst_status pst_cuda_events_test(pst_cuda_events *e, uint64_t id, uint64_t *start_ns,
                                 uint64_t *end_ns);
-/* The error of a call that queues or waits: an earlier failure of the device, named with what it
- * was that failed, or this call's own. */
+/* The error of a call that queues or waits: an earlier failure of the device, with the name of the
+ * operator that failed, or this call's own. */
 pst_status pst_cuda_events_failed(pst_cuda_events *e, cudaError_t error, const char *what);
-/* Nonzero: the device has failed, and nothing will run on it any more; says so again. */
+/* An error if the device has failed, after which nothing runs on it; repeats the message. */
 int pst_cuda_events_lost(const pst_cuda_events *e);
 void pst_cuda_events_close(pst_cuda_events *e);
 #endif

@@ -1,14 +1,14 @@
-/* The end of a step over many arrays at once: optimizer rules, rounding the new weights in the same
- * pass, and sums of squares. The bits are those of kernels/ref/flat.c. */
+/* Kernels of the flush over many arrays at once: optimizers, which also round the new weights, and
+ * sums of squares. Same bits as kernels/ref/flat.c. */
 #include "kernels/cuda/formula.cuh"
 
 enum { THREADS = 256, LANES = 16 /* running sums of a block of squares */, BLOCK = 4096 };
-enum { RULE_ADAMW, RULE_SGD }; /* of optim.h; arith.c holds them together */
+enum { RULE_ADAMW, RULE_SGD }; /* same values as in optim.h; arith.c asserts that */
 
 static_assert(sizeof(pst_cuda_update_list) <= 32764, "a kernel's parameters have 32764 bytes");
 static_assert(sizeof(pst_cuda_square_list) <= 32764, "a kernel's parameters have 32764 bytes");
 
-/* The last entry whose first tile (or block) is not behind `tile`. */
+/* The last entry whose first tile (or block) is at or before `tile`. */
 template <typename E, typename F>
 __device__ inline uint32_t find_entry(const E *entry, uint32_t n, F begins, uint32_t at) {
     uint32_t low = 0;
@@ -33,7 +33,7 @@ __device__ inline void load_four(const pst_cuda_update_entry &e, uint64_t i, fou
     if (KIND == RULE_ADAMW) widen_pack<float>(load_pack(e.state[1] + i), x.v);
 }
 
-/* decay: of SGD the array's, of AdamW what it leaves of a weight. */
+/* decay: for SGD the array's weight decay, for AdamW the factor on a weight. */
 template <int KIND>
 __device__ inline void update_one(const pst_cuda_rule &h, float decay, float g, float &w, float &m,
                                   float &v) {
@@ -51,7 +51,7 @@ __device__ inline void store_four(const pst_cuda_update_entry &e, uint64_t i, co
             make_uint2(join(T(), x.w[0], x.w[1]), join(T(), x.w[2], x.w[3]));
 }
 
-/* Block: a tile of one array. T: of the rounded weights. */
+/* Block: a tile of one array. T: type of the rounded weights. */
 template <int KIND, typename T>
 __global__ void __launch_bounds__(THREADS)
     update(const __grid_constant__ pst_cuda_update_list list) {
@@ -98,9 +98,8 @@ void pst_cuda_update(pst_cuda_queue q, pst_dtype narrow, const pst_cuda_update_l
     else launch(q, update<RULE_SGD, bf16>, grid, block, *list);
 }
 
-/* 16 threads: a block of 4096 elements, element i in the sum of thread i % 16; then halves. The
- * square of a float is exact in fp64, so that a fused multiply-add rounds as a product and a
- * sum. */
+/* 16 threads sum a block of 4096 elements: element i in thread i % 16, then pairwise. The square of
+ * a float is exact in fp64, so that a fused multiply-add rounds like a product and a sum. */
 __global__ void __launch_bounds__(THREADS)
     block_squares(const __grid_constant__ pst_cuda_square_list list) {
     enum { DEEP = 16 };
@@ -163,7 +162,7 @@ void pst_cuda_average(pst_cuda_queue q, pst_dtype dtype, float rate, float scale
     else launch(q, average<bf16>, grid, block, rate, scale, weight, grad, (bf16 *)narrow, n);
 }
 
-/* A pack of 16 bytes a thread, where all arrays begin at one. */
+/* 16 bytes per thread, if all arrays are aligned to that. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
     combine(const __grid_constant__ pst_cuda_addends list, T *out, uint64_t n, bool packed) {

@@ -1,4 +1,5 @@
-/* The formulas of the kernels: what is computed of an element, apart from who computes which. */
+/* The formulas of the kernels: what is computed per element, apart from how elements are assigned
+ * to threads. */
 #ifndef PST_KERNELS_CUDA_FORMULA_CUH
 #define PST_KERNELS_CUDA_FORMULA_CUH
 #include "kernels/cuda/vector.cuh"
@@ -22,8 +23,8 @@ __device__ inline uint4 philox(uint64_t key, uint64_t hi, uint64_t lo) {
     return make_uint4(c0, c1, c2, c3);
 }
 
-/* A word keeps its element when its upper 24 bits are not below this: what rng_uniform(word) >=
- * rate says. */
+/* An element is kept if the upper 24 bits of its word are not below this: the same as
+ * rng_uniform(word) >= rate. */
 static inline uint32_t keep_from(float rate) {
     double bound = (double)rate * 16777216.0;
     uint32_t whole = (uint32_t)bound;
@@ -35,7 +36,7 @@ enum {
     ACT_GELU_TANH = 1,
     ACT_GELU_ERF,
     ACT_RELU
-}; /* of graph.h; elementwise.cu holds them together */
+}; /* same values as in graph.h; elementwise.cu asserts that */
 
 /* sigmoid(2u), u = sqrt(2/pi) (z + 0.044715 z^3): GELU(z) = z sigmoid(2u) in its tanh form. */
 __device__ inline float gelu_gate(float z) {

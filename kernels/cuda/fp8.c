@@ -9,16 +9,16 @@ static const uint32_t wide = 1u << DY;
 
 typedef struct {
     char node[PST_NAME_MAX];
-    pst_cuda_scaling *scaling; /* [SCALINGS], the device's */
-    uint64_t step;             /* of which the noted magnitudes are */
-    int noted, begun;          /* there are some; there is history */
-    uint64_t kept_step[2];     /* of which the weight behind it is, by pass: F, B; */
-    int kept[2];               /* there is one */
+    pst_cuda_scaling *scaling; /* [SCALINGS], in device memory */
+    uint64_t step;             /* in which the current magnitudes were recorded */
+    int noted, begun;          /* there are magnitudes; there is history */
+    uint64_t kept_step[2];     /* by pass, F or B: the step of the kept rounded weight; */
+    int kept[2];               /* there is a kept weight */
 } entry;
 
 struct pst_cuda_scalings {
     entry *list;
-    uint32_t n, next; /* next: where the operator after the latest probably is */
+    uint32_t n, next; /* next: where the search for the next operator begins */
     size_t room;
 };
 
@@ -37,7 +37,7 @@ static pst_status add(pst_cuda_device *d, const char *node, entry **made) {
     snprintf((*made)->node, sizeof(*made)->node, "%s", node);
     PST_TRY(pst_cuda_status(cudaMemset(memory, 0, SCALINGS * sizeof(pst_cuda_scaling)),
                             "scales of 8-bit factors"));
-    /* our streams do not wait for the default one */
+    /* our streams do not wait for the default stream */
     return pst_cuda_status(cudaDeviceSynchronize(), "scales of 8-bit factors");
 }
 
@@ -46,7 +46,7 @@ static pst_status find(pst_cuda_device *d, const char *node, entry **found) {
     for (uint32_t i = 0; s && i < s->n; i++) {
         uint32_t at = (s->next + i) % s->n;
         if (strcmp(s->list[at].node, node)) continue;
-        s->next = at; /* its other passes, or the next one */
+        s->next = at; /* probably asked for next: another pass of it, or the operator after it */
         *found = &s->list[at];
         return PST_OK;
     }
@@ -57,10 +57,10 @@ pst_status pst_cuda_fp8_prepare(pst_device *device, const pst_node *node) {
     pst_cuda_device *d = (pst_cuda_device *)device;
     entry *e;
     if (d->capability < OLDEST)
-        return pst_fail(
-            PST_EINPUT,
-            "train.precision fp8: GPU %d (sm_%d) has no 8-bit products: sm_%d at least; use bf16",
-            d->ordinal, d->capability, OLDEST);
+        return pst_fail(PST_EINPUT,
+                        "train.precision fp8: GPU %d (sm_%d) has no 8-bit products, which need "
+                        "sm_%d or later; use bf16",
+                        d->ordinal, d->capability, OLDEST);
     PST_TRY(pst_cuda_status(cudaSetDevice(d->ordinal), "the GPU"));
     return find(d, node->name, &e);
 }
@@ -90,8 +90,8 @@ pst_cuda_shape pst_cuda_fp8_shape(pst_cuda_shape s, pst_pass pass) {
     return s;
 }
 
-/* In a later step than the magnitudes that were noted, those become history. A step that is
- * repeated has its number. */
+/* At the first call of a new step the magnitudes of the last one become history. A repeated step
+ * has the same number. */
 static pst_status enter_step(pst_device *device, const pst_call *call, entry *e) {
     if (!call->train || (e->noted && e->step == call->step)) return PST_OK;
     if (e->noted) {
@@ -103,8 +103,9 @@ static pst_status enter_step(pst_device *device, const pst_call *call, entry *e)
     return pst_cuda_launched("scales of 8-bit factors");
 }
 
-/* Whether the rounded weight of a pass is kept: pst_graph_pad has made room behind the weight for
- * F's, then B's. Evaluations come between steps, when the weight is another already. */
+/* Whether the rounded weight of a pass is kept: pst_graph_pad reserves memory after the weight for
+ * F's, then B's. Evaluations do not keep it: they run between steps, after the weight has
+ * changed. */
 static int keeps(const pst_call *call, pst_pass pass) {
     const pst_param *p = &call->graph->param[call->node->param[0]];
     return pass != PST_PASS_W && p->pad == pst_param_elements(p) && call->train;
@@ -120,8 +121,7 @@ static int is_kept(const entry *e, const pst_call *call, pst_pass pass) {
     return e->kept[pass] && e->kept_step[pass] == call->step;
 }
 
-/* Once the operator's scales for this step are set, and by what was before, and its weight is
- * rounded. */
+/* True once the operator's scales for this step are set from history and its weight is rounded. */
 int pst_cuda_fp8_captures(pst_device *device, const pst_call *call, pst_pass pass) {
     entry *e;
     if (find((pst_cuda_device *)device, call->node->name, &e) != PST_OK) return 0;

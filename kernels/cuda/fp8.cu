@@ -1,36 +1,37 @@
-/* Factors of products in 8 bits: a scale per tensor that is a power of two, so that only the
- * rounding itself is one, and the largest magnitude that the tensor has had, by a maximum, which
- * has the same bits in any order. Tensors are bf16, their sizes multiples of 16. */
+/* 8-bit factors of products: each tensor has a scale that is a power of two, so that scaling adds
+ * no rounding error, and its largest magnitude so far, by an atomic maximum, which has the same
+ * bits in any order. Tensors are bf16, their sizes multiples of 16. */
 #include "kernels/cuda/formula.cuh"
 #ifdef __CUDACC__
 #include <cuda_fp8.h>
 #endif
 
-enum { THREADS = 256, EACH = 16 /* elements of a thread */, TILE = 64, PITCH = TILE + 4 };
+enum { THREADS = 256, EACH = 16 /* elements per thread */, TILE = 64, PITCH = TILE + 4 };
 
 /* --- formulas --------------------------------------------------------------------------------- */
 
-/* Bits of |x|: as numbers they have the order of the magnitudes, infinity and NaN above all. */
+/* Bits of |x|: as integers they are ordered like the magnitudes, with infinity and NaN at the
+ * top. */
 __host__ __device__ inline uint32_t magnitude(uint32_t bits) { return bits & 0x7fffffffu; }
 
 template <int WIDE> __host__ __device__ constexpr float largest() {
     return WIDE ? 57344.0f : 448.0f;
 }
 
-/* The largest power of two that leaves amax within the type; 1 for nothing but zeros. */
+/* The largest power of two with which amax stays in the type's range; 1 if all are zero. */
 __device__ inline float scale_for(uint32_t amax, float largest) {
     if (!amax) return 1.0f;
     float ratio = fminf(largest / __uint_as_float(amax), 0x1p100f);
     return __uint_as_float(__float_as_uint(ratio) & 0x7f800000u);
 }
 
-/* What is too large becomes the largest; infinity, too, is NaN, so that it is not lost. */
+/* Saturates finite values; infinity becomes NaN, so that it is not lost. */
 template <int WIDE> __device__ inline float fitted(float x, float scale) {
     float fit = fminf(fmaxf(x * scale, -largest<WIDE>()), largest<WIDE>());
     return magnitude(__float_as_uint(x)) < 0x7f800000u ? fit : __uint_as_float(0x7fc00000u);
 }
 
-/* Two numbers that fit, the first in the lower half. */
+/* Two numbers within the range, the first one in the lower half. */
 template <int WIDE> __device__ inline uint32_t two_f8(float low, float high) {
 #ifdef __CUDACC__
     return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE,
@@ -58,7 +59,7 @@ __device__ inline uint32_t magnitude_of(const float (&x)[8], uint32_t most) {
     return most;
 }
 
-/* The largest of a warp's, into *to. */
+/* The maximum over a warp, into *to. */
 __device__ inline void note_largest(uint32_t most, uint32_t *to) {
 #pragma unroll
     for (int lane = WARP / 2; lane; lane /= 2) {
@@ -81,7 +82,7 @@ __global__ void __launch_bounds__(THREADS) measure(const bf16 *x, uint64_t n, ui
     note_largest(most, to);
 }
 
-/* A number that is not finite says nothing of the others. */
+/* A maximum that is not finite does not tell the range of the other values: the scale is 1. */
 __device__ inline void take_scale(pst_cuda_scaling *s, uint32_t amax, int wide) {
     s->scale = scale_for(amax < 0x7f800000u ? amax : 0, wide ? largest<1>() : largest<0>());
     s->inverse = 1.0f / s->scale;

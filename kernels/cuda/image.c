@@ -1,5 +1,5 @@
-/* The rows of our own kernels for images: batch norm, pools, pixels, and convolution without the
- * library. As own.c. */
+/* Kernel rows of our own kernels for images: batch norm, pools, pixels, and convolution without
+ * cuDNN. Like own.c. */
 #include "kernels/cuda/image.h"
 #include "kernels/cuda/own.h"
 #include "kernels/shape.h"
@@ -172,7 +172,8 @@ static pst_status convolution_w(pst_device *device, const pst_call *call) {
     return pst_cuda_launched("convolution's weight gradient");
 }
 
-/* Pixels are told the number of their launch, as what else reads indices: launched each time. */
+/* Pixels need the number of their launch, like all kernels that read indices, so they are never
+ * captured. */
 #define NAMED(operator, of, shown, bytes, function, when)                                          \
     {                                                                                              \
         .op = operator, .pass = PST_PASS_##of, .name = shown operator, .isa = PST_ISA_CUDA,        \

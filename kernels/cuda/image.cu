@@ -1,5 +1,5 @@
-/* Images without parameters: bytes to numbers, pools. A thread makes a pack of channels of a pixel,
- * or one channel where they are not aligned. */
+/* Images without parameters: bytes to numbers, pools. A thread computes a pack of channels of a
+ * pixel, or one channel if they are unaligned. */
 #include "kernels/cuda/image.h"
 #include "kernels/cuda/formula.cuh"
 
@@ -28,10 +28,10 @@ void pst_cuda_pixels(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_index *x,
 
 /* --- windows ---------------------------------------------------------------------------------- */
 struct pool_job {
-    uint64_t items; /* lanes of all pixels that are made */
+    uint64_t items; /* packs (or channels) of the whole output */
     uint32_t lanes, height, width, rows, columns, channels, window, stride, padding;
 };
-/* The pixel that a thread makes, of an image of `height` x `width`, and its first channel. */
+/* The pixel that a thread computes, of an image of `height` x `width`, and its first channel. */
 struct pool_place {
     uint64_t image;
     uint32_t y, x, channel;
@@ -47,12 +47,12 @@ __device__ inline pool_place pool_at(const pool_job &j, uint64_t item, uint32_t 
 struct span {
     uint32_t from, end;
 };
-/* Of `size` pixels along one side, those that the window at this place covers. */
+/* The pixels, of `size` along one side, that the window at this position covers. */
 __device__ inline span covered(const pool_job &j, uint32_t place, uint32_t size) {
     uint32_t first = place * j.stride, last = first + j.window - j.padding;
     return {first < j.padding ? 0 : first - j.padding, last < size ? last : size};
 }
-/* Of `places` along one side, those whose windows cover this pixel. */
+/* The windows, of `places` along one side, that cover this pixel. */
 __device__ inline span covering(const pool_job &j, uint32_t pixel, uint32_t places) {
     uint32_t behind = pixel + j.padding, last = behind / j.stride + 1;
     return {behind < j.window ? 0 : (behind - j.window) / j.stride + 1,
@@ -80,8 +80,8 @@ __global__ void __launch_bounds__(THREADS) max_pool_f(pool_job j, const T *x, T 
     store_lane<T, N>(y + item / j.lanes * j.channels + at.channel, best);
 }
 
-/* Bit i: of channel i, the pixel (y, x) is what the window at (r, q) has taken: the first of the
- * largest. */
+/* Bit i: in channel i, pixel (y, x) is the maximum of the window at (r, q), the first one if
+ * several are equal. */
 template <typename T, bool PACKED>
 __device__ inline uint32_t taken(const pool_job &j, const T *image, uint32_t r, uint32_t q,
                                  uint32_t y, uint32_t x) {
@@ -106,8 +106,7 @@ __device__ inline uint32_t taken(const pool_job &j, const T *image, uint32_t r, 
     return mine;
 }
 
-/* Each pixel looks at the windows over it and adds what they give it, in order: nothing is added to
- * memory. */
+/* Each pixel adds the gradients of the windows that cover it, in order: no atomics. */
 template <typename T, bool PACKED>
 __global__ void __launch_bounds__(THREADS, 2)
     max_pool_b(pool_job j, const T *x, const T *dy, T *dx) {
@@ -132,7 +131,7 @@ __global__ void __launch_bounds__(THREADS, 2)
 }
 
 /* --- averages --------------------------------------------------------------------------------- */
-/* Block: a warp's width of channels of an image; line s takes every 8th pixel. */
+/* Block: a warp's width of channels of one image; line s takes every 8th pixel. */
 template <typename T>
 __global__ void __launch_bounds__(WARP *SLICES)
     average_pool_f(uint64_t pixels, uint64_t channels, const T *x, T *y) {
@@ -165,7 +164,7 @@ __global__ void __launch_bounds__(THREADS) average_pool_b(pool_job j, const T *d
 }
 
 /* --- launchers -------------------------------------------------------------------------------- */
-/* So many pixels are made. */
+/* `pixels`: of all outputs of the launch. */
 static pool_job job_of(const pst_cuda_pool *p, uint64_t pixels, uint32_t n) {
     uint32_t lanes = (uint32_t)p->channels / n;
     return {pixels * lanes,
@@ -180,7 +179,7 @@ static pool_job job_of(const pst_cuda_pool *p, uint64_t pixels, uint32_t n) {
             p->padding};
 }
 
-/* f(T(), lane of T): whole packs where the operands' type and place allow. */
+/* f(T(), lane of T): packs if the operands' type and alignment allow it. */
 template <typename F> static void by_place(pst_dtype dtype, const pst_cuda_pool *p, F f) {
     by_type(dtype, [&](auto type) {
         typedef decltype(type) T;

@@ -1,9 +1,8 @@
-/* What stands between the kernels of *.cu, which are leaves, and the C code that launches them:
- * launchers queue and return, allocate nothing and wait for nothing, so that they can be captured
- * in CUDA graphs. Nothing here needs the toolkit: a host test runs these very launchers with
- * threads that are emulated (tests/kernels/emulate.h). Operands are of `dtype` where they are void
- * *; rows are dense; every sum has an order that follows from the shape alone, not from the GPU or
- * the time. */
+/* The interface between the kernels of *.cu and the C code that launches them: launchers queue and
+ * return, allocate nothing and wait for nothing, so that they can be captured in CUDA graphs.
+ * Nothing here needs the toolkit: a host test runs the same launchers with emulated threads
+ * (tests/kernels/emulate.h). Operands that are void * have type `dtype`; rows are contiguous; the
+ * order of every sum depends on the shape alone, not on the GPU or timing. */
 #ifndef PST_KERNELS_CUDA_LAUNCH_H
 #define PST_KERNELS_CUDA_LAUNCH_H
 #ifdef __cplusplus
@@ -13,22 +12,22 @@ extern "C" {
 
 typedef struct CUstream_st *pst_cuda_queue; /* the runtime's cudaStream_t */
 
-/* The first index that lies outside its table, written by the kernel that met it into memory that
- * the host reads, too. Kernels go on as if the token were nobody's. */
+/* The first index that is outside its table, written by the kernel that met it to memory that the
+ * host also reads. Kernels continue and skip that token. */
 enum { PST_CUDA_FAULT_NONE, PST_CUDA_FAULT_TAKEN, PST_CUDA_FAULT_SAID };
 typedef struct {
     volatile uint32_t state;
     int32_t index;
     uint64_t position, limit;
-    uint64_t launch;  /* whose index it is */
-    const char *node; /* of the host's memory: the operator's name */
+    uint64_t launch;  /* the launch that met it */
+    const char *node; /* in host memory: the operator's name */
 } pst_cuda_fault;
-/* Indices of a launch lie in [0, limit); those from `first` on have their `rows` here, others on
+/* Indices of a launch lie in [0, limit); the table rows [first, first + rows) are here, others on
  * other tensor ranks. */
 typedef struct {
     const int32_t *index;
     uint64_t first, rows, limit;
-    int ignore; /* negative ones are allowed */
+    int ignore; /* negative indices are allowed */
     const char *node;
     pst_cuda_fault *fault;
     uint64_t launch; /* its number on the device */
@@ -37,7 +36,7 @@ typedef struct {
 /* --- elementwise.cu: out may be an operand ---------------------------------------------------- */
 void pst_cuda_add(pst_cuda_queue q, pst_dtype dtype, const void *a, const void *b, void *out,
                   uint64_t n);
-/* out = x + y where one of them has 16 bits, `dtype`; y NULL: out = x. */
+/* out = x + y; void * operands are `dtype`; y NULL: out = x. */
 void pst_cuda_add_wide(pst_cuda_queue q, pst_dtype dtype, const void *x, const float *y, float *out,
                        uint64_t n);
 void pst_cuda_add_narrow(pst_cuda_queue q, pst_dtype dtype, const float *x, const void *y,
@@ -51,11 +50,10 @@ void pst_cuda_slope(pst_cuda_queue q, pst_dtype dtype, int act, const void *z, c
 typedef struct {
     const void *x;
     void *y;
-    uint64_t samples, per_sample; /* elements here of a sample, */
-    uint64_t first;               /* the first of which is this of the whole sample's */
+    uint64_t samples, per_sample; /* elements of a sample on this rank, */
+    uint64_t first;               /* the first of which has this number in the whole sample */
     uint64_t key, sample;
-    const uint64_t *sample_at; /* of the device's memory, where the kernel is to find `sample`;
-                                  NULL: it is that */
+    const uint64_t *sample_at; /* device memory with the sample's number; NULL: `sample` is used */
     float rate;
 } pst_cuda_mask;
 void pst_cuda_dropout(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_mask *mask);
@@ -69,7 +67,7 @@ typedef struct {
     float *saved;
     uint64_t rows, n;
     float eps;
-    /* NULL, or where B leaves its sums over `parts` parts of the rows, as column_parts does */
+    /* NULL, or where B stores its sums over `parts` parts of the rows, as column_parts does */
     float *part;
     uint64_t parts;
 } pst_cuda_norm;
@@ -88,12 +86,13 @@ typedef struct {
     uint64_t pitch; /* elements from row to row of x and dy; 0: columns */
     int first;
     float *scratch; /* [parts][arrays][columns], the sums of dy first */
-    uint64_t parts; /* none of them empty when each has rows/parts of them, rounded up; 0: as the
-                       shape wants it, and pst_cuda_column_sum_scratch says how large scratch is */
+    uint64_t parts; /* parts of ceil(rows/parts) rows, none empty; 0: chosen by shape, with
+                       pst_cuda_column_sum_scratch elements of scratch */
 } pst_cuda_columns;
 uint64_t pst_cuda_column_sum_scratch(uint64_t rows, uint64_t columns, int arrays);
 void pst_cuda_column_sum(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_columns *columns);
-/* Its stages: rows to scratch, scratch to sum. The second reads no rows; sum[1] NULL: one array. */
+/* Its two stages: rows to scratch, scratch to sum. The second one does not read the rows; sum[1]
+ * NULL: one array. */
 void pst_cuda_column_parts(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_columns *columns);
 void pst_cuda_column_total(pst_cuda_queue q, const pst_cuda_columns *columns);
 
@@ -116,7 +115,7 @@ void pst_cuda_embedding_w(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_embe
 typedef struct {
     pst_cuda_index target;    /* [rows] */
     void *logits;             /* B overwrites them with their gradients */
-    float *loss, *lse, *part; /* part: [rows,3], as vocabulary_part says; of vocabulary_loss
+    float *loss, *lse, *part; /* part: [rows,3] as in vocabulary_part; for vocabulary_loss
                                  [parts,rows,3] */
     uint64_t rows, v, parts;
     uint64_t pitch; /* elements of logits from row to row, v at least */
@@ -127,9 +126,9 @@ void pst_cuda_cross_entropy_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_
 void pst_cuda_vocabulary_part(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_softmax *softmax);
 void pst_cuda_vocabulary_loss(pst_cuda_queue q, const pst_cuda_softmax *softmax);
 
-/* --- flat.cu: the lists travel as the kernels' parameters, so they have been read when a launcher
- * returns  */
-enum { PST_CUDA_LIST = 448, PST_CUDA_TILE = 4096 /* elements of a thread block */ };
+/* --- flat.cu: lists are passed as kernel parameters, so they may be changed once a launcher
+ * returns */
+enum { PST_CUDA_LIST = 448, PST_CUDA_TILE = 4096 /* elements per thread block */ };
 typedef struct {
     float *weight;
     const float *grad;
@@ -139,7 +138,7 @@ typedef struct {
     float decay;
     uint32_t tile; /* number of its first tile in the list */
 } pst_cuda_update_entry;
-/* As pst_optim_hyper, with what follows from it computed once, as the CPU does. */
+/* As pst_optim_hyper, with derived values computed once, as on the CPU. */
 typedef struct {
     int kind;   /* pst_optim_kind */
     int begins; /* SGD's first update */
@@ -152,8 +151,8 @@ typedef struct {
 } pst_cuda_update_list;
 void pst_cuda_update(pst_cuda_queue q, pst_dtype narrow, const pst_cuda_update_list *list);
 
-/* Blocks of 4096 elements of x each give a sum of squares in `sums`, from number `block` on; out
- * then gets their sum in order, after what it had if the piece was begun in an earlier list. */
+/* Each block of 4096 elements of x gives a sum of squares in `sums`, from index `block` on; *out
+ * gets their sum in order, or adds it if an earlier list had the array's first blocks. */
 typedef struct {
     const float *x;
     uint64_t n;
@@ -167,7 +166,8 @@ typedef struct {
     pst_cuda_square_entry entry[PST_CUDA_LIST];
 } pst_cuda_square_list;
 void pst_cuda_sum_squares(pst_cuda_queue q, const pst_cuda_square_list *list);
-/* weight += rate * (scale * grad - weight); narrow: NULL, or where it goes in that type. */
+/* weight += rate * (scale * grad - weight); narrow: NULL, or where the weight is stored rounded to
+ * the narrow type. */
 void pst_cuda_average(pst_cuda_queue q, pst_dtype dtype, float rate, float scale, float *weight,
                       const float *grad, uint16_t *narrow, uint64_t n);
 /* out = the sum of n arrays, in order in fp32, rounded once. */
@@ -180,19 +180,17 @@ void pst_cuda_combine(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_addends 
                       uint64_t n);
 void pst_cuda_narrow(pst_cuda_queue q, pst_dtype dtype, const float *x, uint16_t *y, uint64_t n);
 
-/* --- fp8.cu: bf16 as factors of 8 bits -------------------------------------------------------- */
+/* --- fp8.cu: bf16 rounded to 8-bit factors ---------------------------------------------------- */
 enum { PST_CUDA_AMAX_STEPS = 16 };
-/* How a tensor is scaled, in the device's memory; all 0 at first. */
+/* The scaling of a tensor, in device memory; all 0 at first. */
 typedef struct {
-    float scale, inverse; /* what is rounded has been multiplied by a power of two; that to the
-                             -1 */
-    uint32_t amax;  /* bits of the largest magnitude that was noted since history was last added
-                       to */
-    uint32_t own;   /* of the tensor that scale_by_own was given */
-    uint32_t steps; /* that history has seen; the latest ones are kept */
+    float scale, inverse; /* factor before rounding, a power of two; 1 / scale */
+    uint32_t amax;        /* bits of the largest magnitude since the last entry of history */
+    uint32_t own;         /* the same, of the tensor passed to scale_by_own */
+    uint32_t steps;       /* steps in history so far; it keeps the latest ones */
     uint32_t history[PST_CUDA_AMAX_STEPS];
 } pst_cuda_scaling;
-/* x[rows,columns], multiples of 16, becomes y[rows,columns], or turned y[columns,rows]. */
+/* x[rows,columns], multiples of 16, becomes y[rows,columns], or transposed y[columns,rows]. */
 typedef struct {
     const void *x;
     uint8_t *y;
@@ -203,8 +201,8 @@ typedef struct {
 void pst_cuda_round_f8(pst_cuda_queue q, const pst_cuda_round *round);
 /* Sets the scale by the largest magnitude of x itself. */
 void pst_cuda_scale_by_own(pst_cuda_queue q, const pst_cuda_round *round);
-/* Adds amax to the history of n tensors, 32 at most, and sets their scales by the largest there.
- * wide: bits of tensors. */
+/* Adds amax to the history of n tensors, 32 at most, and sets their scales from the largest value
+ * there. wide: bit i: tensor i is E5M2. */
 void pst_cuda_scale_by_history(pst_cuda_queue q, pst_cuda_scaling *list, uint32_t n, uint32_t wide);
 
 #ifdef __cplusplus

@@ -1,23 +1,22 @@
-/* Layer norm, F and B: a row lies in the registers of the threads that share it, 4 packs at most in
- * each, so that every operand is read once. Rows that are not aligned or too long for that are read
- * again from the cache instead.
+/* Layer norm, F and B: a row is held in the registers of the threads that share it, at most 4 packs
+ * per thread, so that every operand is read once. Rows that are unaligned or too long for that are
+ * read again from the cache. T is the type of the parameters, X of x and its gradient, Y of y and
+ * its gradient: X and Y are T, or fp32 where the residual stream is fp32. A pack is as many numbers
+ * as fit in 16 bytes in the largest of these types.
  *
- * T is the type of the parameters, X of x and its gradient, Y of y and its: they are T, or fp32
- * where the residual stream is. A pack is as many numbers as 16 bytes of the largest of them hold.
- *
- * Rows of up to 8192 numbers of 16 bits make blocks of at most 256 threads, which have kernels of
- * their own: there F takes 40 registers, with the bound of 1024 threads 44 to 46. B takes the 64
- * that this bound allows, and as many without it; so does the B that leaves sums for W, which goes
- * through a part of the rows with a pack of each row in a thread. No register of any is kept in
- * memory (tests/kernels/test_cuda_registers.sh). */
+ * Rows of up to 8192 numbers of 16 bits use blocks of at most 256 threads and separate kernels:
+ * there F takes 40 registers, with the bound of 1024 threads 44 to 46. B takes the 64 that this
+ * bound allows, and as many without it; so does the B that computes sums for W, where a thread has
+ * one pack of each row in a part of the rows. No kernel spills registers
+ * (tests/kernels/test_cuda_registers.sh). */
 #include "kernels/cuda/vector.cuh"
 
 enum {
     PACKS = 4,
-    MOST = 1024 /* threads of a row */,
-    FEW = 256 /* of a row that is not long */,
-    SMALL = 128, /* threads of a block of several rows */
-    WIDE = 512   /* of one that goes through a part of the rows, where a row leaves room for more */
+    MOST = 1024 /* threads per row */,
+    FEW = 256 /* of a short row */,
+    SMALL = 128, /* threads of a block with several rows */
+    WIDE = 512   /* of a block that processes a part of the rows, if a row needs fewer */
 };
 
 struct norm_job {
@@ -25,12 +24,12 @@ struct norm_job {
     uint32_t n;
     float eps;
     float *saved;
-    uint64_t part_rows; /* of layer_norm_bw */
+    uint64_t part_rows; /* rows per part, for layer_norm_bw */
     float *part;
 };
 
 /* Sums of x and y over the threads that share a row, in one fixed order: lanes, then warps.
- * blockDim.x is a multiple of a warp; all threads of the block come here as often. */
+ * blockDim.x is a multiple of a warp; all threads of the block make the same number of calls. */
 __device__ inline float2 row_sum(float x, float y) {
     __shared__ float2 part[MOST / WARP];
     uint32_t warps = blockDim.x / WARP, at = threadIdx.y * warps;
@@ -40,7 +39,7 @@ __device__ inline float2 row_sum(float x, float y) {
         y += __shfl_xor_sync(0xffffffffu, y, lane);
     }
     if (warps == 1) return make_float2(x, y);
-    __syncthreads(); /* the sum before this one has been read */
+    __syncthreads(); /* all threads have read the previous sum */
     if (threadIdx.x % WARP == 0) part[at + threadIdx.x / WARP] = make_float2(x, y);
     __syncthreads();
     float2 sum = part[at];
@@ -160,13 +159,12 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* --- rows that B leaves sums of for W ----------------------------------------------------------
- */
-/* Sums over the lines of a block that went through rows, in order, for the first line. */
+/* --- B that computes partial sums for W ------------------------------------------------------- */
+/* Adds the sums of a block's lines (threadIdx.y), in order; the first line gets the result. */
 template <uint32_t N> __device__ inline void add_lines(float (&x)[N]) {
     __shared__ float line[N][WIDE];
     if (blockDim.y == 1) return;
-    __syncthreads(); /* the sums before these have been read */
+    __syncthreads(); /* the previous sums have been read */
 #pragma unroll
     for (uint32_t i = 0; i < N; i++) line[i][threadIdx.y * blockDim.x + threadIdx.x] = x[i];
     __syncthreads();
@@ -175,8 +173,8 @@ template <uint32_t N> __device__ inline void add_lines(float (&x)[N]) {
         for (uint32_t i = 0; i < N; i++) x[i] += line[i][y * blockDim.x + threadIdx.x];
 }
 
-/* As layer_norm_b, of a part of the rows: line y of the block takes every blockDim.y-th of them, a
- * thread one pack of each. What W wants to know of the rows is added up on the way. */
+/* As layer_norm_b, for a part of the rows: line y of the block takes every blockDim.y-th of them,
+ * each thread one pack per row. It also sums what W needs of the rows. */
 template <typename T, typename X, typename Y>
 __global__ void __launch_bounds__(MOST)
     layer_norm_bw(norm_job j, const X *x, const T *weight, const Y *dy, const X *add, X *dx) {
@@ -232,7 +230,7 @@ __global__ void __launch_bounds__(MOST)
     store_floats(j.part + (2 * blockIdx.x + 1) * (uint64_t)j.n + column, scaled);
 }
 
-/* --- any rows: a block each ------------------------------------------------------------------- */
+/* --- rows of any length: one block each ------------------------------------------------------ */
 template <typename T, typename X, typename Y>
 __global__ void layer_norm_f_any(norm_job j, const X *x, const T *weight, const T *bias, Y *y) {
     uint64_t row = blockIdx.x;
@@ -274,7 +272,7 @@ __global__ void layer_norm_b_any(norm_job j, const X *x, const T *weight, const 
 }
 
 /* --- launchers -------------------------------------------------------------------------------- */
-/* Threads that share a row of so many packs: 0 when it does not fit. */
+/* Number of threads that share a row of that many packs; 0: it does not fit. */
 static uint32_t row_threads(uint64_t n, uint32_t per_pack) {
     uint64_t threads = div_up(div_up(n / per_pack, PACKS), WARP) * WARP;
     return n % per_pack || threads > MOST ? 0 : (uint32_t)threads;
@@ -303,7 +301,7 @@ void pst_cuda_layer_norm_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_nor
     });
 }
 
-/* Rows that layer_norm_bw cannot take: their sums come first, because dx may be dy. */
+/* For rows that layer_norm_bw does not support. The sums come first, because dx may be dy. */
 static void part_sums(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_norm *c) {
     pst_cuda_columns columns = {};
     columns.x = c->x;
@@ -327,7 +325,7 @@ void pst_cuda_layer_norm_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_nor
         bool packed = aligned(c->x) && aligned(c->weight) && aligned(c->dy) && aligned(c->sum) &&
                       aligned(c->dx) && aligned(c->part);
         uint32_t threads = packed ? row_threads(c->n, N) : 0;
-        uint64_t line = div_up(c->n / N, WARP) * WARP; /* threads, of a pack each */
+        uint64_t line = div_up(c->n / N, WARP) * WARP; /* threads, one pack each */
         norm_job j = {c->rows, (uint32_t)c->n, c->eps, c->saved, 0, c->part};
         const T *weight = (const T *)c->weight;
         const X *x = (const X *)c->x, *sum = (const X *)c->sum;

@@ -1,16 +1,15 @@
-/* linear by cuBLASLt, row-major: y[rows,N] = x[rows,K] weight[N,K]^T, so column by column y^T =
+/* linear by cuBLASLt, row-major: y[rows,N] = x[rows,K] weight[N,K]^T, which is column-major y^T =
  * weight x^T.
  *
- * The bias is added inside the product. So is GELU (by tanh) applied where the library has that,
- * and nothing in the run is computed again (pst_graph.final): it reads the sum before it is rounded
- * to z, in arithmetic of its own, so y differs from the one that `activation` restores from z, and
- * the two must not meet in one run. dz has a kernel of its own: the gradient that a fused one would
- * follow is another operator's product, which a cut into stages may have put elsewhere; a run's
- * bits would depend on the cut. Likewise a residual that is added inside. The gradient of the bias
- * is summed by W's product, or in an order of our own. What is fused is a choice like that of an
- * algorithm (pst_cuda_product_fuses): never what a schedule does with B and W. Factors that are
- * rounded, see base/dtype.h, are the product's only: what is stored, added and summed stays of the
- * graph's type. */
+ * The bias is added in the product's epilogue. So is GELU (tanh), if the library has that and the
+ * run recomputes nothing (pst_graph.final): the epilogue reads the sum before it is rounded to z,
+ * so y differs from the y that `activation` recomputes from z, and one run must not mix the two. dz
+ * is a separate kernel: fused, it would belong to the product of another operator, which may be in
+ * another stage, so a run's bits would depend on the cut. The same holds for a residual addition.
+ * The gradient of the bias is summed by W's product or by our own kernel. What is fused is chosen
+ * like an algorithm (pst_cuda_product_fuses) and does not depend on the schedule. Rounded factors
+ * (base/dtype.h) exist only inside the product: what is stored, added and summed keeps the graph's
+ * type. */
 #include "base/log.h"
 #include "kernels/cuda/convolution_plain.h"
 #include "kernels/cuda/fp8.h"
@@ -19,7 +18,7 @@
 
 typedef struct {
     uint64_t rows, k, n;
-    uint64_t pitch; /* of y: n, or more where rows have gaps */
+    uint64_t pitch; /* elements from row to row of y: n, or more with gaps */
     pst_dtype dtype, factors;
     pst_activation act;
     int bias, final;
@@ -38,9 +37,9 @@ static sizes sizes_of(const pst_graph *g, const pst_node *node) {
                    .final = g->final};
 }
 
-/* W goes straight into the accumulator, which is fp32. Gaps between rows of y are computed like the
- * rest, so that all sizes are what the library likes: behind the weight are zeros, and the loss
- * leaves zeros in the gaps of the gradient. */
+/* W adds directly to the fp32 accumulator. Gaps between rows of y are computed like other columns,
+ * so that all sizes suit the library: the weight is followed by zeros, and the loss sets the
+ * gradient's gaps to zero. */
 static pst_cuda_shape shape_of(const sizes *s, pst_pass pass) {
     pst_cuda_shape shape = {.in = s->factors, .out = pass == PST_PASS_W ? PST_F32 : s->dtype};
     shape.m = pass == PST_PASS_F ? s->pitch : s->k;
@@ -53,9 +52,9 @@ static pst_cuda_shape shape_of(const sizes *s, pst_pass pass) {
     return s->factors == PST_F8 ? pst_cuda_fp8_shape(shape, pass) : shape;
 }
 
-/* The accumulator has no room behind it, so W of a y with gaps is two products: the first has the
- * outputs up to the last multiple of 64, the other one those behind it. Returns how many the first
- * has. */
+/* The accumulator has no gaps, so W of a y with gaps is two products: the first one computes the
+ * outputs up to the last multiple of 64, the second one the rest. Returns how many the first one
+ * computes. */
 enum { TILE = 64 };
 static uint64_t split_w(const sizes *s, pst_cuda_shape shape[2]) {
     uint64_t even = s->pitch == s->n ? s->n : s->n / TILE * TILE;
@@ -66,8 +65,8 @@ static uint64_t split_w(const sizes *s, pst_cuda_shape shape[2]) {
     return even;
 }
 
-/* The pass as one product, ends included. *fused: there is something to fuse. GELU's second output
- * has rows of multiples of 8; products of 8 bits have no sums of their factors. */
+/* The pass as one product with its epilogue. *fused: there is something to fuse. cuBLASLt's GELU
+ * needs rows of a multiple of 8 elements; 8-bit products cannot sum their factors. */
 static pst_cuda_shape fused_of(const sizes *s, pst_pass pass, int *fused) {
     pst_cuda_shape shape = shape_of(s, pass);
     shape.gelu = pass == PST_PASS_F && s->act == PST_ACT_GELU_TANH && s->final && s->n % 8 == 0;
@@ -76,7 +75,7 @@ static pst_cuda_shape fused_of(const sizes *s, pst_pass pass, int *fused) {
     return shape;
 }
 
-/* Whether it is one product, as the library has it. */
+/* Whether the library can compute it as one product. */
 static pst_status choose_form(pst_device *device, const sizes *s, pst_pass pass,
                               pst_cuda_shape *shape, int *fused) {
     *shape = fused_of(s, pass, fused);
@@ -102,7 +101,7 @@ static uint64_t scratch_b(const pst_graph *g, const pst_node *node, uint32_t thr
     return product_bytes(&s, PST_PASS_B);
 }
 
-/* The column sum's parts lie there first, then what the product needs, or both and, behind it, a
+/* First the parts of the column sum; then, in the same bytes, the product's scratch and after it a
  * micro-batch's gradient of the bias. */
 static uint64_t scratch_w(const pst_graph *g, const pst_node *node, uint32_t threads) {
     (void)threads;
@@ -121,14 +120,14 @@ static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node
     return pst_cuda_product_prepare(device, &shape);
 }
 
-/* Kernels that feed tensor cores read and write 16 bytes at a time. Logits get gaps
- * (pst_graph_pad), other layers are as the model has them. */
+/* Kernels for tensor cores read and write 16 bytes at a time. pst_graph_pad pads the logits; other
+ * layers keep the model's sizes. */
 static void warn_of_width(const pst_graph *g, const pst_node *node) {
     const sizes s = sizes_of(g, node);
     const uint64_t pack = 16 / pst_dtype_bytes(s.dtype);
     if (s.factors != PST_F32 && s.pitch % pack)
         pst_log(PST_LOG_WARN,
-                "%s has %llu outputs, no multiple of %llu: its matrix products may take several "
+                "%s has %llu outputs, not a multiple of %llu: its matrix products may take several "
                 "times as long as with %llu",
                 node->name, (unsigned long long)s.n, (unsigned long long)pack,
                 (unsigned long long)((s.n + 63) / 64 * 64));
@@ -196,14 +195,14 @@ static pst_status backward(pst_device *device, const pst_call *call) {
         dz = call->arg[3];
         pst_cuda_slope(pst_cuda_stream(device), s.dtype, s.act, call->arg[1], call->arg[2],
                        call->arg[3], s.rows * s.n);
-        PST_TRY(pst_cuda_launched("the slope of linear's activation"));
+        PST_TRY(pst_cuda_launched("the derivative of linear's activation"));
     }
     pst_cuda_shape shape = shape_of(&s, PST_PASS_B);
     return multiply(device, call, PST_PASS_B, &shape,
                     (pst_cuda_operands){.a = call->arg[0], .b = dz, .d = call->arg[s.act ? 4 : 2]});
 }
 
-/* W of a y with gaps. */
+/* W for a y with gaps between rows. */
 static pst_status multiply_split(pst_device *device, const pst_call *call, const sizes *s,
                                  pst_cuda_operands of) {
     pst_cuda_shape shape[2];
@@ -215,7 +214,7 @@ static pst_status multiply_split(pst_device *device, const pst_call *call, const
     return pst_cuda_product(device, &shape[1], &of);
 }
 
-/* The gradient of the bias, by a kernel of our own. */
+/* The gradient of the bias, by our own kernel. */
 static pst_status sum_columns(pst_device *device, const pst_call *call, const sizes *s) {
     pst_cuda_columns columns = {.dy = call->arg[1],
                                 .sum = {call->arg[3]},
@@ -228,7 +227,7 @@ static pst_status sum_columns(pst_device *device, const pst_call *call, const si
     return pst_cuda_launched("the gradient of linear's bias");
 }
 
-/* What a product has summed for the bias is added to what is there. */
+/* Adds the product's sums to the accumulated gradient of the bias. */
 static pst_status add_sums(pst_device *device, const pst_call *call, const sizes *s,
                            const float *sums) {
     if (call->first) return PST_OK;

@@ -1,12 +1,13 @@
-/* The rows of our own kernels: from a call's operands to a launcher's sizes and pointers.
- * Everything but products and attention; exchanges between tensor ranks are no kernels. */
+/* Kernel rows of our own kernels: they turn a call's operands into a launcher's sizes and pointers.
+ * Everything but products and attention; exchanges between tensor ranks are not kernels. */
 #include "base/rng.h"
 #include "kernels/cuda/own.h"
 #include "kernels/shape.h"
 
 static pst_dtype dtype_of(const pst_call *call) { return call->graph->dtype; }
 
-/* Of input 0; whether a tensor is of the residual stream, in fp32 where the graph has 16 bits. */
+/* type_in: the type of input 0. is_wide: whether a tensor is fp32 in a 16-bit graph (residual
+ * stream). */
 static pst_dtype type_in(const pst_call *call) { return pst_call_in(call, 0)->dtype; }
 static int is_wide(const pst_call *call, uint32_t tensor) {
     return call->graph->tensor[tensor].dtype != dtype_of(call);
@@ -232,7 +233,7 @@ static pst_status cross_entropy_f(pst_device *device, const pst_call *call) {
     return pst_cuda_launched("cross-entropy");
 }
 
-/* IN0 IN1 SAVED0 DIN0, which is IN0; of vocabulary_loss, too */
+/* IN0 IN1 SAVED0 DIN0, which is IN0; also for vocabulary_loss */
 static pst_status cross_entropy_b(pst_device *device, const pst_call *call) {
     pst_cuda_softmax s = softmax_of(device, call, call->arg[1]);
     s.logits = call->arg[0];
@@ -261,8 +262,8 @@ static pst_status vocabulary_loss(pst_device *device, const pst_call *call) {
     return pst_cuda_launched("cross-entropy of vocabulary parts");
 }
 
-/* What reads indices is told the number of its launch, and cross-entropy's gradient its scale:
- * these are launched each time. */
+/* Kernels that read indices need the number of their launch, and cross-entropy's gradient its
+ * scale: these are never captured. */
 
 #define ROW(operator, of, bytes, function, when)                                                   \
     {                                                                                              \

@@ -1,4 +1,5 @@
-/* See product.h: descriptors, the table, launches, and what is given and taken of choices. */
+/* See product.h: descriptors, the table of shapes, launches, and reading and writing of chosen
+ * algorithms. */
 #include "kernels/cuda/product_parts.h"
 #include "base/grow.h"
 #include "kernels/cuda/choices.h"
@@ -51,10 +52,10 @@ static cublasStatus_t point(const pst_cuda_entry *e, cublasLtMatmulDescAttribute
     return cublasLtMatmulDescSetAttribute(e->product, what, &at, sizeof at);
 }
 
-/* Proposals go by the alignment of a vector that is not there yet. */
+/* The library's proposals depend on the alignment of a vector that is not allocated yet. */
 static const void *promise(void) { return (const void *)(uintptr_t)PST_CUDA_OPERAND_ALIGNMENT; }
 
-/* What follows the sum. A bias has the type that is stored, sums over B that of D, fp32. */
+/* The epilogue. A bias has the stored type; sums over B have the type of D, fp32. */
 static cublasStatus_t describe_end(pst_cuda_entry *e) {
     const pst_cuda_shape *s = &e->shape;
     const int64_t rows = (int64_t)s->m;
@@ -74,7 +75,7 @@ static cublasStatus_t describe_end(pst_cuda_entry *e) {
     return status;
 }
 
-/* fp32 stays fp32 where TF32 is not asked for. */
+/* fp32 is computed in fp32 unless TF32 was requested. */
 static pst_status describe_product(pst_cuda_entry *e) {
     const pst_cuda_shape *s = &e->shape;
     const int8_t fast = 1;
@@ -98,9 +99,9 @@ static pst_status describe_product(pst_cuda_entry *e) {
     return pst_cublas_status(status, "describing a matrix product");
 }
 
-/* --- the choice ------------------------------------------------------------------------------- */
+/* --- choosing an algorithm ------------------------------------------------------------------- */
 
-/* Device, library and shape. */
+/* The key of a choice: device, library and shape. */
 static pst_status name_choice(const pst_cuda_device *d, const pst_cuda_entry *e,
                               pst_choice *choice) {
     char shape[96];
@@ -120,7 +121,7 @@ static int is_apart(const cublasLtMatmulAlgo_t *algo) {
     return i == sizeof *algo;
 }
 
-/* *found: the list that was given has one, which is taken. */
+/* *Takes the algorithm from the given list; *found: there was one. */
 static pst_status choose_given(pst_cuda_device *d, pst_cuda_entry *e, int *found) {
     const struct pst_cuda_products *p = d->products;
     cublasLtMatmulHeuristicResult_t check;
@@ -139,14 +140,14 @@ static pst_status choose_given(pst_cuda_device *d, pst_cuda_entry *e, int *found
     if (e->apart) return PST_OK;
     if (cublasLtMatmulAlgoCheck(d->lt, e->product, e->a, e->b, e->d, e->d, &algo, &check) ||
         check.workspaceSize > PST_CUDA_USABLE)
-        return pst_fail(
-            PST_EINPUT,
-            "the plan's choice for '%s' does not run here; without it, it is chosen anew", own.of);
+        return pst_fail(PST_EINPUT,
+                        "the plan's algorithm for '%s' does not run on this GPU; remove it from "
+                        "the plan to choose another",
+                        own.of);
     e->algo = algo;
     return PST_OK;
 }
 
-/* In the table. */
 static const pst_cuda_entry *entry_of(const pst_cuda_device *d, const pst_cuda_shape *shape) {
     const struct pst_cuda_products *p = d->products;
     for (uint32_t i = 0; p && i < p->n; i++)
@@ -154,16 +155,17 @@ static const pst_cuda_entry *entry_of(const pst_cuda_device *d, const pst_cuda_s
     return NULL;
 }
 
-/* Of these the first that runs is taken, where nothing is measured. */
+/* Without measuring, the first of these that runs is taken. */
 enum { PROPOSALS = 4 };
 
-/* No algorithm is no failure: then it goes apart. */
+/* If the library has no fused algorithm, that is no failure: a separate kernel does the rest. */
 static pst_status choose_fused(pst_cuda_device *d, pst_cuda_entry *e) {
     const pst_cuda_shape shape = pst_cuda_unfused(e->shape);
     const pst_cuda_entry *plain = entry_of(d, &shape);
     cublasLtMatmulHeuristicResult_t list[PROPOSALS];
     int n = 0;
-    if (!plain) return pst_fail(PST_EINTERNAL, "a fused matrix product before the plain one");
+    if (!plain)
+        return pst_fail(PST_EINTERNAL, "a fused matrix product is prepared before the plain one");
     if (d->products->measures) return pst_cuda_product_measure_fused(d, e, plain);
     e->apart = pst_cuda_product_ask(d, e, PROPOSALS, list, &n) || !n;
     if (!e->apart) e->algo = list[0].algo;
@@ -208,7 +210,7 @@ static pst_status add(pst_cuda_device *d, const pst_cuda_shape *shape, pst_cuda_
     return PST_OK;
 }
 
-/* A model has some twenty shapes. */
+/* A model has about twenty shapes. */
 static pst_status find(pst_cuda_device *d, const pst_cuda_shape *shape, pst_cuda_entry **found) {
     *found = (pst_cuda_entry *)(uintptr_t)entry_of(d, shape);
     return *found ? PST_OK : add(d, shape, found);
@@ -275,7 +277,7 @@ static pst_status give(pst_device *device, int measures, const pst_choice *list,
     pst_cuda_device *d = (pst_cuda_device *)device;
     pst_choice *copy = n ? malloc(n * sizeof *copy) : NULL;
     int found;
-    if (n && !copy) return pst_fail(PST_ENOMEM, "no memory for choices of matrix products");
+    if (n && !copy) return pst_fail(PST_ENOMEM, "no memory for algorithms of matrix products");
     if (n) memcpy(copy, list, n * sizeof *copy);
     pst_status status = open_table(d);
     if (status != PST_OK) {

@@ -1,14 +1,13 @@
-/* Algorithms of matrix products that cuBLASLt proposes, tried one after the other with operands of
- * their own. */
+/* Times the algorithms that cuBLASLt proposes for a matrix product, with operands of their own. */
 #include "kernels/cuda/product_parts.h"
 #include <stdlib.h>
 
 enum { CANDIDATES = 32, EVERY = 4096, ROUNDS = 5, TURNS = 4 };
-/* An algorithm that takes so much longer than the best so far once is not timed again. */
+/* An algorithm whose first launch takes this many times the best so far is not timed again. */
 static const float hopeless = 1.5f;
 
-/* Every operand of the arena is aligned to 64 bytes; the same promise for all, so that the choice
- * does not depend on where one lies. */
+/* All operands of the arena are aligned to 64 bytes. All products state the same alignment, so that
+ * the choice does not depend on addresses. */
 static cublasStatus_t preference(cublasLtMatmulPreference_t *to) {
     uint64_t workspace = PST_CUDA_USABLE;
     uint32_t sums = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
@@ -30,7 +29,7 @@ static cublasStatus_t preference(cublasLtMatmulPreference_t *to) {
     return status;
 }
 
-/* A proposal says of itself whether it runs. */
+/* Each proposal states whether it can run. */
 static int keep_fit(cublasLtMatmulHeuristicResult_t *list, int n) {
     int kept = 0;
     for (int i = 0; i < n; i++)
@@ -76,23 +75,22 @@ static void bench_close(bench *t) {
         if (memory[i]) cudaFree(memory[i]);
 }
 
-/* Numbers about 1 of changing bits: a device draws less power for zeros, and clocks higher. */
+/* Varying numbers near 1: with zeros a GPU draws less power and clocks higher. */
 static cudaError_t take(uint8_t **memory, uint32_t dtype, uint64_t elements) {
     enum { BLOCK = 1 << 14 };
-    static uint16_t noise[BLOCK]; /* set-up is one thread's */
+    static uint16_t noise[BLOCK]; /* set-up runs in one thread */
     uint64_t bytes = elements * pst_dtype_bytes(dtype), seed = 1;
     cudaError_t error = cudaMalloc((void **)memory, bytes);
     for (uint32_t i = 0; i < BLOCK; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
-        noise[i] = (uint16_t)(0x3c00 | (seed >> 48 & 0x83ff)); /* in bf16, in fp16 and as half of an
-                                                                  fp32 */
+        noise[i] = (uint16_t)(0x3c00 | (seed >> 48 & 0x83ff)); /* near 1 in bf16, in fp16 and as
+                                                                  half of an fp32 */
     }
     for (uint64_t at = 0; !error && at < bytes; at += sizeof noise)
         error =
             cudaMemcpy(*memory + at, noise, bytes - at < sizeof noise ? bytes - at : sizeof noise,
                        cudaMemcpyHostToDevice);
-    /* it may return when the bytes have left `noise`; our streams do not wait for the default one
-     */
+    /* the copy may return before it has ended; our streams do not wait for the default stream */
     return error ? error : cudaDeviceSynchronize();
 }
 
@@ -110,8 +108,7 @@ static pst_status bench_open(bench *t, const pst_cuda_shape *s) {
     return pst_cuda_status(error, "operands to measure matrix products with");
 }
 
-/* So many launches; *ran: none was refused. What a refused one leaves behind is nobody else's
- * error. */
+/* Launches that many times; *ran: no launch was refused. Clears the error of a refused one. */
 static pst_status time_turns(const bench *t, const pst_cuda_entry *e,
                              const cublasLtMatmulAlgo_t *algo, int turns, float *ms, int *ran) {
     pst_cuda_device *d = t->device;
@@ -131,8 +128,8 @@ static pst_status time_turns(const bench *t, const pst_cuda_entry *e,
     return pst_cuda_status(error, "measuring matrix products");
 }
 
-/* The shortest of some rounds of TURNS; *ms stays as it is when the algorithm does not run. One
- * that takes far longer than `best` gets no rounds: its warm-up is what is known of it. */
+/* The shortest of some rounds of TURNS launches; *ms is unchanged if the algorithm does not run. If
+ * its warm-up launch takes far longer than `best`, that is its time. */
 static pst_status time_one(const bench *t, const pst_cuda_entry *e,
                            const cublasLtMatmulAlgo_t *algo, float best, float *ms) {
     float took;
@@ -150,7 +147,7 @@ static pst_status time_one(const bench *t, const pst_cuda_entry *e,
     return PST_OK;
 }
 
-/* What the product's end reads and writes. */
+/* What the epilogue reads and writes. */
 static pst_status bench_point(const bench *t, const pst_cuda_entry *e) {
     const void *vector = e->shape.bias ? t->bias : t->sums, *aux = t->aux;
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
@@ -168,7 +165,7 @@ static pst_status bench_begin(bench *t, const pst_cuda_entry *e) {
     return bench_point(t, e);
 }
 
-/* What is launched beside a product that does not do it itself. */
+/* The separate kernel beside a product that is not fused. */
 static void launch_apart(const bench *t, const pst_cuda_shape *s) {
     cudaStream_t stream = pst_cuda_stream(&t->device->base);
     const pst_cuda_columns columns = {.dy = t->b,
@@ -193,7 +190,7 @@ static pst_status time_apart(const bench *t, const pst_cuda_shape *s, float *ms)
         if (!error) error = cudaEventRecord(t->to, stream);
         if (!error) error = cudaEventSynchronize(t->to);
         if (!error) error = cudaEventElapsedTime(&took, t->from, t->to);
-        PST_TRY(pst_cuda_status(error, "measuring what is apart from a matrix product"));
+        PST_TRY(pst_cuda_status(error, "measuring the separate kernel of a matrix product"));
         if (round && took < *ms) *ms = took;
     }
     return PST_OK;
@@ -201,7 +198,7 @@ static pst_status time_apart(const bench *t, const pst_cuda_shape *s, float *ms)
 
 static const float never = 1e30f;
 
-/* The fastest of a list, *ms as it took; it stays as it is where none is faster. */
+/* The fastest of a list that is faster than *ms, and its time; unchanged if there is none. */
 static pst_status fastest(const bench *t, pst_cuda_entry *e,
                           const cublasLtMatmulHeuristicResult_t *list, int n, float *ms,
                           uint32_t *ran) {
@@ -232,8 +229,8 @@ pst_status pst_cuda_product_measure(pst_cuda_device *d, pst_cuda_entry *e) {
     char text[96];
     pst_cuda_product_name(&e->shape, text, sizeof text);
     return pst_fail(PST_EINTERNAL,
-                    "none of cuBLASLt's %d algorithms for the matrix product %s runs here", n,
-                    text);
+                    "none of cuBLASLt's %d algorithms for the matrix product %s runs on this GPU",
+                    n, text);
 }
 
 static pst_status compare_forms(const bench *t, pst_cuda_entry *e, const pst_cuda_entry *plain) {
@@ -259,7 +256,7 @@ pst_status pst_cuda_product_measure_fused(pst_cuda_device *d, pst_cuda_entry *e,
     return status;
 }
 
-/* Measuring chooses among the first; then all, those included, are timed anew. */
+/* Times the choice that measuring makes among the first CANDIDATES, then all algorithms again. */
 static pst_status compare_with(const bench *t, pst_cuda_entry *e,
                                const cublasLtMatmulHeuristicResult_t *list, int n,
                                pst_choice_times *times) {
@@ -279,7 +276,7 @@ static pst_status compare_with(const bench *t, pst_cuda_entry *e,
     return PST_OK;
 }
 
-/* e: a copy, so that what is chosen stays as it was. */
+/* e: a copy, so that the chosen algorithm is unchanged. */
 pst_status pst_cuda_product_compare(pst_cuda_device *d, pst_cuda_entry *e,
                                     pst_choice_times *times) {
     cublasLtMatmulHeuristicResult_t *list = malloc(EVERY * sizeof *list);

@@ -1,9 +1,9 @@
-/* One matrix product that is described: its name, and its launch. */
+/* The name and the launch of one matrix product. */
 #include "kernels/cuda/product_parts.h"
 #include <stdio.h>
 #include <string.h>
 
-/* "bf16 bf16 TN bias 3072x8192x768": for people and for plans. */
+/* "bf16 bf16 TN bias 3072x8192x768": for messages and plans. */
 void pst_cuda_product_name(const pst_cuda_shape *s, char *text, size_t bytes) {
     char pitch[32] = "", options[32] = "";
     const char transposed[] = {s->trans_a ? 'T' : 'N', s->trans_b ? 'T' : 'N', 0};

@@ -1,5 +1,5 @@
-/* All kernels of the module in one list, best first: where a library's row and one of our own
- * answer for the same operator, the earlier part wins unless its row rejects. */
+/* All kernels of the module in one list, best first: if both a library and we have a kernel for an
+ * operator, the earlier row is taken unless it rejects. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/own.h"
 #include <string.h>

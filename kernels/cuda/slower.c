@@ -1,9 +1,9 @@
-/* What it costs that a kernel of our own, on CUDA cores, stands in for one of a library's on tensor
- * cores. */
+/* Warns when our own kernel, on CUDA cores, replaces a library's kernel on tensor cores, and
+ * estimates the cost. */
 #include "base/log.h"
 #include "kernels/cuda/cuda.h"
 
-/* Multiply-adds of bf16 on tensor cores for each of fp32 on CUDA cores, of one multiprocessor and
+/* Ratio of bf16 multiply-adds on tensor cores to fp32 ones on CUDA cores, per multiprocessor and
  * clock: 1024 and 64 on sm_80, 512 and 128 on sm_86 and sm_89, 2048 and 128 on sm_90, 4096 and 128
  * on sm_100 (CUDA Programming Guide, arithmetic instructions; the architectures' papers). */
 uint32_t pst_cuda_slowdown(const pst_cuda_device *d) {
@@ -17,7 +17,7 @@ static double flops_of(const pst_graph *g, const pst_node *node, pst_pass pass) 
     return (double)flops;
 }
 
-/* Of all that a step computes, how much operators of this kind do in this pass. */
+/* The share of a step's FLOPs that operators of this kind compute in this pass. */
 static double share_of(const pst_graph *g, const pst_op_row *op, pst_pass pass) {
     double own = 0, all = 0;
     for (const pst_node *node = g->node; node < g->node + g->n_node; node++)
@@ -34,10 +34,10 @@ void pst_cuda_warn_slower(const pst_device *device, const pst_graph *g, const ps
     static const char *const letter[] = {
         [PST_PASS_F] = "F", [PST_PASS_B] = "B", [PST_PASS_W] = "W"};
     const uint32_t times = pst_cuda_slowdown((const pst_cuda_device *)device);
-    pst_log(
-        PST_LOG_WARN,
-        "%s: CUDA cores compute %s of %s, and take at least %u times as long as tensor cores; of "
-        "all such operators that makes a step about %.1f times as long: %s",
-        node->name, letter[pass], node->op->name, times,
-        1 + share_of(g, node->op, pass) * (times - 1), why);
+    pst_log(PST_LOG_WARN,
+            "%s: %s of %s runs on CUDA cores and takes at least %u times as long as on tensor "
+            "cores; all "
+            "such operators together make a step about %.1f times as long: %s",
+            node->name, letter[pass], node->op->name, times,
+            1 + share_of(g, node->op, pass) * (times - 1), why);
 }

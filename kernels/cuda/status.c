@@ -1,4 +1,4 @@
-/* The libraries' errors as ours. */
+/* Turns the libraries' errors into pst_status. */
 #include "base/status.h"
 #include "kernels/cuda/cuda.h"
 
@@ -16,7 +16,7 @@ pst_status pst_cublas_status(cublasStatus_t status, const char *what) {
                     "cuBLASLt: %s: %s", what, cublasLtGetStatusString(status));
 }
 
-/* cuDNN keeps a longer text of what it did not like beside the status. */
+/* cuDNN keeps a longer message beside the status. */
 pst_status pst_cudnn_status(cudnnStatus_t status, const char *what) {
     char why[1024] = "";
     if (status == CUDNN_STATUS_SUCCESS) return PST_OK;
@@ -26,10 +26,10 @@ pst_status pst_cudnn_status(cudnnStatus_t status, const char *what) {
 }
 
 /* The runtime keeps the last error of each thread until cudaGetLastError takes it. The CUDA
- * Programming Guide says that cudaErrorNotReady of cudaEventQuery and cudaStreamQuery is not among
- * these; the reference of cudaGetLastError makes no exception, and of cudaEventElapsedTime, which
- * answers it as well, neither does. A launch must not fail for a question that was asked before it,
- * so it is taken away here, and a launch takes it for nothing. */
+ * Programming Guide excepts cudaErrorNotReady of cudaEventQuery and cudaStreamQuery; the reference
+ * of cudaGetLastError does not, and nothing excepts cudaEventElapsedTime, which returns it as well.
+ * A launch must not fail because of an earlier query, so it is cleared here, and a launch ignores
+ * it. */
 cudaError_t pst_cuda_answer(cudaError_t error) {
     if (error == cudaErrorNotReady) cudaGetLastError();
     return error;

@@ -1,6 +1,6 @@
-/* What the kernels share: element types, 16 bytes of them at a time, sums over a warp in a fixed
- * order, and launching. Compiled by nvcc, or by a C++ compiler on tests/kernels/emulate.h, which
- * runs each thread in turn. */
+/* What the kernels share: element types, packs of 16 bytes, sums over a warp in a fixed order, and
+ * launching. Compiled by nvcc, or by a C++ compiler on tests/kernels/emulate.h, which runs each
+ * thread in turn. */
 #ifndef PST_KERNELS_CUDA_VECTOR_CUH
 #define PST_KERNELS_CUDA_VECTOR_CUH
 #include "kernels/cuda/launch.h"
@@ -16,7 +16,7 @@ struct f16 {
     uint16_t bits;
 };
 
-/* --- conversion: to nearest even, as base/dtype.h --------------------------------------------- */
+/* --- conversion: round to nearest even, as base/dtype.h --------------------------------------- */
 __device__ inline float widen(float x) { return x; }
 __device__ inline float low_half(bf16, uint32_t w) { return __uint_as_float(w << 16); }
 __device__ inline float high_half(bf16, uint32_t w) { return __uint_as_float(w & 0xffff0000u); }
@@ -95,7 +95,7 @@ template <typename T> __device__ inline void store_pack(T *to, const float (&x)[
     *reinterpret_cast<uint2 *>(to) = make_uint2(join(type, x[0], x[1]), join(type, x[2], x[3]));
 }
 
-/* So many numbers of T, 16 bytes or 8. */
+/* N numbers of T, 16 or 8 bytes. */
 template <uint32_t BYTES> struct raw_bytes { typedef uint4 type; };
 template <> struct raw_bytes<8> { typedef uint2 type; };
 template <typename T, uint32_t N> struct chunk {
@@ -105,7 +105,7 @@ template <typename T, uint32_t N> struct chunk {
     }
     __device__ inline void widened(float (&x)[N]) const { widen_pack<T>(raw, x); }
 };
-/* As many as 16 bytes of the larger type hold. */
+/* As many as fit in 16 bytes in the larger type. */
 template <typename A, typename B> struct pack_of_both {
     static constexpr uint32_t N = sizeof(A) > sizeof(B) ? pack<A>::N : pack<B>::N;
 };
@@ -130,7 +130,7 @@ template <uint32_t N> __device__ inline void store_floats(float *to, const float
     }
 }
 
-/* A pack, or PACK numbers beside another type's pack, or one element where rows are not aligned. */
+/* A pack, or as many numbers as another type's pack has, or one element if rows are unaligned. */
 template <typename T, bool PACKED, uint32_t PACK = pack<T>::N> struct lane {
     static constexpr uint32_t N = PACKED ? PACK : 1;
     chunk<T, PACK> some;
@@ -149,7 +149,9 @@ template <typename T, uint32_t N> __device__ inline void store_lane(T *to, const
     else store_pack(to, x);
 }
 
-static inline bool aligned(const void *p) { return (uintptr_t)p % 16 == 0; } /* NULL is */
+static inline bool aligned(const void *p) {
+    return (uintptr_t)p % 16 == 0;
+} /* NULL counts as aligned */
 
 /* --- sums: every thread of the warp gets the same bits ---------------------------------------- */
 enum { WARP = 32 };
@@ -172,7 +174,7 @@ __device__ inline void check_index(const pst_cuda_index &at, int32_t index, uint
     __threadfence_system();
     at.fault->state = PST_CUDA_FAULT_SAID;
 }
-/* Its row here, `rows` or more when that is another rank's or nobody's. */
+/* Its row here; `rows` or more if another rank has it or it is out of range. */
 __device__ inline uint64_t index_row(const pst_cuda_index &at, int32_t index) {
     return (uint64_t)(int64_t)index < at.limit ? (uint64_t)index - at.first : at.rows;
 }
@@ -196,7 +198,7 @@ template <typename F> static inline void by_type(pst_dtype dtype, F f) {
     else f(0.0f);
 }
 
-/* f(T(), X(), Y()): X and Y are float where that is asked for, else T. */
+/* f(T(), X(), Y()): X and Y are float if wide, else T. */
 template <typename F> static inline void by_types(pst_dtype dtype, bool wide_x, bool wide_y, F f) {
     by_type(dtype, [&](auto type) {
         if constexpr (sizeof type == sizeof(float)) f(type, type, type);

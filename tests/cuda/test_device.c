@@ -390,11 +390,11 @@ static void says_why_not(void **state) {
     fake.driver = 0;
     assert_string_equal(
         ops->reject(&config),
-        "there is no NVIDIA driver here; the module needs one for CUDA 13: 580 or later");
+        "no NVIDIA driver is installed; CUDA 13 of the module needs driver 580 or later");
     fake.driver = 12040;
     assert_string_equal(
         ops->reject(&config),
-        "the NVIDIA driver is for CUDA 12.4; the module needs one for CUDA 13: 580 or later");
+        "the NVIDIA driver is for CUDA 12.4; CUDA 13 of the module needs driver 580 or later");
     fake.none = cudaErrorNoDevice;
     fake.driver = 13000;
     setenv("CUDA_VISIBLE_DEVICES", "7", 1);
@@ -425,8 +425,8 @@ static void says_why_not(void **state) {
         "attention of GPT-2 on GPU 0 (bf16, 8 x 1024 positions, 12 heads of 64): ";
     assert_memory_equal(pst_cuda_about(2), attention, sizeof attention - 1);
     assert_string_equal(pst_cuda_about(2) + sizeof attention - 1,
-                        "fused kernels with 256 and 256 bytes of workspace (F, B); counted are "
-                        "256 and 201326848");
+                        "fused kernels with 256 and 256 bytes of workspace (F, B); the memory map "
+                        "has 256 and 201326848");
     fake_dnn.refuses = 1;
     assert_string_equal(pst_cuda_about(2) + sizeof attention - 1,
                         "no fused kernels: cuDNN: the graph of operations: some status: more "

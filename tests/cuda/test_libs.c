@@ -211,7 +211,8 @@ static void old_devices_have_no_8_bits(void **state) {
     assert_int_equal(case_open(&k, 1, 0, &s), PST_OK);
     assert_int_equal(rows.row->prepare(device, s.graph, s.node), PST_EINPUT);
     assert_non_null(
-        strstr(pst_error(), "fp8: GPU 0 (sm_86) has no 8-bit products: sm_89 at least; use bf16"));
+        strstr(pst_error(),
+               "fp8: GPU 0 (sm_86) has no 8-bit products, which need sm_89 or later; use bf16"));
     case_close(&s);
 }
 
@@ -462,9 +463,9 @@ static void old_kernels_on_blackwell_are_said(void **state) {
     assert_false(failed);
     rewind(said);
     assert_non_null(fgets(text, sizeof text, said));
-    assert_string_equal(text, "warning: attention B: in a fixed order of sums cuDNN computes it on "
-                              "this GPU as on an A100, without Blackwell's own kernels; "
-                              "parallel.deterministic=false leaves it the choice\n");
+    assert_string_equal(text, "warning: attention B: with deterministic sums cuDNN uses its A100 "
+                              "kernel on this GPU instead of Blackwell's own; "
+                              "parallel.deterministic=false lets it choose\n");
     assert_null(fgets(text, sizeof text, said));
     fclose(said);
 }
@@ -490,10 +491,10 @@ static void slow_kernels_are_said(void **state) {
     for (int i = 0; i < 4; i++) assert_int_equal(status[i], PST_OK);
     rewind(said);
     assert_non_null(fgets(text, sizeof text, said));
-    assert_string_equal(text, "warning: attention: CUDA cores compute F of attention, and take at "
-                              "least 16 times as long as tensor cores; of all such operators that "
-                              "makes a step about 3.3 times as long: cuDNN has no plan for 1 x 5 "
-                              "positions, 8 heads of 8: more words\n");
+    assert_string_equal(text, "warning: attention: F of attention runs on CUDA cores and takes at "
+                              "least 16 times as long as on tensor cores; all such operators "
+                              "together make a step about 3.3 times as long: cuDNN has no plan "
+                              "for 1 x 5 positions, 8 heads of 8: more words\n");
     assert_non_null(fgets(text, sizeof text, said));
     assert_non_null(strstr(text, "as long: cuDNN's attention needs a multiple of 8 channels"));
     assert_null(fgets(text, sizeof text, said)); /* once for each shape */
@@ -749,10 +750,11 @@ static void choices_that_are_given(void **state) {
     assert_int_equal(forward(3, 4), PST_OK);
     assert_int_equal(fake_blas.ran, 102);
     assert_int_equal(pst_cuda_choices.give(device, 1, &few, 1), PST_EINPUT);
-    assert_non_null(strstr(pst_error(), "expected 8 numbers of 16"));
+    assert_non_null(strstr(pst_error(), "is not 8 numbers of 16"));
     again(&wrong, 1);
     assert_int_equal(forward(3, 4), PST_EINPUT);
-    assert_non_null(strstr(pst_error(), "the plan's choice for '" KEY "' does not run here"));
+    assert_non_null(
+        strstr(pst_error(), "the plan's algorithm for '" KEY "' does not run on this GPU"));
 }
 
 static void choices_beside_the_best(void **state) {
