@@ -85,8 +85,9 @@ typedef struct {
     uint64_t *stage_ns, *hops; /* [pipeline]; [n_chunk] */
     uint64_t *early_ns; /* [pipeline] earliest time at which all replicas can send gradients */
     uint64_t *elements; /* [pipeline] of parameters */
-    uint64_t tied;      /* elements of the first stage's parameters that tied_stage also uses: its
-                           gradients go to the first stage, and the sum, or the new weights, come back */
+    /* elements of the first stage's parameters that tied_stage also uses: its gradients go to the
+     * first stage, and the sum, or the new weights, come back */
+    uint64_t tied;
     uint32_t tied_stage;
     uint64_t tied_gradient_ns, tied_weight_ns; /* times of these messages */
     uint64_t *seen;                            /* [data] hashes of replicas */

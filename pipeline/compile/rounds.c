@@ -101,8 +101,9 @@ pst_status pst_rounds_open(const pst_job_spec *spec, const pst_job *job, pst_rou
     pst_unit_time *unit_time = calloc(n, sizeof *unit_time);
     pst_rounds *out = calloc(job->grid.pipeline, sizeof *out);
     pst_status status =
-        unit_time && out ? PST_OK
-                    : pst_fail(PST_ENOMEM, "no memory for the gradients that replicas exchange");
+        unit_time && out
+            ? PST_OK
+            : pst_fail(PST_ENOMEM, "no memory for the gradients that replicas exchange");
     while (status == PST_OK && opened < n) {
         status = pst_unit_time_open(spec->schedule[opened], unit_time + opened);
         opened++;

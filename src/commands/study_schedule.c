@@ -117,7 +117,7 @@ typedef struct {
     uint32_t n_place, at, best; /* placements; the current one; that of the shortest schedule */
     pst_solve_placement place[PST_SOLVE_PLACEMENTS];
     uint64_t bound_ns[PST_SOLVE_PLACEMENTS]; /* 0: not solved */
-    pst_status why;                      /* why nothing was solved: the first reason is reported */
+    pst_status why; /* why nothing was solved: the first reason is reported */
     char text[256];
 } search;
 
@@ -141,7 +141,8 @@ static pst_status enter(const pst_simulate_options *o, const stages *x, pst_sche
 }
 
 /* Solves for one placement; skips it if that is not possible. */
-static pst_status solve_place(const pst_simulate_options *o, uint32_t budget_divisor, search *best) {
+static pst_status solve_place(const pst_simulate_options *o, uint32_t budget_divisor,
+                              search *best) {
     const pst_solve_placement *place = &best->place[best->at];
     pst_schedule *named = NULL, *schedule;
     stages x = {0};

@@ -85,7 +85,8 @@ void pst_hang_verdict(const pst_hang *h, const pst_hang_accusation *a, char *lin
                  waiting == culprit ? victim : culprit, waiting == culprit ? theirs : its);
         break;
     case PST_HANG_LEFT:
-        snprintf(line, bytes, "left the job during %s; rank %u %s in %s", its, victim, waited, theirs);
+        snprintf(line, bytes, "left the job during %s; rank %u %s in %s", its, victim, waited,
+                 theirs);
         break;
     case PST_HANG_SKIPPED:
         snprintf(line, bytes, "skipped %s: it is in %s, while rank %u %s in %s", skipped, its,

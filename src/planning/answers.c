@@ -38,8 +38,8 @@ double pst_planning_mfu(const pst_planning *x, const pst_candidate *c) {
         peak += x->cluster->kind[d->kind].flops[x->model.dtype] * d->speed;
     }
     if (x->local || peak <= 0) return 0;
-    double flops =
-        flops_of((pst_planning *)(uintptr_t)x, c) * (c->layout.tensor_before ? 1 : c->layout.tensor);
+    double flops = flops_of((pst_planning *)(uintptr_t)x, c) *
+                   (c->layout.tensor_before ? 1 : c->layout.tensor);
     return flops * c->layout.n_micro / ((double)c->step_ns * 1e-9 * peak);
 }
 

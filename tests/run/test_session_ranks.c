@@ -128,10 +128,11 @@ static void in_two(const char *const more[N], const int layers[N], const char *r
 
 static void test_compared(void **state) {
     (void)state;
-    in_two((const char *const[]){NULL, "lr=2e-2"}, (const int[]){2, 2},
-           "rank 1 has a different run file than rank 0: 'train.lr: 0.02' on rank 1, 'train.lr: 0.01' "
-           "on rank 0",
-           0);
+    in_two(
+        (const char *const[]){NULL, "lr=2e-2"}, (const int[]){2, 2},
+        "rank 1 has a different run file than rank 0: 'train.lr: 0.02' on rank 1, 'train.lr: 0.01' "
+        "on rank 0",
+        0);
     in_two((const char *const[]){NULL, NULL}, (const int[]){2, 3},
            "rank 1 has a different plan than rank 0", 0);
 }
