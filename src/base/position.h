@@ -38,7 +38,7 @@ enum { PST_POSITION_POSTS = 64, PST_POSITION_LOG = 64, PST_POSITION_SITE = 3 };
     X(uint32_t, coll_kind) \
     X(uint32_t, coll_root) \
     X(uint64_t, coll_bytes) \
-    X(uint64_t, coll_wait) /* COLLECTIVE: its pst_position_message; 0: not polled */ \
+    X(uint64_t, coll_wait) /* COLLECTIVE: pst_position_message it waits for; 0: not known */ \
     X(uint64_t, n_coll_post) \
     X(uint64_t, n_op)      /* lists and collectives begun */
 /* clang-format on */

@@ -143,7 +143,7 @@ static double apart(const run_result *r, const run_result *from) {
 }
 
 /* bf16 rounds the stream to 8 bits in every block. One run's losses can lie nearer by chance, the
- * mean over seeds does not. */
+ * mean over seeds does not, at a low learning rate. */
 static void test_nearer_to_fp32(void **state) {
     (void)state;
     enum { SEEDS = 6 };
@@ -153,13 +153,13 @@ static void test_nearer_to_fp32(void **state) {
         for (int s = 0; s < SEEDS; s++) {
             char seed[32];
             snprintf(seed, sizeof seed, "train.seed=%d", s + 1);
-            const char *deep = "model.layers=16", *drop = "model.dropout=0", *warmup = "warmup=5";
+            const char *deep = "model.layers=16", *drop = "model.dropout=0", *slow = "lr=1e-4";
             run_result exact =
-                run(m, 1, (const char *[]){deep, drop, warmup, seed, "precision=fp32", NULL});
+                run(m, 1, (const char *[]){deep, drop, slow, seed, "precision=fp32", NULL});
             run_result wide =
-                run(m, 1, (const char *[]){deep, drop, warmup, seed, "precision=bf16", NULL});
+                run(m, 1, (const char *[]){deep, drop, slow, seed, "precision=bf16", NULL});
             run_result half = run(m, 1,
-                                  (const char *[]){deep, drop, warmup, seed, "precision=bf16",
+                                  (const char *[]){deep, drop, slow, seed, "precision=bf16",
                                                    "train.residual=same", NULL});
             wide_apart += apart(&wide, &exact) / SEEDS;
             half_apart += apart(&half, &exact) / SEEDS;
