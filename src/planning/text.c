@@ -146,13 +146,14 @@ static void print_memory(const pst_planning *x, const pst_candidate *c, FILE *ou
 }
 
 /* As the run will warn: ranks that share processors are slower than any prediction. */
-static void print_crowded(const pst_planning *x, const pst_candidate *c, FILE *out) {
+static void print_oversubscribed(const pst_planning *x, const pst_candidate *c, FILE *out) {
     uint32_t ranks = pst_grid_size(pst_layout_grid(&c->layout)), processors = pst_machine_cpus();
     uint32_t threads = pst_planning_threads(x, ranks);
     if (!x->local || ranks == 1 || (uint64_t)ranks * threads <= processors) return;
     fprintf(out,
-            "crowded     %u ranks of %u thread%s take turns on %u processor%s of this machine: "
-            "slower than predicted\n",
+            "oversubscribed: %u ranks of %u thread%s share %u processor%s of this machine, so "
+            "steps take "
+            "longer than predicted\n",
             ranks, threads, pst_plural(threads), processors, pst_plural(processors));
 }
 
@@ -233,7 +234,7 @@ pst_status pst_planning_text(pst_planning *x, FILE *out) {
         print_layout(best, out);
         print_speed(x, best, out);
         print_memory(x, best, out);
-        print_crowded(x, best, out);
+        print_oversubscribed(x, best, out);
         print_fewer(x, out);
     }
     print_costs(x, out);

@@ -80,8 +80,8 @@ awk '/lower bound/ { bound = $9 - $5 } $1 == 1 { busy = $2 } END { exit !(busy >
 "$PENSTOCK" plan run.yaml -n 4 memory=100K --json >out 2>err && fail "100K fits"
 grep -q '"lower_bound_s": null' out || fail "a bound of nothing: $(grep lower_bound_s out)"
 "$PENSTOCK" plan run.yaml -n 2 pipeline=2 threads=4096 >out || fail "4096 threads"
-grep -q '^crowded  *2 ranks of 4096 threads take turns on' out || fail "not crowded: $(cat out)"
-"$PENSTOCK" plan run.yaml -n 1 threads=1 >out && ! grep -q '^crowded' out || fail "one rank is crowded: $(cat out)"
+grep -q '^oversubscribed: 2 ranks of 4096 threads share' out || fail "not oversubscribed: $(cat out)"
+"$PENSTOCK" plan run.yaml -n 1 threads=1 >out && ! grep -q '^oversubscribed' out || fail "one rank is oversubscribed: $(cat out)"
 
 expect_plan 4 'no layout fits.*more on stage.*it would fit with [0-9.]* KiB of memory per device' run.yaml -n 4 memory=100K --report none.html
 kib=$(sed -n 's/.*it would fit with \([0-9]*\)\.[0-9]* KiB .*/\1/p' err)
