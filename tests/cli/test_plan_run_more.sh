@@ -66,7 +66,7 @@ for plan in solved named; do "$PENSTOCK" train -q run.yaml transport=self layers
 
 # the smallest cluster that fits is enough, and no smaller one; as of processors, for products of a GPU have 32 MiB of
 # workspace, which counts where the module is
-expect_plan 4 'the smallest cluster of this kind on which one fits: [0-9]* nodes, [0-9]* devices$' run.yaml device=cpu --cluster '2x1 h100 memory:200KiB ib:400Gb/s'
+expect_plan 4 'the smallest cluster of this kind on which one fits: [0-9]* nodes, [0-9]* devices$' run.yaml device=cpu --cluster '2x1 h100 memory:260KiB ib:400Gb/s'
 fits() { "$PENSTOCK" plan run.yaml device=cpu layers=4 channels=256 --cluster "$1x1 h100 memory:24MiB ib:400Gb/s" >out 2>err; }
 expect_plan 4 'one fits: [0-9]* nodes, [0-9]* devices, assuming ib:400Gb/s between nodes' run.yaml device=cpu layers=4 channels=256 --cluster '1x1 h100 memory:24MiB'
 nodes=$(sed -n 's/.*one fits: \([0-9]*\) nodes.*/\1/p' err)
@@ -80,7 +80,7 @@ expect_plan 2 'made for another model' run.yaml -n 1 channels=48 --profile own.y
 grep -q '^costs  *profile own.yaml' out && [ "$(grep -c 'were not measured' err)" = 1 ] || fail "forced: $(cat out err)"
 sed 's/cpu: "[^"]*"/cpu: "Z80"/' own.yaml >z80.yaml
 "$PENSTOCK" plan run.yaml -n 1 --profile z80.yaml --force >out 2>err || fail "forced: $(cat err)"
-grep -q "z80.yaml is used, although it does not match: .*of processor 'Z80'" err || fail "what --force overrode is not said: $(cat err)"
+grep -q "z80.yaml is used, although it does not match: .*has processor 'Z80'" err || fail "what --force overrode is not said: $(cat err)"
 expect_plan 2 'which the cluster does not have' run.yaml --cluster '1x1 h100' --profile own.yaml --force
 
 exit $bad
