@@ -4,7 +4,7 @@
 # its second table is a list of phrases; those in parentheses are explained, not searched for.
 set -eu
 source_dir=${SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}
-limit=${LIMIT:-12}
+limit=${LIMIT:-0}
 command -v python3 >/dev/null 2>&1 || {
     echo "skipped: there is no python3"
     exit 77
