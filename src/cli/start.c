@@ -117,8 +117,8 @@ static int is_short(const char *what, const char *option, const char *item, rlim
     if (limit >= needed) return 0;
     const char *of = unit == 1 ? "" : " KiB";
     fprintf(stderr,
-            "penstock: %s: the limit (ulimit %s) is %llu%s, but penstock needs %llu%s; raise it "
-            "with ulimit %s %llu, or set %s in /etc/security/limits.conf\n",
+            "penstock: %s: the limit (ulimit %s) is %llu%s, this program needs %llu%s; raise it: "
+            "ulimit %s %llu, or %s in /etc/security/limits.conf\n",
             what, option, (unsigned long long)(limit / unit), of,
             (unsigned long long)(needed / unit), of, option, (unsigned long long)(needed / unit),
             item);
