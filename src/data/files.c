@@ -181,7 +181,7 @@ static pst_status expand_one(pst_file_list *list, const char *path) {
         if (errno != ENOENT || !has_magic(path))
             return pst_fail(PST_EINPUT, "data: cannot read %s: %s", path, strerror(errno));
         PST_TRY(add_glob(list, *path == '/' ? "/" : "", path));
-        if (list->n == first) return pst_fail(PST_EINPUT, "data: nothing matches %s", path);
+        if (list->n == first) return pst_fail(PST_EINPUT, "data.paths: no file matches '%s'", path);
     } else if (S_ISREG(st.st_mode)) {
         return add_file(list, path);
     } else if (S_ISDIR(st.st_mode)) {

@@ -80,8 +80,8 @@ pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_ran
     if (given && pipeline && given != pipeline * lanes)
         return pst_fail(PST_EINPUT,
                         "the job has %" PRId64
-                        " ranks, but %s; make them equal, or omit one of them",
-                        given, degrees);
+                        " ranks, but %s; omit parallel.pipeline, or start %" PRId64 " ranks",
+                        given, degrees, pipeline * lanes);
     if (given % lanes)
         return pst_fail(PST_EINPUT,
                         "the job has %" PRId64

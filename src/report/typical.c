@@ -32,12 +32,19 @@ size_t pst_report_settled(const pst_report_metrics *m) {
     return m->n > 2 * SETTLING ? SETTLING : m->n > 1;
 }
 
-static pst_status find(const pst_report_metrics *m, pst_report_typical *t) {
+/* Leaves the steps up to `after` out of the settled ones. */
+static size_t first_of(const pst_report_metrics *m, uint64_t after) {
+    pst_report_metrics rest = *m;
+    while (rest.n && m->step[m->n - rest.n] <= (double)after) rest.n--;
+    return m->n - rest.n + pst_report_settled(&rest);
+}
+
+static pst_status find(const pst_report_metrics *m, uint64_t after, pst_report_typical *t) {
     static const pst_report_curve curve[] = {PST_REPORT_STEP_MS, PST_REPORT_PREDICTED_STEP_MS,
                                              PST_REPORT_BUBBLE, PST_REPORT_PREDICTED_BUBBLE};
     double *const median[] = {&t->step_ms, &t->predicted_step_ms, &t->bubble, &t->predicted_bubble};
-    size_t first = pst_report_settled(m);
-    if (!m->n) return pst_fail(PST_EINPUT, "there are no steps");
+    size_t first = first_of(m, after);
+    if (first >= m->n) return pst_fail(PST_EINPUT, "there are no steps");
     for (size_t k = 0; k < sizeof curve / sizeof *curve; k++)
         PST_TRY(pst_report_median(m->curve[curve[k]] + first, m->n - first, median[k]));
     t->first = m->step[first];
@@ -45,7 +52,7 @@ static pst_status find(const pst_report_metrics *m, pst_report_typical *t) {
     return PST_OK;
 }
 
-pst_status pst_report_typical_step(const char *run, pst_report_typical *typical) {
+pst_status pst_report_typical_step(const char *run, uint64_t after, pst_report_typical *typical) {
     char path[1300];
     pst_report_metrics m = {0};
     if (snprintf(path, sizeof path, "%s/metrics.jsonl", run) >= (int)sizeof path)
@@ -54,7 +61,7 @@ pst_status pst_report_typical_step(const char *run, pst_report_typical *typical)
     if (!file) return pst_fail(PST_EINPUT, "%s: %s", path, strerror(errno));
     pst_status status = pst_report_read_metrics(file, &m);
     fclose(file);
-    if (status == PST_OK) status = find(&m, typical);
+    if (status == PST_OK) status = find(&m, after, typical);
     pst_report_release_metrics(&m);
     return status;
 }

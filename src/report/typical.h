@@ -10,8 +10,9 @@ typedef struct {
     double first, last;                /* number of steps that count */
 } pst_report_typical;
 
-/* run: its folder. EINPUT if it has no steps. */
-pst_status pst_report_typical_step(const char *run, pst_report_typical *typical);
+/* run: its folder. after: steps up to this number do not count (they ran before a resume, maybe on
+ * other ranks); 0: all count. EINPUT if no step is left. */
+pst_status pst_report_typical_step(const char *run, uint64_t after, pst_report_typical *typical);
 /* Index of the first step that counts. */
 size_t pst_report_settled(const pst_report_metrics *m);
 #endif

@@ -11,7 +11,7 @@ enum { MIN_EXPLAINED = 6 }; /* a shorter run is a quick trial, which needs no ex
 
 static void print_times(const pst_trainer *t) {
     pst_report_typical s;
-    if (pst_report_typical_step(t->folder, &s) != PST_OK || !isfinite(s.step_ms) ||
+    if (pst_report_typical_step(t->folder, t->resumed, &s) != PST_OK || !isfinite(s.step_ms) ||
         !isfinite(s.predicted_step_ms)) {
         pst_error_clear();
         return; /* errors in writing metrics were reported */

@@ -110,7 +110,7 @@ train 2 'name' name=../x
 
 # data
 train 2 'cannot read nosuch.txt' data.paths=nosuch.txt
-train 2 "nothing matches nosuch/" 'data.paths=nosuch/*.c'
+train 2 "no file matches .nosuch/" 'data.paths=nosuch/*.c'
 : >empty.txt
 train 2 'empty.txt.*empty' data.paths=empty.txt
 echo short >short.txt
