@@ -63,7 +63,7 @@ typedef struct {
 typedef struct {
     pst_dtype dtype; /* of A and B; ops->dtype */
     int trans_a, trans_b;
-    uint64_t m, n, k;
+    uint64_t m, n, k; /* none is 0 */
     const void *a, *b;
     uint64_t lda, ldb;
     float *c; /* NULL: tiles are summed in scratch and passed to finish */

@@ -209,8 +209,11 @@ static _Atomic int isa_is_set;
 pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm) {
     if (!atomic_load_explicit(&isa_is_set, memory_order_relaxed)) pst_gemm_set_isa(pst_cpu_isa());
     const uint64_t rows = block_rows(gemm->m), cols = block_cols(gemm->n);
-    job j = {.gemm = gemm, .a = gemm->scratch};
-    j.b = j.a + bytes_of_a(gemm->dtype, gemm->m, gemm->k);
+    job j = {.gemm = gemm};
+    if (gemm->ops) {
+        j.a = gemm->scratch;
+        j.b = j.a + bytes_of_a(gemm->dtype, gemm->m, gemm->k);
+    }
     for (uint64_t row = 0; row < gemm->m; row += rows)
         for (uint64_t col = 0; col < gemm->n; col += cols) {
             j.block = (place){row, pst_min_u64(rows, gemm->m - row), col,

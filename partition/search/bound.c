@@ -315,7 +315,7 @@ static void raise_bound(pst_search_context *x, pst_search_config *c, mean *a) {
     }
     int split = x->row[c->schedule]->split;
     a->split = split;
-    a->beside = c->data > 1 && c->zero < 2;
+    a->beside = pst_search_overlaps_sums(p, c);
     a->longer = a->sum * a->all.e > (split ? 0 : a->all.b) + a->all.w;
     double least = largest_items_bound(p, a);
     if (split) {

@@ -281,7 +281,8 @@ static double last_pass(const cut_state *g, const stage *s, uint32_t from, uint3
 
 /* Whether replica sums overlap the last pass (pipeline/compile/early.h). */
 static int hides_sums(const cut_state *g, const stage *s) {
-    return g->c->zero < 2 && (g->split || s == &g->stage[g->flight->stage[0]]);
+    return pst_search_overlaps_sums(g->problem, g->c) &&
+           (g->split || s == &g->stage[g->flight->stage[0]]);
 }
 
 /* One chunk per stage: the whole surrogate. Several: the work alone. */

@@ -270,13 +270,13 @@ static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* Replica sums overlap at most the last pass of a stage, if that is a W or the backward pass of
  * chunk 0 (pipeline/compile/early.h). */
-static void send_early(score *s, uint32_t pipeline) {
+static void send_early(score *s, uint32_t pipeline, int overlaps) {
     const pst_search_flight *f = s->flight;
     for (uint32_t r = 0; r < pipeline; r++) {
         uint64_t last = 0;
-        for (uint32_t k = 0; k < f->n_chunk && s->split; k++)
+        for (uint32_t k = 0; k < f->n_chunk && s->split && overlaps; k++)
             if (f->stage[k] == r) last = larger(last, s->times.ns[k].w);
-        if (!s->split && f->stage[0] == r) last = s->times.ns[0].b + s->times.ns[0].w;
+        if (!s->split && overlaps && f->stage[0] == r) last = s->times.ns[0].b + s->times.ns[0].w;
         const uint64_t from = s->one_ns[r] > last ? s->one_ns[r] - last : 0;
         s->early_ns[r] = larger(s->early_ns[r], from);
     }
@@ -308,7 +308,7 @@ static pst_status run_all(pst_search_context *x, const pst_search_config *c,
         if (is_beyond(x, c, candidate, s, k)) s->beyond = 1;
         else PST_TRY(run(x, c, candidate, s, k, &bubble));
         if (s->beyond) return PST_OK;
-        send_early(s, candidate->layout.pipeline);
+        send_early(s, candidate->layout.pipeline, pst_search_overlaps_sums(x->problem, c));
         for (uint32_t r = 0; r < candidate->layout.pipeline; r++) {
             if (s->one_ns[r] > s->end_ns[r]) s->end_ns[r] = s->one_ns[r];
             if (s->one_ns[r] > longest) {

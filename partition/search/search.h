@@ -52,6 +52,8 @@ typedef struct {
     uint32_t weight_bytes, state_bytes, grad_bytes; /* per element of a parameter; states (masters
                                                        included) are sharded with zero 1 and 2,
                                                        gradients with 2 */
+    uint32_t parts; /* accumulators of a gradient over all replicas (parallel.reproducible); 0: one
+                       per replica */
     /* most bytes that a rank may use, besides the limit of its device; 0: no limit */
     uint64_t memory;
     /* chunks: 0: the schedule's own number */

@@ -87,6 +87,11 @@ typedef struct {
     int exhausted;        /* 1: every layout of it was evaluated or refuted */
 } pst_search_config;
 
+/* Whether replica sums can overlap the last pass (pipeline/compile/early.h). */
+static inline int pst_search_overlaps_sums(const pst_search_problem *p,
+                                           const pst_search_config *c) {
+    return c->data > 1 && c->zero < 2 && p->parts <= c->data;
+}
 static inline pst_grid pst_search_grid_of(const pst_search_config *c) {
     return (pst_grid){c->pipeline, c->data, c->tensor, c->before};
 }

@@ -183,8 +183,10 @@ pst_status pst_early_open(pst_job_builder *b) {
         e->base = nowhere(b->cut->graph->n_param);
         e->due = nowhere(b->n_piece);
         e->at = nowhere(b->n_piece);
+        e->own = calloc(2 * (size_t)b->job->grid.data, sizeof *e->own);
+        if (e->own) e->pieces = e->own + b->job->grid.data;
     }
-    int failed = !e || !in || !e->ready || !e->base || !e->due || !e->at;
+    int failed = !e || !in || !e->ready || !e->base || !e->due || !e->at || !e->own;
     if (!failed) {
         find_ready(b, e);
         find_parts(b, e);
@@ -204,6 +206,7 @@ void pst_early_close(pst_job_builder *b) {
     free(e->base);
     free(e->due);
     free(e->at);
+    free(e->own);
     free(e);
     b->early = NULL;
 }

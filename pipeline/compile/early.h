@@ -11,7 +11,7 @@
 #include "pipeline/compile/builder.h"
 
 /* Parts at most: each ends after at least so much of the pass's time, but the last one. */
-enum { PST_PARTS = 32 };
+enum { PST_PARTS = 32 }; /* and one for the rest */
 
 struct pst_early {
     uint32_t n_part;                 /* 1: the pass is whole, and nothing is early */
@@ -22,7 +22,8 @@ struct pst_early {
                         knows */
     uint32_t *base;  /* [n_param] number of the first piece of a parameter */
     uint32_t *due;   /* [pieces] the part before which it is added; PST_NONE: in the flush */
-    uint32_t *at;    /* [pieces] of an early one, its SEND or its last REDUCE */
+    uint64_t *own, *pieces; /* [replicas] working memory of summary.c */
+    uint32_t *at;           /* [pieces] of an early one, its SEND or its last REDUCE */
 };
 
 /* Of the rank at hand, whose list is empty. ENOMEM. */

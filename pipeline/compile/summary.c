@@ -10,6 +10,7 @@
 #include "pipeline/compile/summary.h"
 #include "pipeline/compile/early.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum { SEGMENTS = 8, ROUND_SEGMENTS = 2, WINDOW = 4 << 20 }; /* WINDOW: that of head.c, in bytes */
 
@@ -29,40 +30,55 @@ static int is_whole(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
     return is_single(b, param, chunk) && !is_sharded(b, param, chunk);
 }
 
-/* Pieces of a parameter that a replica answers for and that are added before part `due` of the last
- * pass (PST_NONE: in the flush); returns their elements. */
-static uint64_t count_pieces(const pst_job_builder *b, uint32_t param, uint32_t replica,
-                             uint32_t due, uint64_t *pieces) {
-    uint64_t own =
-        pst_share_to(b->share, param, replica) - pst_share_from(b->share, param, replica);
-    if (!pst_early_is_on(b)) {
-        *pieces += pst_share_messages(b->share, own);
-        return own;
-    }
-    uint32_t number = b->early->base[param];
-    own = 0;
+static void add_up(pst_summary *x, uint64_t own, uint64_t pieces) {
+    x->all += own;
+    if (own > x->own) x->own = own;
+    if (pieces > x->pieces) x->pieces = pieces;
+}
+
+/* Counts the pieces of a parameter that are reduced before part `due` of the last pass (PST_NONE:
+ * in the flush), by owner; returns how many. */
+static uint64_t count_pieces(const pst_job_builder *b, uint32_t param, uint32_t due) {
+    const pst_early *e = b->early;
+    uint32_t number = e->base[param];
+    uint64_t n = 0;
     for (pst_piece at = {.param = param}; pst_share_next(b->share, &at); number++) {
-        if (at.owner != replica || b->early->due[number] != due) continue;
-        own += at.n;
-        ++*pieces;
+        if (e->due[number] != due) continue;
+        e->own[at.owner] += at.n;
+        e->pieces[at.owner]++;
+        n++;
     }
-    return own;
+    return n;
+}
+
+static void add_up_owners(const pst_job_builder *b, pst_summary *x) {
+    const uint32_t n = b->job->grid.data;
+    for (uint32_t k = 0; k < n; k++) add_up(x, b->early->own[k], b->early->pieces[k]);
+    memset(b->early->own, 0, n * sizeof *b->early->own);
+    memset(b->early->pieces, 0, n * sizeof *b->early->pieces);
 }
 
 static pst_summary group_of(const pst_job_builder *b, uint32_t chunk, group_fn takes) {
     const pst_graph *g = b->cut->graph;
+    const int early = pst_early_is_on(b);
     pst_summary x = {.param = PST_NONE,
                      .segments = takes == is_sharded ? ROUND_SEGMENTS : SEGMENTS};
-    for (uint32_t k = 0; g && k < b->job->grid.data; k++) {
+    for (uint32_t p = 0; g && early && p < g->n_param; p++) {
+        if (!takes(b, p, chunk)) continue;
+        count_pieces(b, p, PST_NONE);
+        if (x.param == PST_NONE) x.param = p;
+    }
+    if (g && early) add_up_owners(b, &x);
+    for (uint32_t k = 0; g && !early && k < b->job->grid.data; k++) {
         uint64_t own = 0, pieces = 0;
         for (uint32_t p = 0; p < g->n_param; p++) {
             if (!takes(b, p, chunk)) continue;
-            own += count_pieces(b, p, k, PST_NONE, &pieces);
+            uint64_t n = pst_share_to(b->share, p, k) - pst_share_from(b->share, p, k);
+            own += n;
+            pieces += pst_share_messages(b->share, n);
             if (x.param == PST_NONE) x.param = p;
         }
-        x.all += own;
-        if (own > x.own) x.own = own;
-        if (pieces > x.pieces) x.pieces = pieces;
+        add_up(&x, own, pieces);
     }
     return x;
 }
@@ -301,20 +317,12 @@ static pst_summary group_early(const pst_job_builder *b, uint32_t due, uint32_t 
     const pst_early *e = b->early;
     pst_summary x = {.param = PST_NONE, .segments = 1};
     *ready = 0;
-    for (uint32_t k = 0; k < b->job->grid.data; k++) {
-        uint64_t own = 0, pieces = 0;
-        for (uint32_t p = 0; p < b->share->n_param; p++) {
-            uint64_t before = pieces;
-            if (e->ready[p] == PST_NONE) continue;
-            own += count_pieces(b, p, k, due, &pieces);
-            if (pieces == before) continue;
-            if (x.param == PST_NONE) x.param = p;
-            if (e->ready[p] > *ready) *ready = e->ready[p];
-        }
-        x.all += own;
-        if (own > x.own) x.own = own;
-        if (pieces > x.pieces) x.pieces = pieces;
+    for (uint32_t p = 0; p < b->share->n_param; p++) {
+        if (e->ready[p] == PST_NONE || !count_pieces(b, p, due)) continue;
+        if (x.param == PST_NONE) x.param = p;
+        if (e->ready[p] > *ready) *ready = e->ready[p];
     }
+    add_up_owners(b, &x);
     return x;
 }
 

@@ -122,6 +122,7 @@ static void fill_problem(pst_planning *x) {
                                       .weight_bytes = half ? 2 : 4,
                                       .state_bytes = 4 * x->optim->n_state + (half ? 4 : 0),
                                       .grad_bytes = 4,
+                                      .parts = (uint32_t)c->parallel.reproducible,
                                       .memory = rank_memory(x),
                                       .table = pst_planning_table,
                                       .verify = pst_planning_verify,
