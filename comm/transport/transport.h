@@ -4,8 +4,8 @@
 #define PST_COMM_TRANSPORT_TRANSPORT_H
 #include "base/transport.h"
 
-/* Between processes with one rank each. The list is ordered: the first that does not reject is
- * taken. */
+/* Between processes with one rank each. Transports are tried in table order; the first that does
+ * not reject is used. */
 extern const pst_transport_ops pst_transport_ucx;
 
 /* Transports that are opened from now on should move CUDA memory too, if UCX can do so on all ranks

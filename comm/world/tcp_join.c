@@ -248,7 +248,7 @@ static pst_status introduce(const pst_tcp_job *job, int fd, uint64_t until) {
     if (verdict == WELCOME) return PST_OK;
     if (verdict == OTHER_SIZE)
         return pst_fail(PST_EINPUT,
-                        "rank %u has WORLD_SIZE %u, but rank 0 at %s:%s has another WORLD_SIZE",
+                        "rank %u has WORLD_SIZE %u, but rank 0 at %s:%s has a different one",
                         job->rank, job->size, job->address, job->port);
     return pst_fail(PST_EINPUT, "RANK %u is taken: two processes have the same RANK", job->rank);
 }

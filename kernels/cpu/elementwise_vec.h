@@ -1,7 +1,7 @@
 /* Vector dropout, residual addition, conversion to 16 bits, and sum of gradients. */
 
 typedef struct {
-    /* first: its number within the whole sample */
+    /* first: index of the job's first element within the whole sample */
     uint64_t count, samples, per_sample, tiles_per_sample, key, sample, first;
     float rate;
     int wide; /* dropout: both operands */

@@ -51,7 +51,8 @@ const char *pst_cuda_mismatch(void) {
                       n ? "; " : "", dnn / 10000, dnn / 100 % 100, dnn % 100, CUDNN_MAJOR,
                       CUDNN_MINOR, CUDNN_PATCHLEVEL);
     if (lt < CUBLAS_VERSION)
-        snprintf(line + n, (size_t)(LINE - n), "%scuBLASLt %zu.%zu.%zu is older than %d.%d.%d",
+        snprintf(line + n, (size_t)(LINE - n),
+                 "%scuBLASLt %zu.%zu.%zu is older than %d.%d.%d, with which the module was built",
                  n ? "; " : "", lt / 10000, lt / 100 % 100, lt % 100, CUBLAS_VER_MAJOR,
                  CUBLAS_VER_MINOR, CUBLAS_VER_PATCH);
     return *line ? line : NULL;

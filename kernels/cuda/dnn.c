@@ -281,7 +281,8 @@ static int try(pst_dnn_graph *g, const pst_dnn_target *target, pst_dnn_desc conf
     }
     if (status) cudnnGetLastErrorString(g->why, sizeof g->why);
     else
-        snprintf(g->why, sizeof g->why, "a plan needs %lld bytes of workspace, %llu are available",
+        snprintf(g->why, sizeof g->why,
+                 "a cuDNN execution plan needs %lld bytes of workspace, %llu are available",
                  (long long)bytes, (unsigned long long)most);
     g->error = status ? status : CUDNN_STATUS_NOT_SUPPORTED;
     if (plan) cudnnBackendDestroyDescriptor(plan);

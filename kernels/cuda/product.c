@@ -308,7 +308,7 @@ static int take_choice(pst_device *device, uint32_t i, pst_choice *choice) {
 static pst_status compare(pst_device *device, uint32_t i, pst_choice_times *times) {
     pst_cuda_device *d = (pst_cuda_device *)device;
     if (!d->products || i >= d->products->n)
-        return pst_fail(PST_EINTERNAL, "there is no matrix product %u", i);
+        return pst_fail(PST_EINTERNAL, "matrix product index %u is out of range", i);
     pst_cuda_entry e = d->products->list[i];
     *times = (pst_choice_times){0};
     if (e.apart) return PST_OK;

@@ -16,7 +16,7 @@ typedef struct {
 } pst_cuda_entry;
 
 /* Stands for an algorithm in a plan if the product is not fused (`apart`). */
-enum { PST_CUDA_APART = 0xff /* every byte */ };
+enum { PST_CUDA_APART = 0xff /* each byte of the stored algorithm */ };
 static inline int pst_cuda_is_fused(const pst_cuda_shape *s) { return s->gelu || s->sums_b; }
 static inline pst_cuda_shape pst_cuda_unfused(pst_cuda_shape s) {
     s.gelu = s.sums_b = 0;

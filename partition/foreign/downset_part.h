@@ -7,7 +7,8 @@
 typedef struct {
     uint32_t downset, edge, item;
     double size, exchange;
-    double cut, fixed; /* cost of the nets that it cuts; of those that it cuts however it grows */
+    double cut, fixed; /* cut: cost of the nets (hyperedges) cut now; fixed: of those that stay cut
+                          whatever the part gains */
     struct {
         double time;
         uint32_t forbidden; /* items that are not allowed on this kind */

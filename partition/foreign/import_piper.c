@@ -26,7 +26,7 @@ static pst_status number_of_key(const pst_import_at *at, const char *key, int64_
     if (end == key || *end || x < INT32_MIN || x > INT32_MAX) {
         pst_import_at here = *at;
         snprintf(here.path, sizeof here.path, "%.60s%.20s:", at->path, key);
-        return bad(&here, "expected a whole number as the name");
+        return bad(&here, "expected an integer as the key");
     }
     *to = x;
     return PST_OK;

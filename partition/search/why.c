@@ -79,7 +79,7 @@ static void why_longer(const pst_search_problem *p, const pst_candidate *best,
     double more = part[most].own - part[most].its;
     size_t computation = sizeof part / sizeof *part - 1;
     if (candidate->step_ns < best->step_ns) {
-        snprintf(row->why, sizeof row->why, "may be shorter: no time was left to verify it");
+        snprintf(row->why, sizeof row->why, "may be faster; not verified within the time limit");
     } else if (candidate->step_ns == best->step_ns) {
         snprintf(row->why, sizeof row->why, "as fast as the best");
     } else if (used < by_best && most == computation) {

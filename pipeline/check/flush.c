@@ -189,7 +189,8 @@ static pst_status check_flush(flush *f) {
                    : 1;
     uint32_t n = f->rank != pst_job_gathers(job) ? own : job->n_rank - own;
     if (f->n_send != n || f->n_recv != n)
-        return fail_flush(f, "norms or their answers are missing");
+        return fail_flush(f, "messages of the gradient norm are missing or too many (partial sums "
+                             "to the rank that adds them, or the total back)");
     for (uint32_t p = 0; p < n_param; p++) PST_TRY(check_return(f, p));
     PST_TRY(pst_checker_sums(f->c, f->rank));
     if (job->alone) return PST_OK; /* exchanges between replicas are only summarised */

@@ -18,7 +18,7 @@ static pst_status check_end(const pst_checker *c, uint32_t rank, uint32_t i) {
     if (!stays_in_lane(c->job, sends ? rank : in->peer, sends ? in->peer : rank))
         return pst_checker_fail_at(c, rank, i, "its peer is in another lane");
     if (in->local >= chunk->n_local)
-        return pst_checker_fail_at(c, rank, i, "it names no value of its chunk");
+        return pst_checker_fail_at(c, rank, i, "it refers to a value that its chunk does not have");
     const pst_local *l = &chunk->local[in->local];
     if ((sends ? l->channel_out : l->channel_in) != in->channel) {
         return pst_checker_fail_at(c, rank, i, "its value uses another channel");

@@ -1,4 +1,4 @@
-/* Checks of messages. */
+/* Checks of messages: each SEND has a matching RECV, and the reverse. */
 #ifndef PST_PIPELINE_CHECK_MESSAGE_H
 #define PST_PIPELINE_CHECK_MESSAGE_H
 #include "pipeline/check/checker.h"

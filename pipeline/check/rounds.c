@@ -114,7 +114,8 @@ static pst_status check_owner(const rounds *x, uint32_t head, uint32_t micro, ui
                    takes_part(x, from.replica, micro)) {
             x->sum[in->buffer] = widen(x, (pst_interval){from.replica, from.replica + 1}, micro);
         } else {
-            return pst_checker_fail_at(x->c, x->rank, i, "it is unexpected in its round");
+            return pst_checker_fail_at(x->c, x->rank, i,
+                                       "unexpected message in this reduction round");
         }
     }
     if (*added == PST_NONE)
@@ -137,7 +138,8 @@ static pst_status check_other(const rounds *x, uint32_t head, uint32_t chunk, ui
     uint32_t to = pst_grid_rank(x->c->job->grid, x->at.stage, owner, x->at.tensor);
     if (in->opcode != PST_OP_SEND || in->peer != to || in->buffer ||
         !takes_part(x, x->at.replica, micro) || x->bin_next[head] != PST_NONE)
-        return pst_checker_fail_at(x->c, x->rank, head, "it is unexpected in its round");
+        return pst_checker_fail_at(x->c, x->rank, head,
+                                   "unexpected message in this reduction round");
     return pst_checker_need(x->c, x->rank, pass_of(x, chunk, micro), head);
 }
 

@@ -261,7 +261,7 @@ static pst_status check_schedule(const pst_schedule *s, const pst_cut *cut) {
 static pst_status count_pieces(pst_job *j) {
     j->n_param = j->share[0]->n_param;
     if (!(j->pieces = calloc(j->n_param + (size_t)1, sizeof *j->pieces)))
-        return pst_fail(PST_ENOMEM, "no memory for a job");
+        return pst_fail(PST_ENOMEM, "no memory to compile the instruction lists");
     for (uint32_t t = 0; t < j->grid.tensor; t++)
         for (uint32_t p = 0; p < j->n_param; p++) {
             uint32_t n = pst_share_count(j->share[t], p);
@@ -277,7 +277,7 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
     const pst_cut *cut = spec->cut[spec->alone ? spec->lane % grid.tensor : 0];
     pst_job *j = calloc(1, sizeof *j);
     *job = j; /* the caller closes it */
-    if (!j) return pst_fail(PST_ENOMEM, "no memory for a job");
+    if (!j) return pst_fail(PST_ENOMEM, "no memory to compile the instruction lists");
     *j = (pst_job){.n_rank = pst_grid_size(grid),
                    .n_chunk = s->n_chunk,
                    .backward = cut->backward,
@@ -292,7 +292,8 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
     j->list = calloc(j->n_rank, sizeof *j->list);
     j->micros = calloc(grid.data, sizeof *j->micros);
     j->share = calloc(grid.tensor, sizeof(pst_share *));
-    if (!j->list || !j->micros || !j->share) return pst_fail(PST_ENOMEM, "no memory for a job");
+    if (!j->list || !j->micros || !j->share)
+        return pst_fail(PST_ENOMEM, "no memory to compile the instruction lists");
     for (uint32_t k = 0; k < grid.data; k++) {
         j->micros[k] = spec->schedule[k]->n_micro;
         if (j->micros[k] > j->n_micro) j->n_micro = j->micros[k];
@@ -301,7 +302,7 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
     j->narrow = spec->narrow;
     if (spec->slow) {
         if (!(j->slow = malloc(j->n_rank * sizeof *j->slow)))
-            return pst_fail(PST_ENOMEM, "no memory for a job");
+            return pst_fail(PST_ENOMEM, "no memory to compile the instruction lists");
         memcpy(j->slow, spec->slow, j->n_rank * sizeof *j->slow);
     }
     for (uint32_t t = 0; t < grid.tensor; t++)
@@ -345,7 +346,8 @@ static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
            recvs = (size_t)b->cut->n_channel * b->n_micro;
     b->compute_at = calloc(computes ? computes : 1, sizeof *b->compute_at);
     b->recv_at = calloc(recvs ? recvs : 1, sizeof *b->recv_at);
-    if (!b->compute_at || !b->recv_at) return pst_fail(PST_ENOMEM, "no memory for a job");
+    if (!b->compute_at || !b->recv_at)
+        return pst_fail(PST_ENOMEM, "no memory to compile the instruction lists");
     PST_TRY(pst_unit_time_open(b->schedule, &b->unit_time));
     if (b->cost->fifo) PST_TRY(pst_fifo_open(b, &b->fifo));
     PST_TRY(pst_slots_open(b->cut, b->n_micro, &b->slots));

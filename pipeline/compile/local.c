@@ -189,7 +189,9 @@ static pst_status merge(const pst_chunk *chunk, uint32_t *parent) {
                 const pst_operand *with = step->operand + o->share;
                 if (with->kind != PST_OPERAND_VALUE ||
                     chunk->local[with->index].bytes != chunk->local[o->index].bytes)
-                    return pst_fail(PST_EINTERNAL, "operand %u of node %u cannot share operand %d",
+                    return pst_fail(PST_EINTERNAL,
+                                    "operand %u of node %u cannot share the memory of operand %d: "
+                                    "other kind or size",
                                     i, step->node, o->share);
                 parent[find(parent, o->index)] = find(parent, with->index);
             }

@@ -94,7 +94,7 @@ static pst_summary group_of_param(const pst_job_builder *b, uint32_t param) {
 
 pst_status pst_summary_open(pst_job_builder *b) {
     b->sharded = calloc(b->cut->n_chunk, sizeof *b->sharded);
-    if (!b->sharded) return pst_fail(PST_ENOMEM, "no memory for a job");
+    if (!b->sharded) return pst_fail(PST_ENOMEM, "no memory to compile the instruction lists");
     for (uint32_t c = 0; c < b->cut->n_chunk; c++) b->sharded[c] = group_of(b, c, is_sharded);
     return PST_OK;
 }

@@ -28,10 +28,10 @@ typedef struct {
      * (the timed device: it takes the predicted time on all ranks of the group). */
     pst_status (*exchange)(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro);
     pst_status (*exchanged)(void *arg);
-    /* Not 0, on a device that runs ahead: operators with `exchange` are queued to the device like
+    /* Nonzero, on an asynchronous device: operators with `exchange` are queued to the device like
      * others; only a REDUCE without a parameter uses `exchange`. */
     int queues_exchanges;
-    /* On a device that runs ahead: called when an operator has ended there, with its times. May be
+    /* On an asynchronous device: called when an operator has ended there, with its times. May be
      * NULL. */
     void (*ended)(void *arg, const pst_step *step, uint32_t micro, uint64_t start_ns,
                   uint64_t end_ns);
@@ -48,7 +48,7 @@ typedef struct {
     pst_transport *transport;
     const pst_clock *clock; /* NULL: monotonic */
     pst_executor_hooks hooks;
-    /* On a device that runs ahead. Not 0: each operator has an event, and `ended` is called; else
+    /* On an asynchronous device. Nonzero: each operator has an event, and `ended` is called; else
      * only an instruction has one, which is less work for the device. Read when a list is started;
      * NULL: not 0. */
     const int *times;

@@ -1,4 +1,4 @@
-/* Computing on a device that runs ahead (PST_DEVICE_ASYNC): the operators of an instruction are
+/* Computing on an asynchronous device (PST_DEVICE_ASYNC): the operators of an instruction are
  * queued without waiting, followed by those of the next instructions that are ready. The device
  * runs its queue in order, so an operator's inputs from earlier ones are there. Instructions
  * complete, in order, with the event of their last operator; transfers wait for that. */

@@ -8,7 +8,7 @@ typedef struct {
     uint64_t request, issued_ns;
 } pst_executor_pending;
 
-/* On a device that runs ahead: n launched operators from `step` on that share an event. first,
+/* On an asynchronous device: n launched operators from `step` on that share an event. first,
  * last: whether they include the first, the last operator of their instruction; nothing: an
  * instruction without operators, which only keeps its place in the order. */
 typedef struct {
@@ -28,7 +28,8 @@ struct pst_executor {
     const pst_job *job;
     const pst_cut *cut;
     const pst_instr_list *list;
-    pst_instr_list head; /* `list` while only the head runs */
+    pst_instr_list head; /* the leading instructions of `list`, for pst_executor_start_head (gathers
+                            updated weights) */
     uint64_t origin;
     /* first sequence numbers of this run's and of the next run's messages */
     uint32_t seq_base, seq_next;

@@ -3,11 +3,11 @@
 #define PST_PIPELINE_EXECUTE_EXECUTOR_STEP_H
 #include "pipeline/execute/executor.h"
 
-/* Whether an operator is an exchange in which the host takes part. */
+/* Whether an operator is an exchange that the CPU takes part in. */
 int pst_executor_is_apart(const pst_executor *x, const pst_step *step);
 /* publish: sets the position. seek: moves a queue's cursor to its next instruction at or after
  * `from`. complete: marks an instruction as done. steps: its number of operators. launch: launches
- * operator x->step (with an event, or without one on a device that runs ahead), or starts its
+ * operator x->step (with an event, or without one on an asynchronous device), or starts its
  * exchange; exchanged: polls that. fail_step: puts an operator's name before a message. */
 void pst_executor_publish(pst_executor *x, pst_activity activity);
 void pst_executor_seek(pst_executor *x, pst_queue queue, uint32_t from);

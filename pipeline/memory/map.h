@@ -16,7 +16,7 @@ typedef enum {
     PST_REGION_DATA,    /* tokens, targets: [n_micro] of each data tensor used on the rank */
     PST_REGION_OUTPUT,  /* losses (or logits): [n_micro] of each output tensor made on the rank */
     PST_REGION_GRAD, /* one accumulator per use; gradient slots; receive buffers of replica sums */
-    PST_REGION_SLOT, /* stashes and message buffers: classes x slots */
+    PST_REGION_SLOT, /* stashed activations and message buffers: slots of each size class */
     /* values that live within one pass, and kernel scratch; shared by all programs */
     PST_REGION_SCRATCH,
     PST_REGION_COUNT

@@ -19,7 +19,7 @@ typedef struct {
     uint32_t *held; /* [n_rank] from F to B, over all chunks of the stage */
 } pst_schedule_flight;
 
-/* A schedule's rules. What a missing one (NULL) means is said at the function that calls it. */
+/* A schedule's rules. Members may be NULL; the function that calls one says what NULL means. */
 struct pst_schedule_rules {
     uint64_t (*saturation)(uint32_t n_rank, uint32_t n_micro);
     int (*in_flight)(pst_schedule_flight *flight);

@@ -65,14 +65,14 @@ static pst_status check_action(const pst_schedule *s, uint32_t rank, uint32_t i,
     if (s->backward) allowed |= s->split ? 1u << PST_OP_B | 1u << PST_OP_W : 1u << PST_OP_BW;
     if (a->opcode >= PST_OP_COUNT || !(allowed >> a->opcode & 1)) {
         return pst_fail(PST_EINPUT,
-                        "schedule %s: rank %u action %u: %s is not a pass of this schedule",
+                        "schedule %s: rank %u, entry %u: %s is not allowed in this schedule",
                         s->name, rank, i, op);
     }
     if (a->chunk >= s->n_chunk || a->micro >= s->n_micro || s->rank_of_chunk[a->chunk] != rank) {
-        return pst_fail(
-            PST_EINPUT,
-            "schedule %s: rank %u action %u: %s of chunk %u, micro-batch %u is not this rank's",
-            s->name, rank, i, op, a->chunk, a->micro);
+        return pst_fail(PST_EINPUT,
+                        "schedule %s: rank %u, entry %u: %s of chunk %u, micro-batch %u does not "
+                        "exist, or belongs to another rank",
+                        s->name, rank, i, op, a->chunk, a->micro);
     }
     uint8_t *bits = &done[(size_t)a->chunk * s->n_micro + a->micro];
     if (*bits >> a->opcode & 1) {

@@ -15,7 +15,7 @@ typedef struct {
     uint32_t from, to, channel, seq;
     uint64_t at_ns, ns, wire_ns, bytes;
     uint64_t end_ns; /* out */
-    uint64_t id;     /* the caller's */
+    uint64_t id;     /* set by the caller, not read here */
 } pst_link_message;
 
 typedef struct {

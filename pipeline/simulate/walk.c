@@ -271,7 +271,7 @@ static pst_status explain(const pst_walk *w) {
     for (uint64_t step = 0; step <= w->left; step++) {
         next = waits_for(w, p);
         if (next.rank == PST_NONE) {
-            return pst_fail(PST_EINPUT, "deadlock: %s has no other end",
+            return pst_fail(PST_EINPUT, "deadlock: %s has no matching SEND or RECV",
                             pst_instr_text(w->job, p.rank, p.index, text, sizeof text));
         }
         p = next;

@@ -51,7 +51,7 @@ static pst_status size_of(const json_t *root, const char *file, const char *key,
     const json_t *value = json_object_get(root, key);
     if (!json_is_integer(value) || json_integer_value(value) < 1 ||
         json_integer_value(value) > INT32_MAX)
-        return BAD("%s: %s is missing or not a size", file, key);
+        return BAD("%s: %s is missing or not an integer from 1 to 2^31 - 1", file, key);
     *out = (uint32_t)json_integer_value(value);
     return PST_OK;
 }

@@ -98,7 +98,8 @@ static pst_status parse_info(const json_t *index, const char *file, pst_ckpt_inf
 static pst_status parse_files(const json_t *index, const char *file, pst_ckpt *c) {
     const json_t *files = json_object_get(index, "files");
     size_t n = json_array_size(files);
-    if (n == 0 || n > 1 << 20) return BAD("%s: files is missing, empty or too long", file);
+    if (n == 0 || n > 1 << 20)
+        return BAD("%s: the key 'files' is missing, empty or too long", file);
     if (!(c->file = calloc(n, sizeof *c->file)) ||
         !(c->header_xxh3 = calloc(n, sizeof *c->header_xxh3)))
         return pst_no_memory("to read a checkpoint's index");

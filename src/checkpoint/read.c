@@ -24,7 +24,8 @@ pst_status pst_ckpt_text(const char *path, size_t limit, char **out, size_t *byt
         status = pst_fail(pst_status_of_errno(errno), "%s: cannot read: %s", path, strerror(errno));
     else if (!S_ISREG(st.st_mode)) status = BAD("%s: not a file", path);
     else if ((uint64_t)st.st_size > limit)
-        status = BAD("%s: %lld bytes are too large", path, (long long)st.st_size);
+        status =
+            BAD("%s: file too large: %lld bytes, limit %zu", path, (long long)st.st_size, limit);
     else if (!(text = malloc((size_t)st.st_size + 1)))
         status = pst_no_memory("to read a checkpoint");
     size_t done = 0;

@@ -20,7 +20,8 @@ typedef struct pst_shard pst_shard;
 pst_status pst_shard_open(const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n,
                           uint64_t piece, pst_shard **shard);
 void pst_shard_close(pst_shard *s);
-/* Before the first round: the writing threads read the entries' memory only with this function. */
+/* Call before the first round. From then on the writing threads read the entries' memory only
+ * through `fetch`. */
 typedef pst_status (*pst_shard_read)(void *arg, void *to, const void *from, uint64_t bytes);
 void pst_shard_read_with(pst_shard *s, pst_shard_read fetch, void *arg);
 uint64_t pst_shard_piece(const pst_shard *s); /* largest number of bytes in a piece */

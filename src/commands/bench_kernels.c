@@ -277,10 +277,9 @@ pst_status pst_bench_precisions(const pst_bench *b, const pst_device_ops *ops,
     if (who && !strcmp(precision, "bf16"))
         return pst_fail(PST_EINPUT, "bf16 needs AVX512-BF16, which %s", who);
     if (host && pst_dtype_stored(dtype) != dtype)
-        return pst_fail(
-            PST_EINPUT,
-            "--precision %s: CPUs have no matrix products in this format, only GPUs have",
-            precision);
+        return pst_fail(PST_EINPUT,
+                        "--precision %s: only GPUs support matrix products in this format",
+                        precision);
     if (!both) return measure(b, ops, dtype, list);
     PST_TRY(measure(b, ops, PST_F32, list));
     return who ? PST_OK : measure(b, ops, PST_BF16, list);

@@ -73,8 +73,7 @@ static const pst_row rows[] = {
      "Number of steps in which the learning rate rises; a value below 1 or in per cent is a share "
      "of all steps.",
      NULL},
-    TEXT(train, decay, "cosine", 0, "cosine|linear|none",
-         "How the learning rate falls after the warmup."),
+    TEXT(train, decay, "cosine", 0, "cosine|linear|none", "Learning-rate decay after the warmup."),
     REAL(train, weight_decay, "0.1", 0, INFINITY, 0, "Weight decay (decoupled in adamw)."),
     REAL(train, beta1, "0.9", 0, 1, BELOW, "adamw: decay rate of the mean of the gradients."),
     REAL(train, beta2, "0.95", 0, 1, BELOW,

@@ -38,7 +38,7 @@ typedef struct {
  * ranks, opens a hub. */
 pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_rank,
                           pst_group **group);
-/* Opens this process' ranks. */
+/* Opens every rank of this process (device, arena and executor). */
 pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary);
 /* status not OK: closes without waiting for peers, and tells them. A launcher that is not ours is
  * asked to end the job, after this thread's message has been printed (and cleared). */

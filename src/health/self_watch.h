@@ -10,8 +10,8 @@
 
 typedef struct pst_self_watch pst_self_watch;
 /* All pointers are borrowed. *watch is NULL if all ranks of the job are in the heartbeat, or
- * train.hang_slack is 0. leaves: this process prints why and exits with status 3; 0: our launcher
- * reads the verdict and does so. */
+ * train.hang_slack is 0. leaves: nonzero: this process prints why and exits with status 3; 0: our
+ * launcher reads the verdict and does so. */
 pst_status pst_self_watch_open(const pst_prepared *p, pst_heartbeat *heartbeat, uint32_t rank,
                                const char *host, int leaves, pst_self_watch **watch);
 void pst_self_watch_close(pst_self_watch *w); /* NULL: nothing */

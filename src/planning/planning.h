@@ -51,7 +51,7 @@ typedef struct {
     uint32_t *micros; /* of each replica from the run file; NULL: open */
     uint32_t n_part, n_model;
     pst_planning_part *part;    /* [n_part] */
-    pst_planning_model *models; /* [n_model] by layers and micro-batch */
+    pst_planning_model *models; /* [n_model] one per number of layers and micro-batch size */
     uint32_t layers;            /* layers of the short model for cost tables */
     pst_search_result *result;
     double seconds; /* duration of the search */
@@ -71,7 +71,8 @@ void pst_planning_close(pst_planning *x);
 /* planning/search_space.c: sets the search space from the run file. EINPUT: contradictions. */
 pst_status pst_planning_search_space(pst_planning *x);
 /* planning/costs.c */
-/* Loads parallel.profile for this graph, before the search. EINPUT: it does not suit. */
+/* Loads parallel.profile for this graph, before the search. EINPUT: the profile does not match the
+ * graph. */
 pst_status pst_planning_profile(pst_planning *x, const pst_graph *graph);
 /* Callback of the search; arg is the planning. */
 pst_status pst_planning_table(void *arg, const pst_search_key *key, const pst_cost_table **table);

@@ -185,12 +185,12 @@ static void print_tried(const pst_search_row *r, FILE *out) {
     const pst_candidate *c = r->best;
     char step[32] = "-";
     if (!c) {
-        fprintf(out, "%-11s %6s %5s %12s  ", step, step, step, step);
+        fprintf(out, "%-11s %11s %5s %12s  ", step, step, step, step);
         return;
     }
     const char *how = r->fits ? "~" : ">=";
     snprintf(step, sizeof step, "%s%.3f", c->exact ? "" : how, (double)c->step_ns * 1e-6);
-    fprintf(out, "%-11s %6u %5u %12s  ", pst_planning_schedule(c), c->layout.micro_batch,
+    fprintf(out, "%-11s %11u %5u %12s  ", pst_planning_schedule(c), c->layout.micro_batch,
             c->layout.zero, step);
 }
 
@@ -205,7 +205,7 @@ static void print_row(const pst_search_row *r, FILE *out) {
 static void print_rows(const pst_planning *x, FILE *out) {
     uint32_t n = x->result->n_row, most = (uint32_t)x->options->top;
     int marked = 0;
-    fputs("pipeline tensor  data  schedule     micro  zero      step ms  why not\n", out);
+    fputs("pipeline tensor  data  schedule    micro-batch  zero      step ms  reason\n", out);
     for (uint32_t i = 0; i < n && i < most; i++) {
         print_row(&x->result->row[i], out);
         marked |= x->result->row[i].best && !x->result->row[i].best->exact;

@@ -12,7 +12,7 @@ enum { PST_PROFILE_MOST_RANKS = 64 }; /* ranks that measure at once */
 pst_status pst_profile_open_for(pst_prepared *p);
 /* The purpose for which a profile is checked. */
 typedef struct {
-    const pst_config *config; /* with parallel.profile */
+    const pst_config *config; /* has parallel.profile set */
     /* the cluster's device that the profile is of (costs.h); NULL: it has to be this machine */
     const pst_device_kind *kind;
     uint32_t threads;

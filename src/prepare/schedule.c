@@ -113,8 +113,9 @@ pst_status pst_prepare_schedules(pst_prepared *p) {
                             given->n_rank, p->grid.pipeline);
         if (given) PST_TRY(pst_schedule_copy(given, &p->schedules[k]));
         else if (p->options.schedules)
-            return pst_fail(PST_EINTERNAL,
-                            "no given schedule has the %u micro-batches of replica %u", n, k);
+            return pst_fail(
+                PST_EINTERNAL,
+                "none of the given schedules has %u micro-batches, which replica %u needs", n, k);
         else PST_TRY(make_on(p, n, &p->schedules[k]));
     }
     p->schedule = p->schedules[0];

@@ -4,7 +4,7 @@
 #define PST_REPORT_PAGE_H
 #include "report/data.h"
 
-/* Number of ranks that are drawn; the first ones. */
+/* Only this many ranks are drawn, from rank 0. */
 enum { PST_REPORT_ROWS = 128 };
 
 /* summary.c: name, state, what ran where; and the most important numbers. ENOMEM. */

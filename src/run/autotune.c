@@ -51,8 +51,8 @@ static void warn_of_unknown(const pst_group *g, const pst_prepared *p) {
     if (!unknown || !g->leader) return;
     ops->take(r->device, 0, &choice);
     pst_log(PST_LOG_WARN,
-            "the plan has autotuning results for '%s' and others, but not for %u of %u matrix "
-            "products of this run ('%s'): %s",
+            "the plan's autotuning results (such as '%s') do not cover %u of %u matrix "
+            "products of this run (such as '%s'): %s",
             p->plan->choice[0].of, unknown, n, choice.of,
             pst_rank_autotunes(p) ? "they are measured again"
                                   : "the library's default algorithms are used");

@@ -70,8 +70,8 @@ static pst_status skip(pst_trainer *t, double loss, double norm, const pst_culpr
     if (t->metrics) pst_metrics_non_finite(t->metrics, t->step, t->skipped, first);
     if (t->metrics && !t->skip_logged++)
         pst_log(PST_LOG_WARN,
-                "step %" PRIu64
-                " is skipped: loss %g, gradient norm %g; %s; later ones are in metrics.jsonl",
+                "step %" PRIu64 " is skipped: loss %g, gradient norm %g; %s; further skipped steps "
+                                "are only in metrics.jsonl",
                 t->step, fabs(loss), fabs(norm), what);
     return PST_OK;
 }

@@ -165,7 +165,8 @@ static pst_status usable(const char *where, const pst_session *s, const void *ar
         return pst_fail(s->broken, "%s: the session has failed; it can only be closed", where);
     if (s->torn && strcmp(where, "pst_session_load"))
         return pst_fail(PST_EINPUT,
-                        "%s: loading a checkpoint has failed half-way; load another one first",
+                        "%s: an earlier checkpoint load failed part-way, so the weights are "
+                        "incomplete; load a checkpoint first",
                         where);
     return PST_OK;
 }

@@ -232,9 +232,10 @@ static void test_config(void **state) {
     expect_config("{", "x.json:1:1: not JSON");
     expect_config("[]", "model_type is missing");
     expect_config("{\"model_type\":\"bert\"}", "model_type is bert; only gpt2 can be read");
-    expect_config("{\"model_type\":\"gpt2\",\"n_layer\":0}", "n_layer is missing or not a size");
+    expect_config("{\"model_type\":\"gpt2\",\"n_layer\":0}",
+                  "n_layer is missing or not an integer from 1 to 2^31 - 1");
     expect_config("{\"model_type\":\"gpt2\",\"n_layer\":4294967296}",
-                  "n_layer is missing or not a size");
+                  "n_layer is missing or not an integer from 1 to 2^31 - 1");
     expect_config("{" SIZES ",\"n_inner\":5}", "n_inner");
     expect_config("{" SIZES ",\"layer_norm_epsilon\":1e-6}", "layer_norm_epsilon must be 1e-05");
     expect_config("{" SIZES ",\"activation_function\":\"silu\"}",

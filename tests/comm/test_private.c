@@ -160,7 +160,7 @@ static void test_strangers(void **state) {
     }
     pid_t wrong = start_rank(1, 3, "another-0123456789", "check that PENSTOCK_SECRET is the same");
     assert_int_equal(end_of(wrong), 2);
-    pid_t other = start_rank(1, 4, secret, "has another WORLD_SIZE");
+    pid_t other = start_rank(1, 4, secret, "has a different one");
     assert_int_equal(end_of(other), 2);
     pid_t second = start_rank(0, 3, secret, "cannot listen");
     assert_int_equal(end_of(second), 2);

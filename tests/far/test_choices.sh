@@ -34,7 +34,7 @@ train name=none -n 2 parallel.products=library
 FAR_MODEL="Distant 2"
 export FAR_MODEL
 warned() {
-    [ "$(wc -l <err)" = 1 ] && grep -q "warning: the plan has autotuning results for 'Distant 1: .*$1" err || fail "said: $(cat err)"
+    [ "$(wc -l <err)" = 1 ] && grep -q "warning: the plan's autotuning results (such as 'Distant 1: .*$1" err || fail "said: $(cat err)"
 }
 "$PENSTOCK" train run.yaml --runs . name=other -n 2 parallel.plan=one/plan.yaml >/dev/null 2>err </dev/null || fail "other: $(cat err)"
 warned 'measured again'

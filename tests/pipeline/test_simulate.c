@@ -174,7 +174,7 @@ static void deadlocks_are_named(void **state) {
     assert_non_null(strstr(pst_error(), "rank 1 SEND"));
     b[2].seq = 1;
     assert_int_equal(pst_simulate(&job, &t), PST_EINPUT);
-    assert_non_null(strstr(pst_error(), "has no other end"));
+    assert_non_null(strstr(pst_error(), "has no matching SEND or RECV"));
     b[2].opcode = PST_OP_RECV;
     b[2].queue = PST_Q_RECV;
     b[2].seq = 0;

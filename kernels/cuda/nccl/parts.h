@@ -57,7 +57,8 @@ typedef struct {
 
 #define PST_NCCL_NONE UINT64_MAX
 
-/* begin: posts the first control messages of a message; advance: makes progress on all messages. */
+/* begin: posts the first control packets of a message; advance: makes progress on all pending
+ * messages. */
 pst_status pst_nccl_begin(pst_nccl_transport *t, pst_nccl_request *r);
 pst_status pst_nccl_advance(pst_nccl_transport *t, uint32_t *moved);
 #endif
