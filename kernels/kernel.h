@@ -13,7 +13,7 @@ typedef struct {
     const pst_node *node;
     void *const *arg; /* in the order of the operator's operand list; see graph/op.h */
     void *scratch;    /* 64-byte aligned, as many bytes as the row's scratch() says */
-    uint64_t seed;    /* of the run; dropout's random stream: pst_rng_key(seed, node->name) */
+    uint64_t seed;    /* seed of the run; dropout's random stream: pst_rng_key(seed, node->name) */
     /* global index of the micro-batch's first sample since the start of training */
     uint64_t sample;
     uint64_t step; /* number of the training step; a repeated step keeps its number */

@@ -105,7 +105,7 @@ typedef struct {
     uint32_t n_kernel;
     const pst_arith *arith;
     const pst_direct_ops *direct;  /* NULL: the module has none */
-    const pst_choice_ops *choices; /* NULL: its kernels do not measure */
+    const pst_choice_ops *choices; /* NULL: the module's kernels are not autotuned */
     /* For doctor: line number `line` about libraries, driver and devices; NULL after the last. */
     const char *(*about)(uint32_t line);
 } pst_module;

@@ -45,7 +45,7 @@ typedef struct {
     /* Hugging Face's name of a parameter, and whether its two dimensions are swapped there
      * (Conv1D). The row's entry is NULL when there is no mapping. */
     const char *(*hf_name)(const pst_param *param, char buffer[PST_NAME_MAX], int *transposed);
-    int continues; /* 1: its logits predict the next token, so that it can generate text */
+    int continues; /* 1: the model's logits predict the next token, so that it can generate text */
     int repeats;   /* 1: it may have any number of layers, and layers may be alike */
 } pst_model_row;
 

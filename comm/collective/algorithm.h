@@ -56,8 +56,9 @@ typedef struct {
     const uint64_t *offset; /* [n+1] start of each part in mem */
     uint64_t segment, n_segment;
     uint64_t n_slot, slot_bytes;
-    uint64_t n_step;     /* of this rank */
-    uint32_t seq, n_seq; /* first number of its messages; count of numbers, the same on all ranks */
+    uint64_t n_step;     /* steps of this rank */
+    uint32_t seq, n_seq; /* first sequence number of this collective's messages; count of numbers,
+                            the same on all ranks */
 } pst_coll_run;
 
 /* What the choice of an algorithm depends on. */

@@ -14,7 +14,7 @@ typedef struct {
 
 typedef struct {
     char path[4096];
-    uint32_t n, slots; /* slots: of all hosts */
+    uint32_t n, slots; /* hosts; sum of their slots */
     pst_host *host;    /* [n] in the order of the file */
 } pst_hosts;
 

@@ -60,7 +60,7 @@ typedef struct {
     uint64_t interrupted_ns; /* when the last one came */
     int suspended;           /* stopped together with the ranks of other hosts */
     int control_ended;
-    int any_killed;     /* by any signal */
+    int any_killed;     /* some rank was killed by a signal */
     int any_left_early; /* some rank's left_early: it exited with status 0 before its heartbeat was
                            open */
     uint64_t began_ns;  /* 0: a late rank was already named, or none is late */

@@ -52,7 +52,7 @@ typedef struct {
     const char *prompt; /* NULL or "": a newline */
     int64_t tokens;     /* number to add, 0 to PST_GENERATE_MAX; 0: only writes the prompt */
     int64_t top_k;      /* sample from this many most likely tokens; 0: from all */
-    int64_t seed;       /* of the sampling, any value; the same seed gives the same text */
+    int64_t seed;       /* seed of the sampling, any value; the same seed gives the same text */
     double temperature; /* 0: always the most likely token; 1: the model's own distribution; more:
                            flatter */
 } pst_generate_options;
@@ -69,7 +69,8 @@ typedef struct {
     int64_t stages, micro_batches;
     int64_t chunks; /* per rank; 0: the schedule's own number, 2 if it supports any; "solved": 1 to
                        4 */
-    double f_ms, b_ms, w_ms; /* of a stage; a rank's chunks are equal parts of it */
+    double f_ms, b_ms, w_ms; /* durations of F, B and W of one stage and micro-batch; a rank's
+                                chunks are equal parts of it */
     double transfer_ms;      /* per message; for a plan 0: as estimated */
     /* files to write, or ""; for schedule "custom" csv is read and gives the numbers of stages,
      * chunks and micro-batches */
@@ -127,7 +128,7 @@ PST_API pst_status pst_plan_run(const pst_config *config, const pst_plan_run_opt
 typedef struct {
     size_t size;            /* sizeof(pst_plan_graph_options) */
     const char *graph;      /* JSON of dnn-partitioning or Piper, graph.txt of PipeDream */
-    int64_t devices;        /* accelerators; 0: as in the file */
+    int64_t devices;        /* number of accelerators; 0: the file's */
     double memory;          /* bytes of each; 0: as in the file */
     double bandwidth;       /* bytes per second of a device (PipeDream, Piper); 0: as in the file */
     const char *cost_model; /* "max-load", "pipedream" or "piper"; NULL or "": the format's own */
@@ -202,11 +203,11 @@ typedef struct {
     size_t n_override;
     const char *output; /* the profile to write; if it exists, only what is measured now is replaced
                          */
-    int64_t ranks;      /* of the run; 0: as in the run file */
+    int64_t ranks;      /* number of ranks of the run; 0: as in the run file */
     /* "1,2,4": values to measure; NULL: the run's own */
     const char *micro_batches, *tensor;
-    double seconds;    /* for each of these, on one rank alone and again on all; 0: 1 */
-    int force;         /* join profiles of different machines as if they were of the last one's */
+    double seconds; /* time for each of these values, on one rank alone and again on all; 0: 1 s */
+    int force;      /* join profiles of different machines as if they were of the last one's */
     char *const *argv; /* the program's own arguments, to start ranks with */
 } pst_profile_options;
 /* Measures how long the operators of a run, its messages and its optimizer take on this machine,

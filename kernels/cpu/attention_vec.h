@@ -30,7 +30,7 @@ typedef struct {
     const float *lse_in;
     float *lse, *scratch;
     float *dq;               /* B in 16 bits: [b,heads,t,d], after the scratch of all threads */
-    uint64_t scratch_floats; /* of one thread */
+    uint64_t scratch_floats; /* one thread's part of scratch, in floats */
     uint64_t key_block;      /* B */
 } attention_job;
 

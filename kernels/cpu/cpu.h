@@ -7,7 +7,7 @@
 
 /* Rows of A or columns of B ("items") that are packed into panels (product_vec.h). */
 typedef struct {
-    const void *from; /* of the product's type */
+    const void *from; /* elements of the product's type */
     uint64_t ld, items, terms;
     int across; /* items are contiguous and terms ld apart; else terms are contiguous and items ld
                    apart */
@@ -96,7 +96,7 @@ typedef struct {
 
 /* The element-wise part of `linear`, per instruction set and element type. */
 typedef struct {
-    pst_dtype dtype; /* of every void * here */
+    pst_dtype dtype; /* element type of every void * here */
     /* z = sum + bias, y = act(sum + bias). */
     void (*finish)(pst_activation act, const pst_linear_tile *tile);
     /* y = act(z), with the same bits as finish. */

@@ -28,7 +28,7 @@ static inline uint64_t pst_cuda_usable(uint64_t free_bytes) {
 
 typedef struct {
     pst_device base;         /* isa: PST_ISA_CUDA */
-    int ordinal, capability; /* of the runtime; 90 for sm_90 */
+    int ordinal, capability; /* number in the CUDA runtime; compute capability, 90 for sm_90 */
     uint32_t processors;     /* streaming multiprocessors */
     cudaStream_t stream[PST_Q_COUNT];
     cublasLtHandle_t lt;
@@ -41,8 +41,8 @@ typedef struct {
     void *attention_room; /* workspace for plans of attention.c that need more than the memory map
                              has */
     uint64_t attention_room_bytes;
-    struct pst_cuda_scalings *scalings; /* of fp8.c */
-    struct pst_cuda_captures *captures; /* of capture.c; NULL: nothing was captured yet */
+    struct pst_cuda_scalings *scalings; /* owned by fp8.c */
+    struct pst_cuda_captures *captures; /* owned by capture.c; NULL: nothing was captured yet */
 } pst_cuda_device;
 
 static inline cudaStream_t pst_cuda_stream(const pst_device *d) {

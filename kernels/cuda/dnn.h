@@ -68,7 +68,7 @@ void pst_dnn_reshape(pst_dnn_graph *g, pst_dnn_desc x, pst_dnn_desc y);
  * (in tests). */
 typedef struct {
     cudnnHandle_t handle;
-    pst_dnn_desc properties; /* with a NULL handle */
+    pst_dnn_desc properties; /* used if handle is NULL */
 } pst_dnn_target;
 
 typedef struct {

@@ -30,7 +30,7 @@ typedef struct {
     int ignore; /* negative indices are allowed */
     const char *node;
     pst_cuda_fault *fault;
-    uint64_t launch; /* its number on the device */
+    uint64_t launch; /* number of this launch on the device */
 } pst_cuda_index;
 
 /* --- elementwise.cu: out may be an operand ---------------------------------------------------- */

@@ -23,8 +23,8 @@ pst_status pst_balance_cut(const pst_balance_items *items, uint32_t *chunk_of_it
 /* Where durations of operators come from. */
 typedef struct {
     const pst_costs *costs;
-    const pst_chooser *predict; /* its ns gives the durations of steps; NULL: from costs. Messages
-                                   always use costs */
+    const pst_chooser *predict; /* its member ns gives the durations of steps; NULL: from costs.
+                                   Messages always use costs */
     const double *slow;         /* [ranks of the schedule] factor on durations there; NULL: 1 */
 } pst_balance_times;
 /* Cuts the graph into the schedule's chunks and fills the layout's cut, ranks of chunks and

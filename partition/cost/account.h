@@ -8,13 +8,15 @@
 #include <stdint.h>
 
 typedef struct {
-    uint64_t normed, stepped; /* elements: of its part of the norm; that its optimizer steps */
-    uint64_t weights, states, gradients; /* bytes; states: with fp32 masters */
+    uint64_t normed, stepped; /* elements that the rank adds to the gradient norm; that its
+                                 optimizer steps */
+    uint64_t weights, states, gradients; /* bytes; states: with fp32 master weights */
     uint64_t kept;                       /* data and outputs of all micro-batches */
     uint64_t held;                       /* activations in flight */
     uint64_t messages; /* their buffers. A received message may lie in its slot at once, so this
                           class is an estimate, not a lower bound */
-    uint64_t work;     /* of one pass at a time: scratch, and receive buffers of gradient sums */
+    uint64_t work; /* shared by passes, one at a time: scratch, and receive buffers of gradient sums
+                    */
 } pst_account;
 
 /* Bytes per element of a parameter, and how replicas shard it. */
@@ -25,9 +27,9 @@ typedef struct {
 
 /* The parameters of a chunk. */
 typedef struct {
-    uint64_t elements;    /* of parameters whose first use is in the chunk */
-    uint64_t accumulated; /* of accumulators: one per use */
-    uint64_t copied;      /* of parameters whose first use is on another stage */
+    uint64_t elements;    /* elements of parameters whose first use is in the chunk */
+    uint64_t accumulated; /* elements of accumulators: one per use of a parameter */
+    uint64_t copied;      /* elements of parameters whose first use is on another stage */
 } pst_account_parameters;
 
 /* Adds a chunk's. */

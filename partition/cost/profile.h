@@ -12,7 +12,7 @@ typedef struct pst_profile pst_profile;
 
 /* Where and for what a profile was measured. */
 typedef struct {
-    char penstock[24], date[24]; /* for people */
+    char penstock[24], date[24]; /* version and date, for people to read */
     char cpu[128], isa[24];
     uint32_t cpus, threads; /* processors of the machine; threads of a rank */
     uint32_t ranks;         /* that computed at once for "busy" durations, at least 1 */

@@ -48,7 +48,7 @@ enum { PST_DOWNSET_MOST = 1 << 18 };
 typedef struct {
     uint32_t count;    /* devices of this kind */
     uint32_t replicas; /* most devices of the kind that may share a part; 1: no replicas */
-    double memory;     /* of one device, in units of size; INFINITY: no limit */
+    double memory;     /* memory of one device, in units of size; INFINITY: no limit */
     int pays;          /* 1: a part here pays for the nets that it cuts */
 } pst_downset_kind;
 

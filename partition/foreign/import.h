@@ -51,7 +51,7 @@ typedef struct {
     int straight;       /* 1: no replicas */
     double compression; /* > 0: messages carry activations, smaller by this factor; 0: messages take
                            no time */
-    const char *unit;   /* of times and objectives */
+    const char *unit;   /* unit of times and objectives */
     pst_tensor_problem *tensor; /* PIPER: everything except ids and edges; else NULL */
 } pst_import;
 

@@ -28,7 +28,8 @@ typedef struct {
     uint64_t unequal_ns; /* lower bound of layouts that are not in a row and whose stages have
                             different numbers of tensor ranks */
     uint64_t least_ns;   /* lower bound for any order of passes, from before the first evaluation */
-    uint64_t n_early;    /* of x.n_verified: prepared before the rows' best were verified */
+    uint64_t n_early; /* how many of x.n_verified were prepared before the rows' best were verified
+                       */
 } pst_search_state;
 enum { PST_SEARCH_REFINED_ROWS = 3 }; /* rows */
 /* UINT64_MAX: nothing fits. */

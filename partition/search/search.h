@@ -26,8 +26,8 @@ typedef struct {
                                              if the layout does not fit and is not exact */
     uint64_t alone_ns;                    /* bound_ns as if there were no other replicas */
     uint64_t busy_ns;     /* passes of the stage that computes longest, all micro-batches; */
-    uint64_t exchange_ns; /* its tensor exchanges, */
-    uint64_t again_ns;    /* its recomputation */
+    uint64_t exchange_ns; /* tensor exchanges of that stage, */
+    uint64_t again_ns;    /* and its recomputation */
     uint64_t message_ns;  /* how much longer messages between stages make the step */
     uint64_t reduce_ns;   /* how much longer gradient sums and all-gathers of weights make it */
     double bubble;
@@ -104,7 +104,7 @@ typedef struct {
     double gap;
     int timed_out;
     uint32_t n_row;
-    pst_search_row *row; /* by step; rows where nothing fits come last */
+    pst_search_row *row; /* sorted by step time; rows where nothing fits come last */
     uint64_t n_bounded;  /* candidates (without a cut) that were listed, each with a lower bound */
     uint64_t n_layout, n_simulated, n_verified; /* how many layouts were evaluated, simulated,
                                                    prepared */

@@ -72,7 +72,7 @@ typedef struct {
     /* schedule: index in the problem */
     uint32_t pipeline, tensor, data, micro_batch, chunks, zero, sequence, schedule;
     const uint32_t *before; /* as in pst_grid, owned by the row; NULL */
-    uint32_t n_micro;       /* of all replicas together */
+    uint32_t n_micro;       /* micro-batches of all replicas together */
     uint64_t bound_ns;      /* lower bound of the step */
     uint64_t guess_ns;      /* rough estimate of the step: which to evaluate first */
     uint64_t min_bytes; /* rough bytes of a stage with most recomputation: to try smaller ones where

@@ -30,7 +30,7 @@ typedef struct {
      * pass, its previous part; PST_NONE */
     uint32_t *again;
     /* Working memory of pst_checker_caused. */
-    uint8_t *seen;     /* [instructions] bit 0: its issue, bit 1: its end */
+    uint8_t *seen;     /* [instructions] bit 0: its issue was visited, bit 1: its end */
     pst_moment *stack; /* [2 x instructions] */
 } pst_checker;
 

@@ -65,7 +65,8 @@ typedef enum {
 typedef struct {
     char name[32]; /* "": none */
     pst_cluster_link link[PST_LEVEL_COUNT];
-    double node_bytes_per_s; /* of all NICs of the node together, divided by the oversubscription */
+    double node_bytes_per_s; /* bandwidth of all NICs of the node together, divided by the
+                                oversubscription */
 } pst_cluster_node;
 
 typedef struct {

@@ -29,7 +29,7 @@ typedef struct {
     uint64_t bytes;
     uint8_t birth;   /* pst_event */
     uint8_t uses;    /* bit mask of pst_event; birth only if the value is also read in that pass */
-    uint32_t buffer; /* its memory; merged values share a buffer */
+    uint32_t buffer; /* the value's memory; merged values share a buffer */
     /* message channel on which it is received, PST_NONE: computed here (or data) */
     uint32_t channel_in;
     uint32_t channel_out; /* message channel on which it is sent, PST_NONE */
@@ -50,7 +50,7 @@ typedef struct {
     uint8_t deaths;                 /* mask of the pst_events that read or write it, with birth */
     uint8_t place;                  /* pst_place */
     uint8_t pass_local;             /* SCRATCH: 1 + opcode of its program, else 0 */
-    uint32_t first_step, last_step; /* of that program, if pass_local */
+    uint32_t first_step, last_step; /* steps of the program that pass_local names, if any */
     uint32_t class_;                /* SLOT: index into pst_cut.class_, else PST_NONE */
     uint64_t offset; /* SLOT: within the slot of its class; SCRATCH: within the scratch region */
 } pst_buffer;
@@ -61,7 +61,7 @@ typedef struct {
     uint8_t pass, is_sum;
     uint8_t exchange; /* not 0: a pst_exchange, in which all ranks of the tensor group take part */
     uint8_t again;    /* pst_again: F's, in B's program */
-    uint32_t kernel;  /* by pst_chooser */
+    uint32_t kernel;  /* chosen by pst_chooser */
     uint32_t n_operand;
     pst_operand operand[PST_MAX_ARG]; /* VALUE: index is a local of the chunk */
     uint64_t scratch;                 /* bytes of kernel scratch */
@@ -80,7 +80,7 @@ typedef struct {
     uint32_t n_local, n_buffer;
     pst_local *local; /* in the order in which the tape writes them, data first */
     pst_buffer *buffer;
-    pst_program program[4]; /* by opcode F, B, W, BW; unused ones have 0 steps */
+    pst_program program[4]; /* indexed by opcode F, B, W, BW; unused programs have 0 steps */
 } pst_chunk;
 
 /* The SLOT buffers of a chunk with the same birth and deaths: they share one slot per micro-batch
@@ -89,7 +89,7 @@ typedef struct {
     uint32_t chunk;
     uint8_t birth, deaths;
     uint8_t rewrites; /* events after birth in which a merged value overwrites an earlier one */
-    uint64_t bytes;   /* of one slot */
+    uint64_t bytes;   /* size of one slot */
 } pst_cut_class;
 
 /* What does not depend on micro-batch or rank. Immutable once built. */

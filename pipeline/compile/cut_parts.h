@@ -9,7 +9,7 @@ typedef struct {
     /* [n_value] first and last chunk with the value; low > high: none. Data: unused */
     uint32_t *low, *high;
     uint32_t *channel; /* [n_value] channel of the first boundary that it crosses */
-    uint32_t *local;   /* [n_value] scratch: its local in the current chunk */
+    uint32_t *local;   /* [n_value] scratch: index of the value's local in the current chunk */
 } pst_spread;
 
 /* The chunk of a tape step. */

@@ -19,7 +19,7 @@ struct pst_job {
     /* the stage of each chunk; borrowed from the schedule, which outlives this */
     const uint32_t *rank_of_chunk;
     pst_instr_list *list; /* [n_rank] */
-    pst_grid grid;        /* of n_rank ranks */
+    pst_grid grid;        /* the grid of n_rank ranks */
     uint32_t *micros;     /* [grid.data] micro-batches of each replica */
     uint32_t n_seq;       /* every message's seq is below this */
     int zero;             /* ZeRO stage, 0 with one replica */

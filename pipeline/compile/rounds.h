@@ -10,7 +10,7 @@ typedef struct {
     /* time of its SENDs, and of its RECVs and REDUCEs, in the unit-time simulation of all replicas
      */
     uint32_t sent, added;
-    uint32_t send, n_send; /* of the current rank: its SENDs, [send, send + n_send) */
+    uint32_t send, n_send; /* the SENDs of the current rank in this round: [send, send + n_send) */
 } pst_round;
 struct pst_rounds {
     uint32_t n;

@@ -7,7 +7,7 @@
 typedef struct {
     uint32_t chunk;
     uint8_t birth, deaths;
-    uint64_t bytes; /* of one slot; buffers are in it at pst_buffer.offset */
+    uint64_t bytes; /* size of one slot; buffers are in it at pst_buffer.offset */
     uint32_t n_slot;
     uint32_t *slot_of_micro; /* [n_micro] */
 } pst_class;

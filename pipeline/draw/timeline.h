@@ -19,7 +19,7 @@ typedef struct {
 
 /* What a trace contains beside the spans; all but the title may be NULL. */
 typedef struct {
-    const char *title;          /* of the measured (or simulated) spans */
+    const char *title;          /* title of the measured (or simulated) spans */
     const char *const *host;    /* [n_rank] names */
     pst_span *const *predicted; /* predictions for the same lists, as a second process per rank */
     const pst_op_spans *operators; /* measured; a separate track on every rank */

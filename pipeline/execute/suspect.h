@@ -24,7 +24,7 @@ typedef enum {
 enum { PST_SUSPECT_CHAIN = 64 };
 
 typedef struct {
-    int known, left; /* its position can be read; it has ended normally */
+    int known, left; /* known: the rank's position can be read; left: it has ended normally */
     pst_position_view at;
 } pst_suspect_rank;
 

@@ -18,9 +18,9 @@ struct pst_plan {
      * and an exchange belongs to the operator that needs it. data 0: an old file without
      * replicas, tensor ranks and devices */
     pst_layout layout;
-    uint64_t graph_hash; /* of the graph that is cut */
+    uint64_t graph_hash; /* hash of the graph that is cut */
     uint64_t step_ns;    /* predicted step time, flush included; 0 until simulated */
-    uint64_t flush_ns;   /* its part after the last backward pass */
+    uint64_t flush_ns;   /* part of step_ns after the last backward pass */
     uint64_t bound_ns; /* lower bound over all layouts that were searched; 0: there was no search */
     double bubble;     /* predicted, of the rank with the longest span */
     uint64_t *peak_bytes; /* [layout.pipeline] predicted; all 0 until there is a memory map */

@@ -39,7 +39,7 @@ typedef struct {
     uint64_t bound_ns;    /* lower bound: no order ends earlier */
     /* the shortest named schedule of this placement that fits; "" if none does */
     char named[32];
-    uint64_t named_ns; /* its makespan; UINT64_MAX if none fits */
+    uint64_t named_ns; /* makespan of `named`; UINT64_MAX if no named schedule fits */
 } pst_solved;
 
 /* A placement of chunks on ranks: that of the named schedule `like`. */

@@ -48,8 +48,8 @@ enum {
      * may follow before it has ended; they run in order */
     PST_DEVICE_ASYNC = 2,
     PST_DEVICE_CUDA = 4, /* OWN_MEMORY, and it is CUDA's, which a transport may support directly */
-    PST_DEVICE_PADDED = 8, /* its kernels accept and prefer rows with padding (pst_graph_pad) */
-    PST_DEVICE_SUMS = 16,  /* its B kernels leave sums for W (pst_graph_leave_sums) */
+    PST_DEVICE_PADDED = 8, /* the kernels accept and prefer rows with padding (pst_graph_pad) */
+    PST_DEVICE_SUMS = 16,  /* B kernels leave sums for W (pst_graph_leave_sums) */
     /* the flags of the CUDA module's device that determine steps and bytes of a job: a planner uses
      * them if the module cannot be loaded */
     PST_DEVICE_GPU = PST_DEVICE_OWN_MEMORY | PST_DEVICE_PADDED | PST_DEVICE_SUMS

@@ -52,7 +52,7 @@ typedef struct {
     /* the last lists and collectives, see pst_position_op */
     _Atomic uint64_t log[PST_POSITION_LOG];
     _Atomic uint64_t site[PST_POSITION_SITE]; /* "file.c:120" of the last collective, or empty */
-    _Atomic uint32_t pid, heartbeat_tid;      /* of the process, and of its heartbeat thread */
+    _Atomic uint32_t pid, heartbeat_tid;      /* ids of the process, and of its heartbeat thread */
     _Atomic uint64_t pid_space;               /* inode of the process' PID namespace */
 } pst_position;
 

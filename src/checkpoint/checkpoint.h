@@ -26,12 +26,12 @@ enum {
 typedef struct {
     uint64_t step;            /* optimizer steps done, */
     uint64_t skipped;         /* skipped: those of them that were not finite and changed nothing */
-    double loss_scale;        /* of the next step if it is dynamic, else 0 */
+    double loss_scale;        /* loss scale of the next step if it is dynamic, else 0 */
     uint64_t loss_scale_good; /* steps in a row without overflow */
     uint64_t next_sample;     /* global index of the next training sample */
     uint64_t seed, model_hash, data_hash;
-    double validation_loss; /* of these weights; NaN: not measured */
-    double best_loss;       /* of the run so far; NaN or infinite: none */
+    double validation_loss; /* validation loss of these weights; NaN: not measured */
+    double best_loss;       /* lowest validation loss of the run so far; NaN or infinite: none */
     /* optimizer whose state is stored; "": weights only */
     char optimizer[PST_CKPT_OPTIM_MAX];
 } pst_ckpt_info;

@@ -66,8 +66,8 @@ int pst_cli_plan(const pst_cli_call *call) {
          "or graph.txt of PipeDream (the format is detected). Finds contiguous parts that minimize "
          "the largest load. The options below need --graph.",
          &o.graph.graph},
-        {0, "devices", "K", PST_OPTION_INT, 1, 4096, "Number of devices (default: the file's).",
-         &o.graph.devices},
+        {0, "devices", "K", PST_OPTION_INT, 1, 4096,
+         "Number of accelerators (default: the file's).", &o.graph.devices},
         {0, "memory", "BYTES", PST_OPTION_BYTES, 1, 1e18,
          "Memory of each device, such as 8GiB (default: the file's).", &o.graph.memory},
         {0, "bandwidth", "BYTES/S", PST_OPTION_RATE, 1, 1e18,

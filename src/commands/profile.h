@@ -16,7 +16,7 @@ typedef struct pst_profile_request {
     const char *device; /* the device that computes */
     uint32_t n_micro_batch, n_tensor;
     uint32_t micro_batch[PST_PROFILE_CHOICES], tensor[PST_PROFILE_CHOICES];
-    double seconds; /* for each choice, alone and busy */
+    double seconds; /* time to measure each choice, alone and busy */
 } pst_profile_request;
 
 /* Suite "profile": every rank trains the run's model on its own, first rank 0 alone, then all at

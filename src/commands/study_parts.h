@@ -12,7 +12,7 @@ typedef struct {
     pst_job *job;
     pst_slots *slots;
     pst_config *config;     /* with a plan */
-    pst_prepared *prepared; /* with a plan: owns what the fields above point to */
+    pst_prepared *prepared; /* set with a plan: owns what the fields above point to */
     /* lower bound over all orders, without the flush; for `solved` within the ranks' memory */
     uint64_t bound_ns;
     /* [n_rank] the most micro-batches of a stage between the start of F and the end of W; NULL

@@ -52,8 +52,8 @@ typedef struct {
      * (including the last, partial one). */
     uint64_t (*size)(const pst_data *data, pst_split split);
     uint64_t (*bytes)(const pst_data *data, pst_split split);
-    uint64_t (*hash)(const pst_data *data); /* of the files' names and sizes and the options: must
-                                               be equal on resume */
+    uint64_t (*hash)(const pst_data *data); /* hash of the files' names and sizes and the options:
+                                               must be equal on resume */
     void (*close)(pst_data *data);
 } pst_data_row;
 struct pst_data {

@@ -61,7 +61,7 @@ typedef struct {
     uint32_t n_dim;
     uint64_t dim[PST_MAX_DIM];
     pst_init init;
-    float std;      /* of PST_INIT_NORMAL, mean 0 */
+    float std;      /* standard deviation of PST_INIT_NORMAL, mean 0 */
     int decay;      /* weight decay applies */
     int statistic;  /* a running mean over steps: neither the optimizer nor the gradient norm
                        includes it, see op_batch_norm.c */
@@ -196,7 +196,8 @@ uint64_t pst_param_elements(const pst_param *p);
 /* Bytes as operators read it; master weights, accumulators and optimizer state are fp32 and may be
  * larger. */
 uint64_t pst_param_bytes(const pst_graph *g, const pst_param *p);
-uint64_t pst_param_pad_bytes(const pst_graph *g, const pst_param *p); /* of the padding after it */
+uint64_t pst_param_pad_bytes(const pst_graph *g, const pst_param *p); /* bytes of the padding after
+                                                                         the parameter */
 /* Index by name, PST_NONE when there is none. */
 uint32_t pst_graph_find_tensor(const pst_graph *g, const char *name);
 uint32_t pst_graph_find_param(const pst_graph *g, const char *name);

@@ -14,7 +14,7 @@ typedef struct {
 
 typedef struct {
     const void *entry;
-    size_t bytes; /* of an entry */
+    size_t bytes; /* size of an entry */
     uint32_t n;
 } pst_named;
 

@@ -27,7 +27,7 @@ typedef struct {
     int weights_gathered;     /* with job.zero: the all-gather of the weights after the last step is
                                  done */
     const char *file, *function;
-    uint32_t line; /* of the last call of a collective */
+    uint32_t line; /* where the last collective was called */
     /* [n_rank] preallocated, so that agreeing cannot fail on one rank alone */
     struct pst_group_verdict *verdict;
     uint64_t *number; /* [n_rank] */

@@ -38,7 +38,7 @@ struct pst_hang {
     uint64_t *polls;           /* [n_rank] when it became the suspect */
     uint32_t stopped, watched; /* ranks; `stopped` is valid while stop_seen_ns is not 0 */
     uint64_t stop_seen_ns, quiet_ns;
-    pst_process_state first, last; /* of the watched rank */
+    pst_process_state first, last; /* states of the watched rank */
 };
 
 /* hang_read.c. Reads the positions of all ranks. */

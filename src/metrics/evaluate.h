@@ -11,7 +11,7 @@ enum {
 typedef struct {
     char name[PST_EVALUATE_NAME];
     pst_data *data;
-    double loss; /* of the last evaluation; NaN and 0 if there was none */
+    double loss; /* loss and tokens of the last evaluation; NaN and 0 if there was none */
     uint64_t tokens;
 } pst_evaluate_set;
 typedef struct {

@@ -14,10 +14,10 @@ typedef struct {
     double step_s, bubble;
     double predicted_step_s, predicted_bubble;
     uint64_t tokens;      /* since training started */
-    int post;             /* 1: with post-validation */
+    int post;             /* 1: post-validation is on */
     uint32_t rolled_back; /* number of ranks whose STEP was wrong */
     int scales;           /* 1: there is a loss scale */
-    double loss_scale;    /* of this step */
+    double loss_scale;    /* loss scale of this step */
     uint64_t skipped;     /* skipped steps so far, including this one if it overflowed */
 } pst_metrics_step;
 
@@ -51,7 +51,7 @@ typedef struct {
     const char *folder; /* the run's folder */
     /* drop lines of later steps, which a dead run has left */
     uint64_t keep_steps;
-    pst_peak peak; /* of all ranks together */
+    pst_peak peak; /* peak FLOP/s of all ranks together */
     pst_metrics_show show;
     uint64_t passes; /* pst_feed_passes */
 } pst_metrics_options;

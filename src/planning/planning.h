@@ -36,10 +36,10 @@ typedef struct {
     const char *open;     /* a key that is searched although the run file gives it; "": none */
     int local;            /* 1: the devices are this machine's */
     const pst_device_ops *device; /* the device that computes; NULL: CPU cores */
-    /* of this machine's device; NULL: a nominal CPU core, or measured */
+    /* datasheet of this machine's device; NULL: a nominal CPU core, or measured */
     const pst_device_kind *datasheet;
     int all_ranks;             /* 1: the devices are existing ranks, which must all be used */
-    pst_processors processors; /* of existing ranks */
+    pst_processors processors; /* processors of existing ranks */
     /* bytes that a rank may use if parallel.memory is not given; 0: the memory of its device */
     uint64_t memory;
     pst_model_config model;

@@ -9,7 +9,7 @@
 enum { PST_LINK_SIZES = 8 };
 typedef struct {
     uint32_t n;          /* 0: not measured */
-    uint64_t latency_ns; /* of a message with hardly any bytes */
+    uint64_t latency_ns; /* time of a message with hardly any bytes */
     uint64_t bytes[PST_LINK_SIZES], ns[PST_LINK_SIZES];
 } pst_link_times;
 /* Sets a message's durations. */

@@ -22,7 +22,8 @@ typedef struct {
 typedef struct {
     uint32_t n_rank;  /* ranks of the job: stages x replicas x tensor ranks */
     uint32_t threads; /* CPU threads per rank; scratch depends on it */
-    uint32_t isa;     /* of the device; with PST_ISA_CUDA if a module's kernels compute */
+    uint32_t isa; /* instruction set of the device; with PST_ISA_CUDA if a module's kernels compute
+                   */
     /* the device whose kernels compute; NULL: the CPU, or that of parallel.cluster
      * (pst_prepare_device_of) */
     const pst_device_ops *device;
@@ -30,7 +31,7 @@ typedef struct {
      * has many ranks, or is the only one; then the ranks' numbers choose */
     uint32_t local;
     uint32_t ranks_here;       /* ranks of this job on this host; 0: the job will not be run */
-    pst_processors processors; /* of the host, for parallel.profile */
+    pst_processors processors; /* processors of this host, to compare with parallel.profile */
     uint32_t n_eval_micro;     /* micro-batches per evaluation pass */
     int infer;                 /* graph without loss, no backward: generation */
     /* The layout of this plan, and of the run file where an old plan leaves something open; may be
@@ -68,7 +69,7 @@ typedef struct {
     const pst_model_row *model;    /* NULL: a given graph of model.kind custom */
     pst_model_config model_config; /* 0 with a given graph */
     const pst_optim_row *optim;    /* NULL when infer */
-    pst_costs costs;               /* for a rank whose device is of the first one's kind */
+    pst_costs costs;               /* costs of a rank whose device has the first device's kind */
     pst_profile *profile;          /* parallel.profile; NULL: durations are modelled */
     pst_measured *measured;        /* parallel.measured while programs are built; else NULL */
     pst_graph *whole;              /* the unsplit model */
@@ -98,7 +99,7 @@ typedef struct {
     /* [n_rank] expected time of a rank, as a multiple of the modelled or measured time */
     double *slow;
     pst_schedule **schedules, **eval_schedules; /* [grid.data] several may be the same pointer */
-    const pst_schedule *schedule;               /* of replica 0 */
+    const pst_schedule *schedule;               /* schedule of replica 0 */
     pst_cut **cuts, **eval_cuts;                /* [grid.tensor] */
     const pst_cut *cut, *eval_cut;              /* cuts[0]; eval_cut NULL: no evaluation */
     pst_job *job, *eval_job;
@@ -106,9 +107,9 @@ typedef struct {
     pst_memory_map **memory;         /* [n_rank] */
     pst_timing *timing;              /* predicted from the cost model */
     char solved[192];                /* schedule solved: the result in a line; else "" */
-    uint64_t flops;                  /* of one optimizer step, over all ranks */
-    uint64_t memory_limit;           /* bytes that each rank of this host may use; 0: unknown */
-    uint64_t targets; /* samples x context of one optimizer step, whose losses are averaged */
+    uint64_t flops;        /* floating-point operations of one optimizer step, over all ranks */
+    uint64_t memory_limit; /* bytes that each rank of this host may use; 0: unknown */
+    uint64_t targets;      /* samples x context of one optimizer step, whose losses are averaged */
 } pst_prepared;
 
 /* prepare/kernels.c: for a pst_chooser; arg is a pst_device or begins with one. */
@@ -158,7 +159,7 @@ const pst_device_kind *pst_prepare_datasheet(const pst_config *config,
  * threads; a GPU's is that of its data sheet (dense), even if ranks share it. */
 typedef struct {
     double flops;  /* per second; 0: unknown */
-    char from[48]; /* its source, for messages */
+    char from[48]; /* where the number comes from, for messages */
 } pst_peak;
 void pst_prepare_peak(const pst_prepared *p, pst_peak *peak);
 /* Device memory for each of this number of ranks on this machine, in bytes; 0: unknown. */

@@ -59,7 +59,7 @@ struct pst_rank {
     const pst_direct_ops *direct; /* NULL: `staged` is not a transport of the device */
     int library_adds; /* parallel.collectives: the communication library adds for tensor ranks */
     pst_coll *coll;
-    /* of the tensor group; NULL with one tensor rank, and with device timed */
+    /* exchanges within the tensor group; NULL with one tensor rank, and with device timed */
     pst_exchanger *exchanger;
     const pst_step *exchange_step; /* the exchange under way, its micro-batch, and when it began */
     uint32_t exchange_micro;
@@ -89,7 +89,7 @@ struct pst_rank {
     /* post-validation: STEP did not wait for the answer; the answer required an undo */
     int stepped, rolled_back;
     uint64_t targets;  /* targets in this step's batch: the loss is the mean over them */
-    double loss_scale; /* of this step's gradients (scaler.h); grad_norm is without it */
+    double loss_scale; /* loss scale of this step's gradients (scaler.h); grad_norm is without it */
     /* [max_op] launches of operators in the current job, the first n_op valid; absolute
      * nanoseconds */
     pst_op_span *op;
@@ -105,7 +105,7 @@ struct pst_rank {
     pst_work work; /* time in kernels since the current training job started */
     /* the step is repeated under the checker (replay.h): the weights stay unchanged */
     int replay;
-    pst_culprit culprit; /* of the last replay */
+    pst_culprit culprit; /* what the last replay found */
     /* For a checkpoint under way (saving.c): 1 when the parameter may be changed; else it has
      * waited briefly, and must be called again. NULL: always 1. */
     int (*may_change)(void *arg, uint32_t param);

@@ -19,9 +19,9 @@ typedef struct {
     uint32_t phase, micro, position;
     /* pass: pst_pass; PST_PASS_COUNT: REDUCE, which adds the uses of a shared parameter */
     uint32_t rank, node, pass;
-    uint32_t kind, tensor, saved; /* the written value: its pst_value_kind, or */
+    uint32_t kind, tensor, saved; /* the pst_value_kind of the written value, or */
     uint32_t param;               /* the parameter whose gradient it is; PST_NONE for a value */
-    uint64_t index;               /* of the first bad element, row-major */
+    uint64_t index;               /* index of the first bad element, row-major */
     float value;
     uint32_t bad_input; /* the value of this tensor was read and was not finite */
     uint32_t bad_param; /* this weight was read and was not finite; PST_NONE: none */

@@ -44,14 +44,14 @@ typedef struct {
     double *validation_step, *validation_loss; /* [n_validation] ascending by step */
     json_t *sets; /* {name: {loss, tokens}} of the last line that has it; NULL: none */
     double sets_step;
-    uint32_t n_rank;           /* of the memory columns */
+    uint32_t n_rank;           /* ranks in the memory columns */
     pst_report_memory *memory; /* [n_rank] */
     /* {kind of work: seconds of all ranks and steps}; the first step counts only if there is no
      * other */
     json_t *work;
     double work_wall;    /* duration of the same steps times number of ranks, s */
     json_t *start, *end; /* the last of these lines, NULL: none */
-    double first_time;   /* of the first start line, NaN: none */
+    double first_time;   /* time in the first start line, NaN: none */
     size_t n_start;
     size_t n_event; /* lines with another event than validation */
     /* arrays: the first PST_REPORT_HEAD, and then the last PST_REPORT_TAIL */
@@ -82,7 +82,7 @@ typedef struct {
 } pst_report_slice;
 
 typedef struct {
-    char title[200]; /* of the measured step */
+    char title[200]; /* title of the measured step */
     size_t n, capacity;
     pst_report_slice *slice; /* [n] by predicted, rank, start */
     uint32_t n_rank;

@@ -47,7 +47,7 @@ typedef struct {
 
 typedef struct {
     uint32_t stage, first, end; /* operators [first, end) */
-    uint64_t ns; /* of all passes for one micro-batch, on the slowest rank of the stage */
+    uint64_t ns; /* time of all passes for one micro-batch, on the slowest rank of the stage */
     uint64_t parameters;
     uint64_t crossing; /* bytes to the next chunk per micro-batch */
     char recompute[16];
@@ -73,7 +73,7 @@ typedef struct {
 /* A row of the comparison. */
 typedef struct {
     uint32_t pipeline, data, micro_batch, micro_batches, chunks, zero;
-    char tensor[48]; /* for all stages; "2-1-1": for each */
+    char tensor[48]; /* tensor degree: "2" for all stages, or "2-1-1" for each */
     char schedule[32], recompute[32];
     uint64_t step_ns, peak_bytes;
     double bubble;

@@ -48,12 +48,13 @@ typedef struct {
     /* skipped steps, which were not finite: all, and those in a row at the end */
     uint64_t skipped, skipped_in_row;
     uint64_t skipped_before; /* value of `skipped` in the checkpoint that it resumed from */
-    pst_scaler scaler;       /* for the next step; opened by the first step, or by the checkpoint */
+    pst_scaler scaler;       /* loss scaler of the next step; opened by the first step, or by the
+                                checkpoint */
     int overflowed; /* the last step was skipped because of an fp16 overflow, which is no failure */
     int skip_logged;          /* this process has logged its first skipped step */
     pst_culprit *culprit;     /* [n_rank] results of a replay */
     pst_culprit *own_culprit; /* [n_local] this process' part of it */
-    /* of the last validation, NaN: none; the best so far, infinity: none */
+    /* loss of the last validation, NaN: none; the best so far, infinity: none */
     double validation_loss, best_loss;
     /* step of the last checkpoint written or resumed from, UINT64_MAX: none */
     uint64_t checkpointed;

@@ -71,7 +71,7 @@ typedef struct {
     pst_transport *inner; /* carries the communicator's unique id, */
     uint32_t channel;     /* there */
     pst_device *device;
-    cudaStream_t stream;    /* NULL: its own, with higher priority than computation */
+    cudaStream_t stream;    /* NULL: open creates one with higher priority than computation */
     const uint32_t *member; /* [n] ranks, including this one; read by open only */
     uint32_t n;
     const uint8_t *talks; /* [n] 1: messages go to or come from there; NULL: all */
