@@ -32,7 +32,7 @@ typedef struct {
     /* [n_member] the ranks of this rank's tensor group, in order; n_member 0: it has none */
     const uint32_t *member;
     uint32_t n_member;
-    int sums; /* 1: that group uses `sum` */
+    int sums; /* 1: the group of `member` uses `sum` */
 } pst_direct_config;
 
 /* What this rank sends to another rank of its tensor group and receives from it; 0: nothing. */

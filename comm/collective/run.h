@@ -27,7 +27,7 @@ struct pst_coll {
 
     pst_coll_kind kind;
     uint8_t *mem;
-    uint64_t bytes; /* as the caller gave it */
+    uint64_t bytes; /* size that the collective's caller gave */
     pst_dtype dtype;
     uint32_t root;
     uint64_t *offset; /* [n+1] start of each part */

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 typedef struct {
-    char name[256];       /* as in the file, with "user@" */
+    char name[256];       /* as written in the host file, with "user@" */
     char address[64];     /* numeric; "" before pst_hosts_resolve */
     uint32_t slots, line; /* line: where it appears first */
     int is_here;          /* the address belongs to this machine */

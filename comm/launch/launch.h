@@ -12,7 +12,7 @@
 
 /* How a job has ended. */
 typedef struct {
-    int exit_status; /* the launching program's own exit status, as below */
+    int exit_status; /* exit status of the job, as described below */
     /* the signal after which the ranks saved and exited normally; 0: none */
     int stopped;
 } pst_launch_end;

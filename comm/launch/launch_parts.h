@@ -12,9 +12,9 @@
 /* The signals that a launcher reads from a descriptor, and the state to restore. */
 typedef struct {
     int fd;                   /* signalfd; -1: none */
-    sigset_t before, watched; /* the caller's signal mask; the signals that fd reads */
-    struct sigaction child;   /* the caller's SIGCHLD action; if it ignored children, they could not
-                                 be waited for */
+    sigset_t before, watched; /* signal mask to restore; the signals that fd reads */
+    struct sigaction child;   /* SIGCHLD action to restore: replaced, because ranks could not be
+                                 waited for if it ignored children */
 } pst_launch_signals;
 
 pst_status pst_launch_signals_open(pst_launch_signals *s);
@@ -23,7 +23,7 @@ void pst_launch_signals_close(pst_launch_signals *s);
 enum { PST_LAUNCH_LINE = 512 };
 /* One host of a job that a host file describes: its ranks, and where rank 0 listens. */
 typedef struct {
-    uint32_t first, size; /* its first rank; number of ranks of the job */
+    uint32_t first, size; /* first rank on this host; number of ranks of the job */
     char name[256];       /* as in the host file */
     char address[64], port[8], secret[64];
     int listener; /* rank 0 inherits it; -1 on the other hosts */

@@ -15,7 +15,7 @@ typedef enum { FAULT_NONE, FAULT_FAILED, FAULT_SILENT, FAULT_HUNG, FAULT_DEAD } 
 typedef struct {
     _Atomic uint64_t ticks;
     _Atomic uint32_t state;
-    uint32_t rank;           /* in the job; written before state becomes ALIVE */
+    uint32_t rank;           /* rank in the job; written before state becomes ALIVE */
     volatile uint64_t instr; /* packed; PAGE_NO_INSTR before the first instruction */
     uint8_t pad[40];
 } page_line;

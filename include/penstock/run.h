@@ -129,7 +129,7 @@ typedef struct {
     size_t size;            /* sizeof(pst_plan_graph_options) */
     const char *graph;      /* JSON of dnn-partitioning or Piper, graph.txt of PipeDream */
     int64_t devices;        /* number of accelerators; 0: the file's */
-    double memory;          /* bytes of each; 0: as in the file */
+    double memory;          /* memory of each accelerator in bytes; 0: as in the file */
     double bandwidth;       /* bytes per second of a device (PipeDream, Piper); 0: as in the file */
     const char *cost_model; /* "max-load", "pipedream" or "piper"; NULL or "": the format's own */
     int json;
@@ -199,7 +199,7 @@ typedef struct {
     const char *const *file; /* one: a run file; several: profiles to join; where they overlap, the
                                 last one wins */
     size_t n_file;
-    const char *const *override; /* of keys of the run file */
+    const char *const *override; /* "key=value", for keys of the run file */
     size_t n_override;
     const char *output; /* the profile to write; if it exists, only what is measured now is replaced
                          */

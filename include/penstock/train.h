@@ -43,7 +43,7 @@ typedef struct {
                       stages and schedule, and for every data degree with parallel.reproducible;
                       within 1e-5 for every tensor degree (docs/layouts.md) */
     double lr;     /* learning rate of this step */
-    double grad_norm;        /* of all gradients together, before clipping */
+    double grad_norm;        /* norm of all gradients together, before clipping */
     double step_s;           /* measured, seconds */
     double predicted_step_s; /* from the plan's simulation; improved by the first measured steps */
     double bubble;           /* measured idle share of the rank with the longest span, 0 to 1 */

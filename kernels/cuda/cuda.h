@@ -32,10 +32,10 @@ typedef struct {
     uint32_t processors;     /* streaming multiprocessors */
     cudaStream_t stream[PST_Q_COUNT];
     cublasLtHandle_t lt;
-    cudnnHandle_t dnn;     /* on the compute stream */
+    cudnnHandle_t dnn;     /* handle that queues to the compute stream */
     pst_cuda_fault *fault; /* pinned: an index out of range that a kernel has met */
-    uint64_t launch;       /* number of the launch that is being queued: that of its event */
-    double *sums;          /* memory for sums of squares, see own.h */
+    uint64_t launch; /* number of the launch that is being queued; its event has the same number */
+    double *sums;    /* memory for sums of squares, see own.h */
     struct pst_cuda_products *products;              /* the table of product.c; NULL: nothing yet */
     struct pst_dnn_entry *attentions, *convolutions; /* plans of attention.c and convolution.c */
     void *attention_room; /* workspace for plans of attention.c that need more than the memory map

@@ -186,7 +186,7 @@ enum { PST_CUDA_AMAX_STEPS = 16 };
 typedef struct {
     float scale, inverse; /* factor before rounding, a power of two; 1 / scale */
     uint32_t amax;        /* bits of the largest magnitude since the last entry of history */
-    uint32_t own;         /* the same, of the tensor passed to scale_by_own */
+    uint32_t own;         /* bits of the largest magnitude in the tensor passed to scale_by_own */
     uint32_t steps;       /* steps in history so far; it keeps the latest ones */
     uint32_t history[PST_CUDA_AMAX_STEPS];
 } pst_cuda_scaling;

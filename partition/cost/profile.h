@@ -15,7 +15,7 @@ typedef struct {
     char penstock[24], date[24]; /* version and date, for people to read */
     char cpu[128], isa[24];
     uint32_t cpus, threads; /* processors of the machine; threads of a rank */
-    uint32_t ranks;         /* that computed at once for "busy" durations, at least 1 */
+    uint32_t ranks;         /* ranks that computed at once for "busy" durations, at least 1 */
     char precision[8], optimizer[16];
     /* the device and its vendor name, may be ""; both "": the processor */
     char device[24], model[128];
@@ -30,7 +30,7 @@ typedef enum {
     PST_PROFILE_NORM, /* size: elements, also for the next two */
     PST_PROFILE_STEP,
     PST_PROFILE_REDUCE,
-    /* from the end of an operator to the start of the next, in the executor */
+    /* time from the end of an operator to the start of the next, in the executor */
     PST_PROFILE_LAUNCH,
     PST_PROFILE_GATHER, /* the exchange of all norms */
     PST_PROFILE_KINDS

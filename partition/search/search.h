@@ -48,12 +48,12 @@ typedef struct {
 
 typedef struct {
     const pst_cluster *cluster;
-    uint32_t n_item, batch;                         /* samples of a step */
-    uint32_t weight_bytes, state_bytes, grad_bytes; /* per element of a parameter; states (masters
-                                                       included) are sharded with zero 1 and 2,
-                                                       gradients with 2 */
+    uint32_t n_item, batch; /* samples of a step */
     uint32_t parts; /* accumulators of a gradient over all replicas (parallel.reproducible); 0: one
                        per replica */
+    uint32_t weight_bytes, state_bytes, grad_bytes; /* per element of a parameter; states (master
+                                                       weights included) are sharded with zero 1 and
+                                                       2, gradients with 2 */
     /* most bytes that a rank may use, besides the limit of its device; 0: no limit */
     uint64_t memory;
     /* chunks: 0: the schedule's own number */

@@ -34,7 +34,7 @@ typedef struct {
     double flops[PST_DTYPE_COUNT];
     double bytes_per_s;    /* memory bandwidth */
     uint64_t memory;       /* bytes; 0: unknown */
-    pst_cluster_link link; /* to devices of the same node, unless the cluster says otherwise */
+    pst_cluster_link link; /* link to devices of the same node, unless the cluster says otherwise */
 } pst_device_kind;
 /* The built-in kinds. */
 const pst_device_kind *pst_device_kinds(uint32_t *n);

@@ -33,7 +33,7 @@ typedef struct {
     uint32_t n_micro;     /* micro-batches of a step, summed over the replicas */
     uint32_t *micros; /* [data] micro-batches of each replica; NULL: in proportion to its speed */
     char schedule[32];
-    uint32_t chunks; /* per stage; 0: the schedule's default */
+    uint32_t chunks; /* chunks of each stage; 0: the schedule's default */
     uint32_t n_recompute;
     uint8_t *recompute; /* [n_recompute] pst_recompute: one for all chunks, or one per chunk */
     /* The cut; n_chunk 0: there is none yet. An item is an operator: of the whole model in the

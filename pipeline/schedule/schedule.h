@@ -59,7 +59,8 @@ struct pst_schedule_row {
      * that may have more than 2p + 2 in flight needs the rule `saturation`. */
     const pst_schedule_rules *rules;
     double bubble, held;
-    /* used for one stage: there no other one holds fewer micro-batches or takes less time */
+    /* 1: chosen where there is one stage: no other schedule holds fewer micro-batches or is shorter
+     * there */
     int single_stage;
     int within_1f1b;          /* no stage holds more than the first one of 1f1b */
     int saves_memory;         /* proposed when memory is short */

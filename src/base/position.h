@@ -27,7 +27,7 @@ enum { PST_POSITION_POSTS = 64, PST_POSITION_LOG = 64, PST_POSITION_SITE = 3 };
     X(uint64_t, since_ns)  /* CLOCK_MONOTONIC: begin of instruction, wait or collective */ \
     X(uint64_t, train_step) /* optimizer step of the run, from 1 */ \
     X(uint32_t, activity) \
-    X(uint32_t, train)     /* 1: the training lists, 0: those of evaluation */ \
+    X(uint32_t, train)     /* 1: runs training lists, 0: evaluation lists */ \
     X(uint32_t, n_run)     /* lists begun */ \
     X(uint32_t, instr)     /* COMPUTE, EXCHANGE: the instruction; WAIT: the next one to compute */ \
     X(uint32_t, step)      /* COMPUTE, EXCHANGE: operator of its program */ \

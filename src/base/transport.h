@@ -56,6 +56,6 @@ struct pst_transport {
     const pst_transport_ops *ops;
     const pst_clock *clock;
     uint32_t rank, size;
-    int reaches_cuda; /* not 0: on all ranks `mem` may be CUDA memory too */
+    int reaches_cuda; /* nonzero: on all ranks `mem` may be CUDA memory too */
 };
 #endif

@@ -24,9 +24,10 @@ enum {
 
 /* What a run needs to continue, besides its tensors. */
 typedef struct {
-    uint64_t step;            /* optimizer steps done, */
-    uint64_t skipped;         /* skipped: those of them that were not finite and changed nothing */
-    double loss_scale;        /* loss scale of the next step if it is dynamic, else 0 */
+    uint64_t step;     /* optimizer steps done */
+    uint64_t skipped;  /* those of these steps whose loss or gradient was not finite: they changed
+                          nothing */
+    double loss_scale; /* loss scale of the next step if it is dynamic, else 0 */
     uint64_t loss_scale_good; /* steps in a row without overflow */
     uint64_t next_sample;     /* global index of the next training sample */
     uint64_t seed, model_hash, data_hash;
@@ -40,7 +41,7 @@ typedef struct {
  * memory, which is fp32 in the graph's order of dimensions. */
 typedef struct {
     const pst_param *param;
-    const float *weight;   /* from the first element that is stored on */
+    const float *weight;   /* starts with the first element that is stored */
     const float *state[2]; /* the optimizer's n_state arrays, with the same elements */
     uint64_t from, n;      /* n 0: all */
 } pst_ckpt_entry;

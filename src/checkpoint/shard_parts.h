@@ -22,12 +22,13 @@ typedef struct {
 } pst_shard_flight;
 
 struct pst_shard {
-    const pst_flat *flat; /* its fp64 sum of squares shows whether all numbers are finite */
+    const pst_flat *flat; /* vector functions; flat's fp64 sum of squares shows whether all numbers
+                             are finite */
     pst_shard_read fetch; /* NULL: tensors are read directly */
     void *fetch_arg;
     uint32_t n, align;          /* alignment for direct writes */
     pst_shard_tensor *tensor;   /* in the file's order, consecutive from header_bytes on */
-    pst_safetensors_decl *decl; /* the same for the header */
+    pst_safetensors_decl *decl; /* what the header declares, in the same order */
     uint64_t *until;            /* [entries] end of an entry in the file */
     char *header;               /* set at the end */
     size_t header_bytes;

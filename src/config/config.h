@@ -46,8 +46,8 @@ struct pst_config {
     struct {
         int64_t pipeline, tensor, data, zero, threads, chunks; /* 0: not given; zero: ZeRO stage */
         char **tensors;
-        uint32_t n_tensors; /* as given: one for all stages (0: not given), or one for each; tensor
-                               is the largest of them */
+        uint32_t n_tensors;   /* tensor degrees as given: one for all stages (0: not given), or one
+                                 for each; `tensor` is the largest */
         int64_t reproducible; /* accumulators per step that fix the order of sums; 0: off */
         char **replicas, **throttle, **devices; /* numbers as text */
         uint32_t n_replicas, n_throttle, n_devices;

@@ -12,7 +12,7 @@
 
 typedef struct {
     pst_world *world;
-    pst_transport *transport; /* between processes; NULL with self */
+    pst_transport *transport; /* between processes; NULL with transport self */
     pst_inject *inject;       /* injected fault; NULL: none */
     pst_hang *hang;
     pst_self_watch *self; /* NULL: all ranks are on this host, or the self-watch was not started */

@@ -30,7 +30,8 @@ typedef struct {
 typedef struct {
     const pst_config *config;
     const pst_plan_run_options *options;
-    const char *cluster_text; /* as given; "": processors of this machine */
+    const char *cluster_text; /* cluster as given: file or short form; "": processors of this
+                                 machine */
     pst_cluster *cluster;
     pst_profile *profile; /* NULL: none */
     const char *open;     /* a key that is searched although the run file gives it; "": none */
@@ -55,11 +56,12 @@ typedef struct {
     uint32_t layers;            /* layers of the short model for cost tables */
     pst_search_result *result;
     double seconds; /* duration of the search */
-    /* so many of the first devices are faster alone, because links are slow; 0: no */
+    /* > 0: the first `fewer` devices are faster alone, because links are slow */
     uint32_t fewer;
-    uint64_t fewer_ns;         /* their step */
+    uint64_t fewer_ns;         /* step of these first devices alone */
     uint64_t end_ns;           /* monotonic end of --time-limit; UINT64_MAX: no limit */
-    pst_config *filled_config; /* with the cluster filled in; NULL: nothing was prepared yet */
+    pst_config *filled_config; /* the run file with the cluster filled in; NULL: nothing was
+                                  prepared yet */
 } pst_planning;
 
 /* planning/planning.c. The search without output. Close it also when it fails. */

@@ -15,7 +15,7 @@
 
 /* The processors that the ranks of a host share. */
 typedef struct {
-    uint32_t n; /* 0: those that this process may use */
+    uint32_t n; /* number; 0: those that this process may use */
     int bound;  /* 1: a launcher has bound ranks to parts of a machine, which may have more */
 } pst_processors;
 
@@ -85,7 +85,7 @@ typedef struct {
     uint32_t *chunk_of_node;
     pst_plan *plan; /* with the layout, which has a cut once it is prepared; its micro-batches are
                        those of a step, summed over the replicas */
-    pst_grid grid;  /* that of the layout */
+    pst_grid grid;  /* the grid of plan->layout */
     /* [grid.data + 1] Replica k has micro-batches [micro[k], micro[k + 1]) of a step,
      * [eval_micro[k], eval_micro[k + 1]) of an evaluation pass. */
     uint32_t *micro, *eval_micro;

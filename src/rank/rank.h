@@ -41,7 +41,7 @@ struct pst_rank {
     const pst_slots *slots, *eval_slots;
     /* first of the step's micro-batches that this rank computes, and their number */
     uint32_t micro, n_micro;
-    uint32_t eval_micro, n_eval_micro; /* the same for an evaluation pass */
+    uint32_t eval_micro, n_eval_micro; /* first and number of them in an evaluation pass */
     /* micro-batches per accumulator: after so many, the next accumulator begins */
     uint32_t part_micros;
     const pst_memory_map *memory; /* borrowed from p */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 typedef struct {
-    const char *name;    /* in the legend */
+    const char *name;    /* name in the legend */
     const char *look;    /* class: m measured, p predicted, v validation */
     const double *x, *y; /* [n] x ascending; y NaN: missing */
     size_t n;

@@ -94,7 +94,7 @@ typedef struct {
     pst_report_metrics metrics;
     pst_report_trace trace;
     pst_plan *plan;             /* NULL: missing or not readable */
-    pst_config *config;         /* NULL: the same */
+    pst_config *config;         /* NULL: missing or not readable */
     char *plan_text, *run_text; /* the texts of the files, at most 256 KiB; NULL: missing */
     char name[256];
     int running; /* a process trains in the folder */

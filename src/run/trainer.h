@@ -16,12 +16,12 @@ typedef struct {
     const pst_config *config;
     const pst_train_options *options;
     const pst_plan *plan; /* given to the run; NULL: none */
-    pst_world *world;     /* until the group takes it over */
+    pst_world *world;     /* owned here until the group takes it over */
     pst_group *group;
     pst_prepared *p;
     pst_data *data;
     pst_evaluate_sets sets;
-    pst_metrics *metrics; /* on rank 0's process only */
+    pst_metrics *metrics; /* NULL except in rank 0's process */
     pst_prediction *prediction;
     pst_report *report;     /* [n_rank] of the last step */
     pst_report *own_report; /* [n_local] buffer for this process' part of it */
