@@ -40,7 +40,7 @@ refused() { # PATTERN ARGUMENT...
 }
 refused "did you mean 'kernels'" kernals
 refused "expected fp32, tf32, bf16, fp16, fp8 or both" --precision fp4
-refused "--precision fp8: CPUs have no matrix products" kernels --preset nano --precision fp8
+refused "--precision fp8: only GPUs support matrix products" kernels --preset nano --precision fp8
 refused "did you mean 'all-reduce'" collectives --collective all-redcue
 refused "nanno" kernels --preset nanno
 refused "--op convolution: the model has no such operator" kernels --preset nano -B 1 -T 8 --op convolution

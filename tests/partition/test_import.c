@@ -202,7 +202,7 @@ static void piper_mistakes(void **unused) {
     refused(PIPER "\"nodes\": [" MANY(1, "0", "") "], \"edges\": []}",
             "tensor degree outside 1 to 4096");
     refused(PIPER "\"nodes\": [" MANY(1, "two", "") "], \"edges\": []}",
-            "nodes[0].TMPCs.two: expected a whole number");
+            "nodes[0].TMPCs.two: expected an integer as the key");
     refused(PIPER "\"nodes\": [" MANY(1, "1", "{}, {}, {}") "], \"edges\": []}",
             "nodes[0].TMPCs.1: has 3 elements; expected 0 to 2");
     refused(PIPER "\"nodes\": [" MANY(1, "1", WAY("", "1", "", "")) "], \"edges\": []}",

@@ -119,7 +119,7 @@ static void wrong_messages(void **state) {
         if (k == 3) recv->peer = 99;
         if (k == 4) recv->local = 99;
         static const char *const what[] = {"differs from its value", "it has no ", "same channel",
-                                           "unknown peer", "no value"};
+                                           "unknown peer", "a value that its chunk does not have"};
         assert_refused(&s, what[k]);
         study_close(&s);
     }

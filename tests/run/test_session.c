@@ -460,8 +460,8 @@ static void wrong_checkpoints(void **state) {
     hash = hash_of(s);
     train(s, 1, 1, NULL);
     REFUSED(pst_session_load(s, "good"), "damaged");
-    REFUSED(pst_session_step(s, batch, 2, NULL), "half-way");
-    REFUSED(pst_session_save(s, "good"), "half-way");
+    REFUSED(pst_session_step(s, batch, 2, NULL), "failed part-way");
+    REFUSED(pst_session_save(s, "good"), "failed part-way");
     MUST(pst_session_load(s, "whole"));
     assert_int_equal(hash_of(s), hash);
     train(s, 1, 1, NULL);
