@@ -219,8 +219,7 @@ pst_status pst_convolution_forward(pst_device *device, const pst_call *call,
     return multiply(device, &j, call->arg[1], call->arg[2 + biased]);
 }
 
-/* --- B: convolution with the flipped weight
- * ---------------------------------------------------- */
+/* --- B: convolution with the flipped weight --------------------------------------------------- */
 
 typedef struct {
     const job *of;
@@ -253,8 +252,7 @@ static pst_status turn_and_multiply(pst_device *device, const pst_call *call, co
     return multiply(device, &t, call->scratch, call->arg[2]);
 }
 
-/* --- B: gradients of windows, summed per pixel
- * ------------------------------------------------- */
+/* --- B: gradients of windows, summed per pixel ------------------------------------------------ */
 
 typedef struct {
     uint64_t y, x;
