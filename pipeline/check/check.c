@@ -21,7 +21,7 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
     const pst_instr *in = &list->instr[i];
     if (in->opcode >= PST_OP_COUNT) return fail_at(rank, i, "no such opcode");
     int flush = pst_instr_is_flush(list, i), head = pst_instr_is_head(list, i),
-        piece = pst_job_is_piece(job, list, i);
+        piece = pst_job_is_piece(list, i);
     uint8_t queue = PST_Q_COMPUTE;
     if (in->opcode == PST_OP_SEND) queue = PST_Q_SEND;
     if (in->opcode == PST_OP_RECV) queue = PST_Q_RECV;

@@ -49,12 +49,12 @@ static pst_status check_pair(const pst_checker *c, uint32_t rank, uint32_t i) {
                         (unsigned long long)send->bytes, (unsigned long long)recv->bytes);
     }
     int head = pst_instr_is_head(mine, i), flush = pst_instr_is_flush(mine, i),
-        piece = pst_job_is_piece(c->job, mine, i);
+        piece = pst_job_is_piece(mine, i);
     if (flush != pst_instr_is_flush(theirs, j))
         return pst_checker_fail_at(c, rank, i, "one end is in the flush, the other is not");
     if (head != pst_instr_is_head(theirs, j))
         return pst_checker_fail_at(c, rank, i, "one end is in the head, the other is not");
-    if (piece != pst_job_is_piece(c->job, theirs, j))
+    if (piece != pst_job_is_piece(theirs, j))
         return pst_checker_fail_at(c, rank, i, "one end is of a gradient, the other is not");
     if (head || flush || piece) {
         int same = send->param == recv->param && send->from == recv->from && send->n == recv->n &&
@@ -110,7 +110,7 @@ pst_status pst_checker_messages(pst_checker *c, pst_check_mode mode) {
                                                                                 : "it has no SEND");
             }
             int value = !pst_instr_is_head(list, i) && !pst_instr_is_flush(list, i) &&
-                        !pst_job_is_piece(job, list, i);
+                        !pst_job_is_piece(list, i);
             if (value) PST_TRY(check_end(c, r, i));
         }
     }

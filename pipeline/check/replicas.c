@@ -43,7 +43,7 @@ static pst_status list_pieces(exchange *x) {
     const pst_graph *g = x->c->cut->graph;
     for (uint32_t i = x->list->n_head; i < x->list->n_instr; i++) {
         const pst_instr *in = &x->list->instr[i];
-        int early = x->c->job->zero != 2 && pst_job_is_piece(x->c->job, x->list, i);
+        int early = x->c->job->zero != 2 && pst_job_is_piece(x->list, i);
         if (i < x->first && !early) continue;
         if (in->opcode == PST_OP_STEP) x->step = i;
         if (!in->n && in->opcode == PST_OP_REDUCE && in->param < g->n_param) {
@@ -71,7 +71,7 @@ static pst_status check_buffers(const exchange *x) {
     memset(x->touched, 0xff, n * sizeof *x->touched);
     for (uint32_t i = 0; i < x->list->n_instr; i++) {
         const pst_instr *in = &x->list->instr[i];
-        int piece = pst_job_is_piece(x->c->job, x->list, i), round = piece && x->c->job->zero == 2;
+        int piece = pst_job_is_piece(x->list, i), round = piece && x->c->job->zero == 2;
         if (i < x->first && !piece) continue;
         const uint32_t used[] = {in->buffer,
                                  round && in->into == PST_INTO_ACCUMULATOR ? 0 : in->into};

@@ -173,7 +173,7 @@ static pst_status list_pieces(const rounds *x) {
     const pst_graph *g = x->c->cut->graph;
     for (uint32_t i = 0; i < x->first; i++) {
         const pst_instr *in = &x->list->instr[i];
-        if (!pst_job_is_piece(x->c->job, x->list, i)) continue;
+        if (!pst_job_is_piece(x->list, i)) continue;
         if (in->param >= g->n_param || !is_here(x, in->param) ||
             chunk_of(x, in->param) != in->chunk || in->use)
             return pst_checker_fail_at(x->c, x->rank, i, "no gradient that is sharded here");

@@ -1,12 +1,12 @@
-/* Which parts the last pass of a rank has, and which pieces of gradients are exchanged between
- * them. All replicas find the same, from the programs, the shares and the nominal link: a piece
- * that is added before part m is sent after a part before it, on every rank, so no wait can close a
- * cycle.
+/* Chooses the parts of a rank's last pass, and the pieces of gradients that are reduced between
+ * them. All replicas choose the same parts and pieces, because they use the same programs, shards
+ * and nominal link (group/compare.c compares the lists). A piece that is reduced before part m is
+ * sent after an earlier part on every rank, so waits cannot form a cycle.
  *
- * A part costs an instruction: on a GPU an event, and a graph of launches that is cut in two. So it
- * ends where the gradients that it completes take OVERHEAD_NS at least on their way, and where it
- * computes so long itself. A piece is added before the first part that begins when it has surely
- * come, by the link's rate; what comes later than that is left to the flush. */
+ * Every part costs an instruction: on a GPU an event, and one more graph of launches. So a part
+ * ends only where it has computed for at least OVERHEAD_NS, and the gradients that it completes
+ * need at least OVERHEAD_NS on the link. A piece is reduced before the first part that starts after
+ * its predicted arrival; pieces that arrive after the last part starts are reduced in the flush. */
 #include "pipeline/compile/early.h"
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@ static const pst_action *last_action(const pst_schedule *s, uint32_t stage) {
     return s->n_action[stage] ? &s->action[stage][s->n_action[stage] - 1] : NULL;
 }
 
-/* The same pass of the last micro-batch on all replicas. */
-static int ends_alike(const pst_job_builder *b) {
+/* Whether all replicas end with the same pass, of their last micro-batch. */
+static int ends_with_same_pass(const pst_job_builder *b) {
     const pst_action *own = last_action(b->schedule, b->stage);
     for (uint32_t k = 0; own && k < b->job->grid.data; k++) {
         const pst_schedule *s = b->spec->schedule[k];
@@ -29,13 +29,13 @@ static int ends_alike(const pst_job_builder *b) {
     return own != NULL;
 }
 
-/* Else the pass is whole. zero 2: gradients leave after every pass, in an order that all rounds of
- * the stage have in common (rounds.c). Several accumulators (job.parts) are added up before they
- * leave. A transport without tags would take sums and gradients in one order; they go in two. */
+/* Whether the last pass can have parts. Not with zero 2: gradients are sent after every pass, in
+ * rounds (rounds.c). Not with several accumulators (job.parts): they are summed before they are
+ * sent. Not with a transport without tags: it would need one order for gradients and sums. */
 static int can_be_early(const pst_job_builder *b) {
     const pst_job *job = b->job;
     if (job->grid.data == 1 || job->zero == 2 || job->parts > 1 || !b->cost->flush ||
-        b->cost->fifo || !b->cut->graph || !b->cut->backward || !ends_alike(b))
+        b->cost->fifo || !b->cut->graph || !b->cut->backward || !ends_with_same_pass(b))
         return 0;
     const pst_action *a = last_action(b->schedule, b->stage);
     return a->opcode == PST_OP_W || (a->opcode == PST_OP_BW && a->chunk == 0);
@@ -48,14 +48,14 @@ static const pst_program *last_program(const pst_job_builder *b) {
     return &b->cut->chunk[a->chunk].program[a->opcode];
 }
 
-/* A use alone makes the gradient, which no tensor rank adds to. */
+/* Whether the gradient comes from one use on this stage, without a sum over tensor ranks. */
 static int is_single(const pst_job_builder *b, uint32_t param) {
     const pst_param *p = b->cut->graph->param + param;
     return p->n_use == 1 && !p->slice.partial && pst_builder_stage_of_use(b, param, 0) == b->stage;
 }
 
-/* ready: steps of the last pass after which a gradient is there; those of other chunks are there
- * before it. */
+/* ready: number of steps of the last pass after which a gradient is complete; 0 for gradients of
+ * other chunks, which are complete before this pass. */
 static void find_ready(const pst_job_builder *b, pst_early *e) {
     const pst_program *program = last_program(b);
     const uint32_t chunk = last_action(b->schedule, b->stage)->chunk;
@@ -76,14 +76,14 @@ static double wire_ns(const pst_job_builder *b, double bytes) {
     return rate > 0 ? bytes * 1e9 / rate : 0;
 }
 
-/* Of n elements, what comes to the replica that adds them; with zero 0 as much again as sums. */
+/* Receive time of n elements at their owner; with zero 0, sums of the same length are included. */
 static double exchange_ns(const pst_job_builder *b, uint64_t n) {
     uint32_t bytes = pst_job_gradient_bytes(b->job) + (b->job->zero ? 0 : (uint32_t)sizeof(float));
     return wire_ns(b, (double)n * bytes * (b->job->grid.data - 1));
 }
 
-/* Of all gradients that are there after so many steps of the pass, but not after one less. Each
- * replica adds its share. */
+/* Exchange time of the gradients that exactly this number of steps completes. Each replica owns an
+ * equal share. */
 static double completed_ns(const pst_job_builder *b, const pst_early *e, uint32_t steps) {
     const pst_graph *g = b->cut->graph;
     double ns = 0;
@@ -115,7 +115,7 @@ static void find_parts(const pst_job_builder *b, pst_early *e) {
     }
 }
 
-/* ready: from steps to parts. */
+/* Converts `ready` from steps to parts. */
 static void count_parts(const pst_job_builder *b, pst_early *e) {
     for (uint32_t p = 0; p < b->cut->graph->n_param; p++) {
         uint32_t part = 0;
@@ -125,13 +125,13 @@ static void count_parts(const pst_job_builder *b, pst_early *e) {
     }
 }
 
-/* --- when a piece is added -------------------------------------------------------------------- */
+/* --- when a piece is reduced ------------------------------------------------------------------ */
 
-/* What comes to one replica. */
+/* Pieces that one replica receives. */
 typedef struct {
-    uint32_t n, due; /* pieces so far; of the latest, PST_NONE: no further one is early */
-    double ns;       /* when the latest has come, since the pass began */
-    double freed[PST_PIECES_IN_FLIGHT]; /* when a receive buffer is free again */
+    uint32_t n, due; /* pieces so far; `due` of the latest; PST_NONE: no later piece is early */
+    double ns;       /* arrival of the latest, since the start of the pass */
+    double freed[PST_PIECES_IN_FLIGHT]; /* time at which each receive buffer is free again */
 } arrivals;
 
 static uint32_t due_of(const pst_job_builder *b, const pst_early *e, uint32_t ready, uint64_t n,
@@ -152,7 +152,7 @@ static uint32_t due_of(const pst_job_builder *b, const pst_early *e, uint32_t re
     return part;
 }
 
-/* In the order in which gradients are there, and among those in that of pieces. */
+/* In the order in which gradients are completed; within a part, in the order of pieces. */
 static void find_due(const pst_job_builder *b, pst_early *e, arrivals *in) {
     for (uint32_t ready = 0; ready < e->n_part; ready++)
         for (uint32_t p = b->share->n_param; p-- > 0;) {
@@ -168,7 +168,7 @@ static void number_pieces(const pst_job_builder *b, pst_early *e) {
     for (uint32_t p = b->share->n_param; p-- > 0; next += b->job->pieces[p]) e->base[p] = next;
 }
 
-static uint32_t *nowhere(size_t n) {
+static uint32_t *new_indices(size_t n) {
     uint32_t *array = malloc((n + 1) * sizeof *array);
     if (array) memset(array, 0xff, (n + 1) * sizeof *array);
     return array;
@@ -179,10 +179,10 @@ pst_status pst_early_open(pst_job_builder *b) {
     pst_early *e = b->early = calloc(1, sizeof *e);
     arrivals *in = calloc(b->job->grid.data, sizeof *in);
     if (e) {
-        e->ready = nowhere(b->cut->graph->n_param);
-        e->base = nowhere(b->cut->graph->n_param);
-        e->due = nowhere(b->n_piece);
-        e->at = nowhere(b->n_piece);
+        e->ready = new_indices(b->cut->graph->n_param);
+        e->base = new_indices(b->cut->graph->n_param);
+        e->due = new_indices(b->n_piece);
+        e->at = new_indices(b->n_piece);
         e->own = calloc(2 * (size_t)b->job->grid.data, sizeof *e->own);
         if (e->own) e->pieces = e->own + b->job->grid.data;
     }

@@ -1,7 +1,8 @@
 /* Exchanges between replicas, piece by piece: gradients are sent to the owner of the piece, which
  * adds them as a binary tree over replica indices; then the sum is sent to all ranks with the
  * parameter or (zero 1 and 2) stays, and head.c sends the updated weights. All of this is in the
- * flush, except for rounds (rounds.c), whose gradients belong to a micro-batch. Pieces are in order
+ * flush, except for early pieces, which are reduced beside the last pass (early.c), and for rounds
+ * (rounds.c), whose gradients belong to a micro-batch. Pieces are in order
  * from the last parameter to the first, as gradients are completed; their index in that order is
  * the seq of their messages. */
 #include "pipeline/compile/flush_replicas.h"

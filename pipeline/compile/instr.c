@@ -11,7 +11,7 @@ const char *pst_instr_text(const pst_job *job, uint32_t rank, uint32_t index, ch
         int used = snprintf(what, sizeof what,
                             in->use == PST_NONE ? " parameter %u" : " parameter %u use %u",
                             in->param, in->use);
-        if (job->zero == 2 && pst_job_is_piece(job, list, index))
+        if (job->zero == 2 && pst_job_is_piece(list, index))
             used += snprintf(what + used, sizeof what - (size_t)used, " m%u", in->micro);
         if (in->n) snprintf(what + used, sizeof what - (size_t)used, " from %u", in->from);
         else if (in->micro)

@@ -123,9 +123,8 @@ void pst_job_close(pst_job *job);
 pst_status pst_job_print(const pst_job *job, FILE *out);
 /* Whether an instruction exchanges a piece of a gradient before the flush: in a round (zero 2,
  * rounds.h), else early (early.h), without a chunk or micro-batch. */
-static inline int pst_job_is_piece(const pst_job *job, const pst_instr_list *list, uint32_t i) {
+static inline int pst_job_is_piece(const pst_instr_list *list, uint32_t i) {
     const pst_instr *in = &list->instr[i];
-    (void)job;
     return list->n_flush && !pst_instr_is_head(list, i) && !pst_instr_is_flush(list, i) &&
            in->opcode > PST_OP_BW && in->param != PST_NONE && in->local == PST_NONE;
 }
