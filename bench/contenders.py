@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT = 900  # seconds that a program may take
 RUN = """name: run
 model: {{{model}}}
-data: {{kind: text, paths: ["{data}/**"], validation: 0}}
+data: {{kind: {kind}, paths: ["{data}/**"], validation: 0}}
 train: {{steps: {steps}, batch: {batch}, micro_batch: {micro}, lr: 1.0e-4, warmup: 1, clip: 1.0}}
 checkpoint: {{every: 0}}
 """
@@ -71,7 +71,7 @@ def folder_for_runs():
     return "/dev/shm" if room > 6 << 30 else None
 
 
-def train(model, batch, micro, steps, *overrides):
+def train(model, batch, micro, steps, *overrides, kind="text"):
     """A training run; overrides: key=value. Its steps as metrics.jsonl has them, but the first, in which memory is touched
     for the first time; the peak resident memory of the process (of the launcher, where there are several); the hash of the
     weights."""
@@ -79,7 +79,7 @@ def train(model, batch, micro, steps, *overrides):
         path = os.path.join(folder, "run.yaml")
         shutil.copytree(os.path.join(HERE, "..", "src"), os.path.join(folder, "text"))
         with open(path, "w", encoding="ascii") as f:
-            f.write(RUN.format(model=model, data=os.path.join(folder, "text"), steps=steps + 1, batch=batch,
+            f.write(RUN.format(model=model, kind=kind, data=os.path.join(folder, "text"), steps=steps + 1, batch=batch,
                                micro=micro))
         _, peak = output_of([PENSTOCK, "train", path, "--runs", folder, "--quiet", *overrides])
         with open(os.path.join(folder, "run", "metrics.jsonl"), encoding="ascii") as f:
@@ -87,10 +87,10 @@ def train(model, batch, micro, steps, *overrides):
     return [line for line in lines if "event" not in line][1:], peak, lines[-1]["weights_xxh64"]
 
 
-def penstock(model, batch, micro, steps, ranks=1, threads=2, schedule="1f1b", replicas=1):
+def penstock(model, batch, micro, steps, ranks=1, threads=2, schedule="1f1b", replicas=1, kind="text"):
     """work: shares of the time by kind of work. predicted_bubble: simulated with the measured durations."""
     lines, peak, _ = train(model, batch, micro, steps, f"parallel.pipeline={ranks // replicas}", f"parallel.data={replicas}",
-                           f"parallel.schedule={schedule}", f"parallel.threads={threads}")
+                           f"parallel.schedule={schedule}", f"parallel.threads={threads}", kind=kind)
     timed = [line for line in lines if "work_s" in line]
     wall = sum(line["step_ms"] for line in timed) * 1e-3 * ranks
     kinds = {kind: sum(line["work_s"].get(kind, 0) for line in timed) / wall for line in timed for kind in line["work_s"]}
@@ -98,6 +98,13 @@ def penstock(model, batch, micro, steps, ranks=1, threads=2, schedule="1f1b", re
               "step_ms": statistics.median(line["step_ms"] for line in lines), "work": kinds,
               "bubble": lines[-1]["bubble"], "predicted_bubble": lines[-1]["predicted_bubble"]}
     return {**result, "peak_mib": peak} if ranks == 1 else result
+
+
+def doctor():
+    try:
+        return json.loads(output_of([PENSTOCK, "doctor", "--json"])[0])
+    except (json.JSONDecodeError, OSError, Failed):
+        raise SystemExit(f"{PENSTOCK} does not run: ./dev build first") from None
 
 
 def have_torch():
@@ -138,11 +145,38 @@ def llmc(folder, work, batch, context, steps):
     return json.loads(output_of(command)[0].splitlines()[-1])
 
 
-def kernels(precision, isa=None):
-    """The products of a step; peak and products are measured in the same run."""
-    command = [PENSTOCK, "bench", "kernels", "--op", "linear", "--precision", precision, "--json"]
-    found = json.loads(output_of(command, **({"PENSTOCK_ISA": isa} if isa else {}))[0])["kernels"]
-    return {p["precision"]: {k: v for k, v in p.items() if k != "rows"} for p in found["precisions"]}
+def bert(form, batch, context):
+    if not importlib.util.find_spec("transformers"):
+        raise Absent("needs the package transformers: pip install transformers")
+    return torch_peer("peer_bert", form, "-B", batch, "-T", context)
+
+
+def product_seconds(found):
+    """Of one step: {precision: {"seconds": {MxKxN pass: of one}, "of_peak": share of the FMA peak}}; `found`: one of bench
+    kernels' precisions."""
+    seconds = {}
+    for row in found["rows"]:
+        m, (n, k) = row["shape"].split(" w ")[0].split("x"), row["shape"].split(" w ")[1].split()[0].split("x")
+        seconds[f"{int(m[0]) * int(m[1])}x{k}x{n} {row['pass']}"] = row["seconds"]
+    return {"seconds": seconds, "of_peak": found["products_of_peak"]}
+
+
+def products(threads):
+    """Ours, with bias and activation, which the peer leaves out; the peak is measured in the same run."""
+    command = [PENSTOCK, "bench", "kernels", "--op", "linear", "--precision", "both", "--threads", str(threads), "--json"]
+    found = json.loads(output_of(command)[0])["kernels"]["precisions"]
+    return {one["precision"]: product_seconds(one) for one in found}
+
+
+def torch_products(threads, precision):
+    if not have_torch():
+        raise Absent(forms.MISSING)
+    if precision == "bf16" and doctor()["cpu"]["bf16"].startswith("no"):
+        raise Absent("bf16 without its instructions takes minutes")
+    command = [sys.executable, os.path.join(HERE, "peer_products.py"), "--threads", str(threads), "--precision", precision,
+               "--json"]
+    found = json.loads(output_of(command)[0].splitlines()[-1])["shapes"]
+    return {"seconds": {f"{shape} {name}": s for shape, passes in found.items() for name, s in passes.items()}}
 
 
 def script(name, rounds):

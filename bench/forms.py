@@ -32,6 +32,8 @@ PRESETS = {"nano": dict(layers=4, heads=4, channels=128, context=64, vocabulary=
            "gpt2": dict(layers=12, heads=12, channels=768, context=1024, vocabulary=50257),
            "gpt2-medium": dict(layers=24, heads=16, channels=1024, context=1024, vocabulary=50257),
            "gpt2-xl": dict(layers=48, heads=25, channels=1600, context=1024, vocabulary=50257)}
+# The linear operators of a step of GPT-2 124M, B=4 T=256: rows x inputs x outputs, and how many there are of each.
+PRODUCTS = {"1024x768x2304": 12, "1024x768x768": 12, "1024x768x3072": 12, "1024x3072x768": 12, "1024x768x50257": 1}
 MISSING = "needs PyTorch: pip install torch (3 GB to download; the build for CPUs alone is smaller)"
 
 

@@ -127,25 +127,64 @@ def replicas(_args):
            "one rank": lambda: c.penstock(model, batch, micro, forms.STEPS), **torch}
 
     def checks(results):
-        return [ratio(results, "two replicas", ["one rank"], 0.95), ratio(results, "two replicas", list(torch), None)]
+        return [ratio(results, "two replicas", ["one rank"], 0.95), ratio(results, "two replicas", list(torch), 1.4)]
     return run, checks
+
+
+def step_seconds(result):
+    """All products of a step."""
+    return sum(s * forms.PRODUCTS[name.split()[0]] for name, s in result["seconds"].items())
+
+
+def shape_ratios(results, ours, torch, precision):
+    """{product: [PyTorch's time over ours, per round]}"""
+    rounds = per_round(results, [ours, torch], lambda o, t: {name: t["seconds"][name] / o[precision]["seconds"][name]
+                                                             for name in t["seconds"]})
+    return {name: [each[name] for each in rounds] for name in (rounds[0] if rounds else {})}
+
+
+def counted(threads):
+    return f"{threads} thread{'s' * (threads > 1)}"
+
+
+def products_beside(results, threads, precision, wanted, wanted_each):
+    """Speed of all products of a step and of the slowest one, beside PyTorch's."""
+    ours, torch = f"penstock, {counted(threads)}", f"torch {precision}, {counted(threads)}"
+    lead = f"{precision} products, {counted(threads)}, penstock / torch"
+    whole = per_round(results, [ours, torch], lambda o, t: step_seconds(t) / step_seconds(o[precision]))
+    each = shape_ratios(results, ours, torch, precision)
+    least = min(each, key=lambda name: statistics.median(each[name])) if each else None
+    return [check(f"{lead}, all of a step", whole, wanted),
+            check(f"{lead}, the least of all shapes" + (f": {least}" if least else ""), each.get(least), wanted_each)]
 
 
 def products(_args):
-    run = {"kernels": lambda: c.kernels("both")}
+    """On a processor without bf16 only fp32 counts."""
+    run = {}
+    for threads in (1, 2):
+        run[f"penstock, {counted(threads)}"] = functools.partial(c.products, threads)
+        for precision in ("fp32", "bf16"):
+            run[f"torch {precision}, {counted(threads)}"] = functools.partial(c.torch_products, threads, precision)
 
     def checks(results):
-        bf16 = [r["fp32"]["products_s"] / r["bf16"]["products_s"] for r in results["kernels"] if "bf16" in r]
-        return [check("fp32 products / FMA peak", [r["fp32"]["products_of_peak"] for r in results["kernels"]], 0.88),
-                check("bf16 products / fp32 products, speed", bf16, 1.6)]
+        out = []
+        for threads in (1, 2):
+            ours = [r for r in results[f"penstock, {counted(threads)}"] if r]
+            out += products_beside(results, threads, "fp32", 1.05, 0.95)
+            out.append(check(f"fp32 products / FMA peak, {counted(threads)}", [r["fp32"]["of_peak"] for r in ours], 0.85))
+            if all("bf16" in r for r in ours):
+                faster = [step_seconds(r["fp32"]) / step_seconds(r["bf16"]) for r in ours]
+                out.append(check(f"bf16 products / fp32 products, speed, {counted(threads)}", faster, 1.8))
+                out += products_beside(results, threads, "bf16", 1.0, None)
+        return out
     return run, checks
 
 
-def products_avx2(_args):
-    return ({"kernels": lambda: c.kernels("fp32", "avx2")},
-            lambda results: [check("fp32 products / FMA peak, AVX2",
-                                   [r["fp32"]["products_of_peak"] for r in results["kernels"]],
-                                   0.88)])
+def bert(_args):
+    torch = torch_forms(c.bert, 8, 128)
+    run = {"penstock": lambda: c.penstock("kind: bert, preset: base, context: 128", 8, 8, forms.STEPS, kind="lines"), **torch}
+    return run, lambda results: [ratio(results, "penstock", list(torch), 1.2),
+                                 memory(results, "penstock", list(torch))]
 
 
 def judged(what, found, wanted, sense, unit=""):
@@ -229,16 +268,16 @@ def start_checks(found):
 
 # name: (what, seconds a round on two idle cores of a current server, rounds of its own, how it is made)
 ROWS = {
-    "gpt2-256": ("GPT-2 124M, full step, B=4 T=256", 480, False, lambda a: gpt2(a, 256, 1.05, 4.5, True)),
-    "gpt2-64": ("GPT-2 124M, full step, B=4 T=64", 240, False, lambda a: gpt2(a, 64, 1.05, 4.0, False)),
+    "gpt2-256": ("GPT-2 124M, full step, B=4 T=256", 480, False, lambda a: gpt2(a, 256, 1.2, 4.5, True)),
+    "gpt2-64": ("GPT-2 124M, full step, B=4 T=64", 240, False, lambda a: gpt2(a, 64, 1.25, 4.0, False)),
     "nano": ("nano, batch 12, context 64", 80, False,
-             lambda a: small("nano", "kind: gpt, preset: nano, context: 64", 12, 64, 60, 1.5)),
+             lambda a: small("nano", "kind: gpt, preset: nano, context: 64", 12, 64, 60, 1.6)),
     "six": ("6 layers of 384 channels, batch 12, context 256", 120, False,
             lambda a: small("six", SIX, 12, 256, forms.STEPS, 1.2)),
     "pipeline": ("GPT-2 124M, T=128, two ranks of one thread, 8 micro-batches of 1, 1f1b-early", 600, False, pipeline),
     "replicas": ("GPT-2 124M, T=128, batch 8, two replicas of one thread", 360, False, replicas),
-    "products": ("matrix products of GPT-2 124M, B=4 T=256", 25, False, products),
-    "products-avx2": ("matrix products of GPT-2 124M, B=4 T=256, with AVX2", 15, False, products_avx2),
+    "products": ("matrix products of GPT-2 124M, B=4 T=256", 100, False, products),
+    "bert": ("BERT-base, masked language model, full step, B=8 T=128", 360, False, bert),
     "timed": ("executor on the timed device over ucx, 32 micro-batches", 5, True, of_script("timed", timed_checks)),
     "schedules": ("every schedule on the timed device over ucx, stages of 5 ms", 80, True, of_script("schedules", schedules_checks)),
     "solved": ("schedules solved for 200 random pipelines", 10, True, of_script("solved", solved_checks)),

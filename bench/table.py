@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """The speed table: every row beside its peers, in turn, medians of several rounds, with what is wanted.
 
-    bench/table.py [--rows NAME,...] [--rounds N] [--llmc FOLDER] [--json FILE] [--list]
-    bench/table.py --from FILE [--markdown]
+    bench/table.py [--rows NAME,...] [--rounds N] [--isa LEVEL] [--llmc FOLDER] [--json FILE] [--list]
+    bench/table.py --from FILE [FILE ...] [--markdown]
 
 Everything runs on two threads. PyTorch runs in all of its forms (eager and compiled, malloc as it is and tuned:
 bench/forms.py), at least five timed steps each, and ours is compared with the form whose median is best, by name. Peers
 that are not here (PyTorch, llm.c, ucx_perftest) are left out, and their rows say what they need. PST_TORCH_PYTHON names
 the Python that ./dev bench starts this with. The findings are written to FILE (bench/results/DATE.json by default)
-after every round. --from prints such a file again, --markdown as lines for docs/measurements.md. Ratios are taken round
-by round; a check counts by its median. Needs ./dev build."""
+after every round. --from prints such files again, --markdown as tables for docs/measurements.md: one table for each kind
+of processor and instruction set. Ratios are taken round by round; a check counts by its median. --isa lowers the
+instruction set of penstock and of PyTorch alike. Needs ./dev build."""
 
 import argparse
 import datetime
@@ -26,14 +27,21 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import contenders  # pylint: disable=wrong-import-position
 import rows  # pylint: disable=wrong-import-position
 
+# What keeps everybody to an instruction set: penstock; PyTorch's products (oneDNN, MKL), its kernels and compiled code.
+ISA = {"avx2": {"PENSTOCK_ISA": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+                "ATEN_CPU_CAPABILITY": "avx2"},
+       "avx512": {"PENSTOCK_ISA": "avx512", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE", "MKL_ENABLE_INSTRUCTIONS": "AVX512",
+                  "ATEN_CPU_CAPABILITY": "avx512"}}
+
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--rows", default=",".join(rows.ROWS), help="names, separated by commas; all by default")
     p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--isa", choices=ISA, help="the instruction set of all, if the processor has it")
     p.add_argument("--llmc", default=os.environ.get("LLMC"), help="a checkout of llm.c; $LLMC by default")
     p.add_argument("--json", help="file to write")
-    p.add_argument("--from", dest="source", help="print this file instead of measuring")
+    p.add_argument("--from", dest="source", nargs="+", help="print these files instead of measuring")
     p.add_argument("--markdown", action="store_true")
     p.add_argument("--list", action="store_true", help="name the rows and stop")
     args = p.parse_args()
@@ -64,10 +72,7 @@ def cpu_family():
 
 
 def machine():
-    try:
-        found = json.loads(text_of([contenders.PENSTOCK, "doctor", "--json"]))
-    except json.JSONDecodeError:
-        raise SystemExit(f"{contenders.PENSTOCK} does not run: ./dev build first")
+    found = contenders.doctor()
     cpu = found["cpu"]
     return {"cpu": cpu.get("model"), "family": cpu_family(), "usable": cpu.get("usable"), "kernels": cpu.get("kernels"),
             "memory_bytes": found["memory"].get("total_bytes"), "system": platform.platform(),
@@ -100,7 +105,8 @@ def measure(name, args, save):
     what, _, own_rounds, make = rows.ROWS[name]
     run, checks = make(args)
     results = {contender: [] for contender in run}
-    found = {"name": name, "what": what, "command": f"./dev bench --rows {name} --rounds {args.rounds}", "left_out": {}}
+    command = f"./dev bench --rows {name} --rounds {args.rounds}" + (f" --isa {args.isa}" if args.isa else "")
+    found = {"name": name, "what": what, "command": command, "left_out": {}}
     for number in range(1 if own_rounds else args.rounds):
         order = list(run)
         order = order[number % len(order):] + order[:number % len(order)]
@@ -170,10 +176,7 @@ def about(m):
     return f"{processor(m)}, {m['memory_bytes'] / 2**30:.0f} GiB{load}. Versions: {versions}"
 
 
-def markdown(table, out):
-    m = table["machine"]
-    print(f"Machine: {about(m)}.\n", file=out)
-    print("| what | command | machine | date | median | spread | of N |\n|---|---|---|---|---|---|---|", file=out)
+def markdown_rows(table, out):
     for found in table["rows"]:
         lead, command = f"{found['what']}: ", f"`{found['command']}`"
         lines = [(f["contender"], f"{number(f['median'])} {f['unit']} | "
@@ -186,21 +189,46 @@ def markdown(table, out):
                           if "median" in c else "no peer | |"))
         lines += [(f"{names} left out: {reason}", "| |") for names, reason in reasons(found)]
         for what, value in lines:
-            print(f"| {lead}{what} | {command} | {m['cpu']} | {table['date']} | {value} |", file=out)
+            print(f"| {lead}{what} | {command} | {table['date']} | {value} |", file=out)
             lead = "... "
             command = "same"
 
 
-def print_table(table, as_markdown):
+def markdown(tables, out):
+    """One table for each kind of processor and instruction set."""
+    kinds = {}
+    for table in tables:
+        kinds.setdefault(processor(table["machine"]), []).append(table)
+    for kind, of_kind in kinds.items():
+        print(f"### {kind}\n", file=out)
+        for about_it in dict.fromkeys(about(table["machine"]) for table in of_kind):
+            print(f"Machine: {about_it}.\n", file=out)
+        print("| what | command | date | median | spread | of N |\n|---|---|---|---|---|---|", file=out)
+        for table in of_kind:
+            markdown_rows(table, out)
+        print(file=out)
+
+
+def print_tables(tables, as_markdown):
     if as_markdown:
-        markdown(table, sys.stdout)
+        markdown(tables, sys.stdout)
         return
+    for table in tables:
+        print_table(table)
+
+
+def print_table(table):
     print(f"{table['date']}, {about(table['machine'])}")
     for found in table["rows"]:
         show(found, sys.stdout)
     states = [c["state"] for found in table["rows"] for c in found["checks"]]
     print(f"\n{states.count('reached')} reached, {states.count('MISSED')} missed, "
           f"{states.count('no peer')} without a peer")
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)
 
 
 def default_file():
@@ -216,9 +244,9 @@ def main():
             print(f"{name:<14} {what} (about {seconds} s a round)")
         return
     if args.source:
-        with open(args.source, encoding="utf-8") as f:
-            print_table(json.load(f), args.markdown)
+        print_tables([read(path) for path in args.source], args.markdown)
         return
+    os.environ.update(ISA.get(args.isa, {}))
     path = args.json or default_file()
     seconds = sum(rows.ROWS[name][1] for name in args.rows) * args.rounds
     print(f"{len(args.rows)} rows, {args.rounds} rounds: about {seconds / 60:.0f} minutes on two idle cores; "
@@ -239,7 +267,7 @@ def main():
             found = measure(name, args, save)
             found["seconds"] = time.monotonic() - began
             table["rows"].append(found)
-    print_table(table, args.markdown)
+    print_tables([table], args.markdown)
 
 
 if __name__ == "__main__":

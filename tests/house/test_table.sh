@@ -10,28 +10,48 @@ table=$SOURCE_DIR/bench/table.py
 cat >fake <<'TEXT'
 #!/bin/sh
 if [ "$1" = doctor ]; then
-    echo '{"penstock": "1", "cpu": {"model": "none", "usable": 2, "kernels": "generic"}, "memory": {"total_bytes": 1073741824},
-           "libraries": {"onednn": "2.6"}}'
+    echo '{"penstock": "1", "cpu": {"model": "none", "usable": 2, "kernels": "generic", "bf16": "no"},
+           "memory": {"total_bytes": 1073741824}, "libraries": {"onednn": "2.6"}}'
     exit
 fi
 rounds=$(($(cat rounds 2>/dev/null || echo 0) + 1))
 echo $rounds >rounds
-fp32='{"precision": "fp32", "products_s": 2.0, "products_of_peak": 0.9'$rounds', "rows": []}'
-echo '{"kernels": {"precisions": ['"$fp32"', {"precision": "bf16", "products_s": 1.6, "products_of_peak": 0.8}]}}'
+rows() { # SECONDS
+    for shape in 2304x768 768x768 3072x768 768x3072 50257x768; do
+        printf '%s{"op": "linear", "shape": "4x256x%s w %s", "pass": "F", "seconds": %s}' "$comma" "${shape#*x}" $shape $1
+        comma=', '
+    done
+}
+fp32='{"precision": "fp32", "products_of_peak": 0.9'$rounds', "rows": ['$(rows 2.0)']}'
+echo '{"kernels": {"precisions": ['"$fp32"', {"precision": "bf16", "products_of_peak": 0.8, "rows": ['$(rows 1.6)']}]}}'
 TEXT
 chmod +x fake
 export PENSTOCK="$folder/fake"
 export PYTHONDONTWRITEBYTECODE=1
 
-python3 "$table" --rows products --rounds 3 --json found.json >text 2>err || fail "status $?: $(cat err)"
-grep -q 'fp32 products / FMA peak: *0.920 (0.910 to 0.930) *wanted >= 0.88 *reached' text || fail "fp32: $(cat text)"
-grep -q 'bf16 products .* 1.250 (1.250 to 1.250) *wanted >= 1.6 *MISSED' text || fail "bf16: $(cat text)"
-grep -q '^1 reached, 1 missed, 0 without a peer' text || fail "sum: $(cat text)"
+cat >peer.py <<'TEXT'
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+import contenders, forms, table
+contenders.have_torch, contenders.torch_version = lambda: True, lambda: "2"
+seconds = {f"{shape} F": 1.0 if shape == "1024x768x768" else 4.0 for shape in forms.PRODUCTS}
+contenders.torch_products = lambda threads, precision: {"seconds": seconds}
+sys.argv[0] = "table.py"
+table.main()
+TEXT
+python3 peer.py "$SOURCE_DIR/bench" --rows products --rounds 3 --isa avx2 --json found.json >text 2>err ||
+    fail "status $?: $(cat err)"
+grep -q 'fp32 products / FMA peak, 1 thread: *0.940 (0.910 to 0.960) *wanted >= 0.85 *reached' text || fail "fp32: $(cat text)"
+grep -q 'bf16 products / fp32 .*, 2 threads: *1.250 (1.250 to 1.250) *wanted >= 1.8 *MISSED' text || fail "bf16: $(cat text)"
+grep -q '2 threads, penstock / torch, all of a step: *1.633 .*reached' text || fail "beside torch: $(cat text)"
+grep -q '2 threads, penstock / torch, the least of all shapes: 1024x768x768 F: *0.500 .*MISSED' text || fail "least: $(cat text)"
+grep -q '^6 reached, 4 missed, 0 without a peer' text || fail "sum: $(cat text)"
 grep -q ', 2 x none.*, generic kernels, 1 GiB; load at the start' text || fail "no processor: $(cat text)"
 python3 "$table" --from found.json | cmp -s - text || fail "--from prints something else"
-python3 "$table" --from found.json --markdown |
-    grep -q '^| .*products / FMA peak (wanted >= 0.88: reached) .* | none | .* | 0.920 *| 0.910-0.930 | 3 |' ||
-    fail "markdown: $(python3 "$table" --from found.json --markdown)"
+python3 "$table" --from found.json found.json --markdown >markdown
+grep -q '^| .*products / FMA peak, 1 thread (wanted >= 0.85: reached) | same | .* | 0.940 *| 0.910-0.960 | 3 |' markdown &&
+    [ "$(grep -c '^### 2 x none' markdown)" = 1 ] && grep -q -- '--rounds 3 --isa avx2' markdown ||
+    fail "markdown: $(cat markdown)"
 
 printf '#!/bin/sh\n[ "$1" = doctor ] && exec %s/fake doctor\necho broken >&2; exit 5\n' "$folder" >broken
 chmod +x broken
@@ -82,11 +102,12 @@ def output_of(command, *_, **__):
     return json.dumps({"tokens_per_s": speed[mode, tuned], "step_ms": 1, "peak_mib": 8 / speed[mode, tuned]}), 0
 
 contenders.output_of, contenders.have_torch = output_of, lambda: True
+contenders.importlib.util.find_spec = lambda name: name
 contenders.penstock = lambda *_, **__: {"tokens_per_s": 6, "step_ms": 1, "peak_mib": 1, "predicted_bubble": 0,
                                         "work": {"linear": 0.9}}
 contenders.llmc = lambda *_: {"tokens_per_s": 2, "step_ms": 1, "peak_mib": 1}
 want = {"eager--tuned", "eager--plain", "compile--tuned", "compile--plain"}
-for name in "gpt2-256", "gpt2-64", "nano", "six", "pipeline", "replicas":
+for name in "gpt2-256", "gpt2-64", "nano", "six", "pipeline", "replicas", "bert":
     heard.clear()
     run, checks = rows.ROWS[name][3](types.SimpleNamespace(llmc="x", work="y", rounds=1))
     results = {key: [call()] for key, call in run.items()}
