@@ -128,13 +128,14 @@ static pst_status read_all(FILE *in, const char *path, size_t max_bytes, char **
         if (used == capacity) {
             capacity = capacity ? 2 * capacity : 65536;
             char *more = realloc(*text, capacity);
-            if (!more) return pst_fail(PST_ENOMEM, "%s: no memory to read it", path);
+            if (!more) return pst_fail(PST_ENOMEM, "%s: no memory to read the file", path);
             *text = more;
         }
         got = fread(*text + used, 1, capacity - used, in);
         used += got;
         if (used > max_bytes)
-            return pst_fail(PST_EINPUT, "%s: larger than %zu bytes", path, max_bytes);
+            return pst_fail(PST_EINPUT, "%s: the file is larger than the limit of %zu bytes", path,
+                            max_bytes);
     } while (got);
     if (ferror(in)) return pst_fail(PST_EINPUT, "%s: %s", path, strerror(errno));
     (*text)[used] = 0; /* there is space: the last fread asked for more bytes and got none */

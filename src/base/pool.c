@@ -217,7 +217,7 @@ static void end_workers(pst_pool *pool, uint32_t started) {
 pst_status pst_pool_open(uint32_t threads, void (*on_start)(void *), void *start_arg,
                          pst_pool **pool) {
     if (threads < 1 || threads > 65536)
-        return pst_fail(PST_EINPUT, "threads is %u; expected 1 to 65536", threads);
+        return pst_fail(PST_EINPUT, "the number of threads is %u; expected 1 to 65536", threads);
     pst_pool *p = aligned_alloc(64, sizeof *p);
     if (!p) return pst_fail(PST_ENOMEM, "no memory for a pool of %u threads", threads);
     memset(p, 0, sizeof *p);

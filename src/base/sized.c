@@ -16,7 +16,8 @@ pst_status pst_sized_take(const char *where, const void *from, void *into, size_
     for (size_t i = bytes; i < size; i++)
         if (((const unsigned char *)from)[i])
             return pst_fail(PST_EINPUT,
-                            "%s: a member is set that this version of the library does not know",
+                            "%s: a member is set that this version of the library does not have; "
+                            "use a newer library",
                             where);
     memset(into, 0, bytes);
     memcpy(into, from, size < bytes ? size : bytes);

@@ -20,8 +20,9 @@ uint64_t pst_wrapper_next_ns(pst_transport *t) {
 
 pst_status pst_wrapper_arm(pst_transport *t, int *fd) {
     pst_transport *inner = inner_of(t);
-    return inner->ops->arm ? inner->ops->arm(inner, fd)
-                           : pst_fail(PST_EINPUT, "the inner transport cannot be slept on");
+    return inner->ops->arm
+               ? inner->ops->arm(inner, fd)
+               : pst_fail(PST_EINPUT, "the inner transport has no file descriptor to wait for");
 }
 
 void pst_wrapper_abort(pst_transport *t) {

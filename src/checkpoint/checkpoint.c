@@ -39,8 +39,9 @@ void pst_ckpt_remove_folders(const char *folder, uint64_t step) {
 static pst_status unreadable(const char *path) {
     char said[600];
     if (access(path, F_OK))
-        return pst_fail(PST_ENOMEM,
-                        "checkpoint: %s is missing: do all hosts write to the same folder?", path);
+        return pst_fail(
+            PST_ENOMEM,
+            "checkpoint: shard %s is missing; check that all hosts write to the same folder", path);
     snprintf(said, sizeof said, "%s", pst_error());
     return pst_fail(PST_ENOMEM, "%s", said);
 }
@@ -96,8 +97,10 @@ static pst_status add_part(json_t *tensors, const pst_graph *graph, const char *
         if (json_object_set_new(tensors, tensor, all)) all = NULL;
     }
     if (all && !json_array_append_new(json_object_get(all, "parts"), part)) return PST_OK;
-    return all || param ? pst_no_memory("for a checkpoint's index")
-                        : pst_fail(PST_EINTERNAL, "checkpoint: %s belongs to no parameter", tensor);
+    return all || param
+               ? pst_no_memory("for a checkpoint's index")
+               : pst_fail(PST_EINTERNAL,
+                          "checkpoint: tensor %s belongs to no parameter of the model", tensor);
 }
 
 static pst_status add_tensor(json_t *tensors, const pst_graph *graph, const char *file,
@@ -114,7 +117,7 @@ static pst_status add_tensor(json_t *tensors, const pst_graph *graph, const char
                                   (json_int_t)to, "xxh3", hash));
     }
     if (json_object_get(tensors, e->name))
-        return pst_fail(PST_EINTERNAL, "checkpoint: %s is stored by two ranks", e->name);
+        return pst_fail(PST_EINTERNAL, "checkpoint: two ranks have stored tensor %s", e->name);
     json_t *one = json_pack("{s:s, s:s, s:o, s:s}", "file", file, "dtype", e->dtype, "shape",
                             shape_json(e->dim, e->n_dim), "xxh3", hash);
     return json_object_set_new(tensors, e->name, one) ? pst_no_memory("for a checkpoint's index")
@@ -189,10 +192,12 @@ static pst_status check_complete(const json_t *tensors, const pst_graph *graph,
                      k ? rule->state_name[k - 1] : "");
             const json_t *tensor = json_object_get(tensors, name);
             if (!same_shape(tensor, &graph->param[i]) || !all_parts(tensor, &graph->param[i]))
-                return pst_fail(PST_EINTERNAL, "checkpoint: no rank stored %s", name);
+                return pst_fail(PST_EINTERNAL, "checkpoint: no rank has stored tensor %s", name);
         }
     if (json_object_size(tensors) != (size_t)graph->n_param * per)
-        return pst_fail(PST_EINTERNAL, "checkpoint: %zu tensors for a model with %u parameters",
+        return pst_fail(PST_EINTERNAL,
+                        "checkpoint: the shards have %zu tensors, which do not match the %u "
+                        "parameters of the model",
                         json_object_size(tensors), graph->n_param);
     return PST_OK;
 }
@@ -293,7 +298,7 @@ static pst_status check_opens(const char *temporary) {
     pst_ckpt_close(c);
     if (status != PST_EINPUT) return status;
     snprintf(said, sizeof said, "%s", pst_error());
-    return pst_fail(PST_ENOMEM, "cannot be read back: %s", said);
+    return pst_fail(PST_ENOMEM, "the new checkpoint cannot be read back: %s", said);
 }
 
 pst_status pst_ckpt_commit(const char *folder, const pst_ckpt_info *info, const char *config,

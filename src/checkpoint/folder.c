@@ -108,8 +108,7 @@ static pst_status newest_in(const char *folder, char **out) {
     if (!n && lies_in(folder, "model.safetensors") && !lies_in(folder, "config.json"))
         return pst_fail(
             PST_EINPUT,
-            "%s has no complete checkpoint; to be a Hugging Face model it needs config.json",
-            folder);
+            "%s has no complete checkpoint; as a Hugging Face model, it needs config.json", folder);
     if (!n) return pst_fail(PST_EINPUT, "%s has no complete checkpoint", folder);
     if (!found) return PST_ENOMEM;
     *out = found;
@@ -118,7 +117,9 @@ static pst_status newest_in(const char *folder, char **out) {
 
 pst_status pst_ckpt_find(const char *path, char **folder) {
     if (access(path, F_OK))
-        return pst_fail(PST_EINPUT, "no checkpoint: %s: %s", path, strerror(errno));
+        return pst_fail(PST_EINPUT,
+                        "no checkpoint: %s: %s; expected the folder of a run or a checkpoint", path,
+                        strerror(errno));
     if (has_index(path)) {
         if (!(*folder = strdup(path))) return pst_no_memory("to find a checkpoint");
         return PST_OK;

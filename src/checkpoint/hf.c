@@ -102,7 +102,8 @@ static pst_status parse_config(const json_t *root, const char *file, pst_model_c
     const json_t *dropout = json_object_get(root, "resid_pdrop");
     const char *tokenizer = json_string_value(json_object_get(root, "penstock_tokenizer"));
     if (!type || strcmp(type, "gpt2"))
-        return BAD("%s: model_type is %.40s; only gpt2 can be read", file, type ? type : "missing");
+        return BAD("%s: model_type is %.40s; only gpt2 is supported", file,
+                   type ? type : "missing");
     PST_TRY(size_of(root, file, "n_layer", &c.layers));
     PST_TRY(size_of(root, file, "n_head", &c.heads));
     PST_TRY(size_of(root, file, "n_embd", &c.channels));
@@ -193,7 +194,7 @@ static pst_status check_shape(const pst_safetensors_file *f, const pst_safetenso
     if (e->n_dim == p->n_dim && !memcmp(e->dim, wanted, p->n_dim * sizeof *wanted)) return PST_OK;
     shape_text(e->n_dim, e->dim, is);
     shape_text(p->n_dim, wanted, should);
-    return BAD("%s: tensor %s is %s, but the model needs %s", f->path, e->name, is, should);
+    return BAD("%s: tensor %s has shape %s, but the model needs %s", f->path, e->name, is, should);
 }
 
 /* Sets entry[i] and transposed[i] of every parameter; EINPUT if the file has other tensors. */
@@ -206,7 +207,9 @@ static pst_status match(const pst_safetensors_file *f, const pst_model_row *mode
         if (i == PST_NONE && is_passed_over(name)) continue;
         if (i == PST_NONE)
             return BAD("%s: tensor %s is not part of the model", f->path, f->entry[k].name);
-        if (entry[i]) return BAD("%s: tensor %s occurs with and without prefix", f->path, name);
+        if (entry[i])
+            return BAD("%s: tensor %s occurs twice, with and without the prefix 'transformer.'",
+                       f->path, name);
         entry[i] = &f->entry[k];
     }
     for (uint32_t i = 0; i < g->n_param; i++) {
@@ -253,7 +256,7 @@ static pst_status check_config(const char *source, const pst_graph *g) {
         if (a->heads && a->heads != c.heads)
             status = BAD("%s: n_head is %u, but the model has %u heads", path, c.heads, a->heads);
         else if (a->activation != PST_ACT_NONE && a->activation != c.activation)
-            status = BAD("%s: activation_function differs from the model's", path);
+            status = BAD("%s: activation_function differs from the activation of the model", path);
     }
     free(path);
     return status;
@@ -296,7 +299,8 @@ pst_status pst_hf_import(const char *source, const pst_model_row *model, const p
                          const pst_hf_weights *weights) {
     pst_safetensors_file *f = NULL;
     if (!model->hf_name)
-        return BAD("%s: models of kind %s have no Hugging Face form", source, model->name);
+        return BAD("%s: a model of kind %s cannot use Hugging Face weights; only gpt can", source,
+                   model->name);
     char *path =
         pst_hf_is_folder(source) ? pst_hf_path(source, "model.safetensors") : strdup(source);
     pst_status status =

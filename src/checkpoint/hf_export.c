@@ -155,10 +155,10 @@ static pst_status export_ckpt(const pst_ckpt *ckpt, const char *folder) {
     pst_status status = pst_config_parse(ckpt->config, ckpt->path, NULL, 0, &config);
     if (status == PST_OK) status = pst_prepare_model(config, &model, &sizes);
     if (status == PST_OK && !model->hf_name)
-        status = pst_fail(PST_EINPUT,
-                          "%s: model.kind %s has no Hugging Face form; penstock convert writes "
-                          "models of kind gpt, as GPT-2",
-                          ckpt->path, model->name);
+        status = pst_fail(
+            PST_EINPUT,
+            "%s: model.kind is %s; penstock convert supports only gpt, which it writes as GPT-2",
+            ckpt->path, model->name);
     if (status == PST_OK && wte && !sizes.vocabulary)
         sizes.vocabulary = (uint32_t)wte->dim[0]; /* a program may have trained on other tokens */
     if (status == PST_OK) {
@@ -179,7 +179,7 @@ static pst_status check_new(const char *folder) {
         char *path = pst_ckpt_join(folder, names[i]);
         if (!path) return PST_ENOMEM;
         int there = access(path, F_OK) == 0;
-        if (there) pst_fail(PST_EINPUT, "%s exists already; --force replaces it", path);
+        if (there) pst_fail(PST_EINPUT, "%s already exists; use --force to replace it", path);
         free(path);
         if (there) return PST_EINPUT;
     }

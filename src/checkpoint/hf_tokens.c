@@ -52,13 +52,13 @@ static pst_status read_sizes(const char *source, pst_model_config *m) {
 
 /* Describes the tokens for the message. */
 static const char *describe(const pst_model_config *m, const char *file, char text[WHAT]) {
-    if (*m->tokenizer) snprintf(text, WHAT, "those of the tokenizer %s", m->tokenizer);
-    else if (file) snprintf(text, WHAT, "those of %s", file);
-    else if (m->vocabulary == GPT2) snprintf(text, WHAT, "GPT-2's byte pairs (BPE)");
+    if (*m->tokenizer) snprintf(text, WHAT, "from the tokenizer %s", m->tokenizer);
+    else if (file) snprintf(text, WHAT, "from %s", file);
+    else if (m->vocabulary == GPT2) snprintf(text, WHAT, "from GPT-2's byte-pair encoding (BPE)");
     else
         snprintf(text, WHAT,
-                 "of an unknown tokenizer, because config.json names none (for bytes it needs "
-                 "\"penstock_tokenizer\": \"byte\")");
+                 "from an unknown tokenizer, because config.json names none (a model of bytes "
+                 "needs \"penstock_tokenizer\": \"byte\")");
     return text;
 }
 
@@ -71,6 +71,6 @@ pst_status pst_hf_check_tokens(const char *source, const char *tokenizer, const 
     if (!*m.tokenizer && !file && m.vocabulary == BYTES)
         snprintf(m.tokenizer, sizeof m.tokenizer, "byte");
     if (!m.vocabulary || !strcmp(m.tokenizer, tokenizer)) return PST_OK;
-    return pst_fail(PST_EINPUT, "%s: its %u tokens are %s, %s", source, m.vocabulary,
+    return pst_fail(PST_EINPUT, "%s: the model's %u tokens come %s, %s", source, m.vocabulary,
                     describe(&m, file, what), instead);
 }

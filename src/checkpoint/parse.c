@@ -14,7 +14,7 @@ pst_status pst_ckpt_index_hash(const char *text, size_t bytes, size_t *digits, u
     size_t n = strlen(key), from = bytes < n ? 0 : bytes - n + 1;
     while (from && memcmp(text + from - 1, key, n)) from--;
     if (!from || bytes - (from - 1 + n) < strlen(zeros))
-        return pst_fail(PST_EINPUT, "it has no hash of its text");
+        return pst_fail(PST_EINPUT, "the index does not contain the hash of its own text");
     size_t at = from - 1 + n, behind = at + strlen(zeros);
     pst_hasher *h = pst_hasher_open();
     if (!h) return pst_no_memory("to read a checkpoint's index");
@@ -80,7 +80,7 @@ static pst_status parse_info(const json_t *index, const char *file, pst_ckpt_inf
         return BAD("%s: step, next_sample or seed is missing or not a number", file);
     if (json_object_get(index, "skipped") &&
         (!get_integer(index, "skipped", &info->skipped) || info->skipped > info->step))
-        return BAD("%s: skipped is not a number up to step", file);
+        return BAD("%s: skipped is not a number from 0 to step", file);
     PST_TRY(parse_scale(index, file, info));
     if (!get_hash(index, "model_hash", &info->model_hash) ||
         !get_hash(index, "data_hash", &info->data_hash) ||
@@ -109,7 +109,7 @@ static pst_status parse_files(const json_t *index, const char *file, pst_ckpt *c
         if (!name || !*name || *name == '.' || strchr(name, '/'))
             return BAD("%s: files[%zu] is not a file name", file, i);
         if (!get_hash(one, "header_xxh3", &c->header_xxh3[i]))
-            return BAD("%s: %s has no header_xxh3", file, name);
+            return BAD("%s: file %s has no header_xxh3", file, name);
         if (!(c->file[c->n_file] = strdup(name)))
             return pst_no_memory("to read a checkpoint's index");
         c->n_file++;
@@ -153,16 +153,16 @@ static pst_status parse_parts(const json_t *parts, const char *file, const pst_c
         PST_TRY(parse_part(one, file, c, t->name, part));
         const char *slice = json_string_value(json_object_get(one, "slice"));
         if (slice && !pst_ckpt_slice_parse(slice, t, &part->slice))
-            return BAD("%s: tensor %s has a part that is not a slice of it", file, t->name);
+            return BAD("%s: a part of tensor %s has an invalid slice", file, t->name);
         pst_param held = pst_ckpt_held(t, &part->slice);
         uint64_t first = slice ? part->from : at,
                  most = slice ? pst_param_elements(&held) : t->elements;
         if (!get_integer(one, "from", &part->from) || !get_integer(one, "to", &part->to) ||
             (!slice && part->from != first) || part->to <= part->from || part->to > most)
-            return BAD("%s: tensor %s has parts that do not follow each other", file, t->name);
+            return BAD("%s: the parts of tensor %s overlap or leave a gap", file, t->name);
         at += part->to - part->from;
     }
-    return at == t->elements ? PST_OK : BAD("%s: tensor %s lacks a part", file, t->name);
+    return at == t->elements ? PST_OK : BAD("%s: a part of tensor %s is missing", file, t->name);
 }
 
 static pst_status parse_tensor(const json_t *value, const char *file, const char *name,
@@ -204,7 +204,7 @@ pst_status pst_ckpt_index_parse(const char *text, size_t bytes, const char *file
     if (!index && json_error_code(&error) == json_error_out_of_memory)
         return pst_no_memory("to read a checkpoint's index");
     if (!index)
-        return BAD("%s:%d:%d: truncated or damaged: %s", file, error.line, error.column,
+        return BAD("%s:%d:%d: the file is truncated or damaged: %s", file, error.line, error.column,
                    error.text);
     pst_ckpt *c = calloc(1, sizeof *c);
     pst_status status = c ? parse_info(index, file, &c->info, config_hash)
@@ -213,10 +213,11 @@ pst_status pst_ckpt_index_parse(const char *text, size_t bytes, const char *file
     if (status == PST_OK) status = parse_tensors(index, file, c);
     if (status == PST_OK) {
         status = pst_ckpt_index_hash(text, bytes, &digits, &is);
-        if (status != PST_OK) pst_fail_in(status, "%s: damaged or edited", file);
+        if (status != PST_OK) pst_fail_in(status, "%s: the file is damaged or was edited", file);
     }
     if (status == PST_OK && (!get_hash(index, "xxh3", &own) || own != is))
-        status = BAD("%s: damaged or edited: its hash is %016" PRIx64, file, is);
+        status = BAD("%s: the file is damaged or was edited: the hash of the text is %016" PRIx64,
+                     file, is);
     json_decref(index);
     if (status != PST_OK) pst_ckpt_close(c);
     else *out = c;

@@ -24,8 +24,8 @@ pst_status pst_ckpt_text(const char *path, size_t limit, char **out, size_t *byt
         status = pst_fail(pst_status_of_errno(errno), "%s: cannot read: %s", path, strerror(errno));
     else if (!S_ISREG(st.st_mode)) status = BAD("%s: not a file", path);
     else if ((uint64_t)st.st_size > limit)
-        status =
-            BAD("%s: file too large: %lld bytes, limit %zu", path, (long long)st.st_size, limit);
+        status = BAD("%s: the file has %lld bytes; the limit is %zu bytes", path,
+                     (long long)st.st_size, limit);
     else if (!(text = malloc((size_t)st.st_size + 1)))
         status = pst_no_memory("to read a checkpoint");
     size_t done = 0;
@@ -74,8 +74,9 @@ static pst_status open_shards(pst_ckpt *c) {
     for (uint32_t i = 0; i < c->n_tensor; i++)
         for (uint32_t k = 0; k < c->tensor[i].n_part; k++)
             if (!entry_of(c, &c->tensor[i], &c->tensor[i].part[k]))
-                return BAD("checkpoint %s: %s has no tensor %s with the shape in index.json",
-                           c->path, c->file[c->tensor[i].part[k].file], c->tensor[i].name);
+                return BAD(
+                    "checkpoint %s: file %s has no tensor %s of the shape that index.json gives",
+                    c->path, c->file[c->tensor[i].part[k].file], c->tensor[i].name);
     return PST_OK;
 }
 
@@ -84,7 +85,9 @@ static pst_status open_config(pst_ckpt *c, uint64_t hash) {
     char *path = pst_ckpt_join(c->path, "run.yaml");
     pst_status status = path ? pst_ckpt_text(path, MAX_CONFIG, &c->config, &bytes) : PST_ENOMEM;
     if (status == PST_OK && pst_hash_bytes(c->config, bytes) != hash)
-        status = BAD("%s: damaged or edited: its hash differs from the one in index.json", path);
+        status = BAD(
+            "%s: the file is damaged or was edited: its hash differs from the hash in index.json",
+            path);
     free(path);
     return status;
 }

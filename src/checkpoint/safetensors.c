@@ -58,9 +58,9 @@ static pst_status parse_shape(const char *path, const json_t *shape, pst_safeten
     uint64_t bytes = dtype_bytes(e->dtype);
     for (uint32_t i = 0; i < e->n_dim; i++) {
         if (!natural(json_array_get(shape, i), &e->dim[i]))
-            return BAD("%s: tensor %s: dimension %u is not a size", path, e->name, i);
+            return BAD("%s: tensor %s: dimension %u is not a valid size", path, e->name, i);
         if (__builtin_mul_overflow(bytes, e->dim[i], &bytes))
-            return BAD("%s: tensor %s: the shape's size overflows", path, e->name);
+            return BAD("%s: tensor %s: the shape has too many elements", path, e->name);
     }
     if (bytes != e->bytes)
         return BAD("%s: tensor %s: the shape needs %llu bytes, but the offsets give %llu", path,
@@ -129,13 +129,14 @@ static pst_status check_cover(const pst_safetensors_file *f, uint64_t start, uin
     qsort(order, f->n_entry, sizeof *order, by_offset);
     for (uint32_t i = 0; i < f->n_entry && status == PST_OK; i++) {
         if (order[i]->offset != start)
-            status = BAD("%s: tensor %s %s", f->path, order[i]->name,
-                         order[i]->offset < start ? "overlaps another" : "leaves a gap before it");
+            status =
+                BAD("%s: tensor %s %s", f->path, order[i]->name,
+                    order[i]->offset < start ? "overlaps another tensor" : "has a gap in front");
         start = order[i]->offset + order[i]->bytes;
     }
     free(order);
     if (status == PST_OK && start != end)
-        return BAD("%s: %llu bytes after the last tensor", f->path,
+        return BAD("%s: the file has %llu bytes after the last tensor", f->path,
                    (unsigned long long)(end - start));
     return status;
 }
@@ -168,14 +169,14 @@ static pst_status read_header(pst_safetensors_file *f) {
     if (!S_ISREG(st.st_mode)) return BAD("%s: not a file", f->path);
     uint64_t size = (uint64_t)st.st_size;
     if (size < 10)
-        return BAD("%s: not a safetensors file: only %llu bytes", f->path,
+        return BAD("%s: not a safetensors file: the file has only %llu bytes", f->path,
                    (unsigned long long)size);
     PST_TRY(read_at(f->fd, f->path, word, 8, 0));
     for (int i = 7; i >= 0; i--) length = length << 8 | word[i];
     if (length > size - 8)
-        return BAD(
-            "%s: truncated, or not a safetensors file: a header of %llu bytes in a file of %llu",
-            f->path, (unsigned long long)length, (unsigned long long)size);
+        return BAD("%s: truncated, or not a safetensors file: the header needs %llu bytes, but the "
+                   "file has %llu bytes",
+                   f->path, (unsigned long long)length, (unsigned long long)size);
     if (length > MAX_HEADER)
         return BAD("%s: the header has %llu bytes; at most %d are supported", f->path,
                    (unsigned long long)length, MAX_HEADER);

@@ -116,7 +116,7 @@ fail:
 
 pst_status pst_safetensors_write(pst_safetensors_writer *w, const void *data, uint64_t bytes) {
     if (bytes > w->declared - w->written)
-        return pst_fail(PST_EINTERNAL, "%s: more bytes than declared", w->path);
+        return pst_fail(PST_EINTERNAL, "%s: more bytes are written than were declared", w->path);
     PST_TRY(pst_durable_write(w->fd, w->path, data, bytes));
     w->written += bytes;
     return PST_OK;
@@ -125,8 +125,8 @@ pst_status pst_safetensors_write(pst_safetensors_writer *w, const void *data, ui
 pst_status pst_safetensors_finish(pst_safetensors_writer *w) {
     if (w->written != w->declared) {
         pst_status status =
-            pst_fail(PST_EINTERNAL, "%s: %llu bytes written, but %llu declared", w->path,
-                     (unsigned long long)w->written, (unsigned long long)w->declared);
+            pst_fail(PST_EINTERNAL, "%s: %llu bytes were written, but %llu bytes were declared",
+                     w->path, (unsigned long long)w->written, (unsigned long long)w->declared);
         pst_safetensors_discard(w);
         return status;
     }

@@ -30,7 +30,8 @@ static pst_status read_at(const pst_shard *s, uint64_t at, uint64_t bytes, uint8
         ssize_t n = pread(fd, buffer + done, whole - done, (off_t)(at + done));
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return pst_fail(PST_ENOMEM, "cannot read %s back: %s", s->path, strerror(errno));
-        if (n == 0) return pst_fail(PST_ENOMEM, "cannot read %s back: it ends early", s->path);
+        if (n == 0)
+            return pst_fail(PST_ENOMEM, "cannot read %s back: the file is too short", s->path);
         done += (uint64_t)n;
     }
     return PST_OK;
@@ -48,8 +49,8 @@ static pst_status compare(pst_shard *s, const uint8_t *data, uint64_t bytes) {
         uint64_t hash = pst_hasher_value(s->reading);
         if (hash != t->hash)
             return pst_fail(PST_ENOMEM,
-                            "%s: tensor %s reads back damaged: its hash is %016" PRIx64
-                            ", not %016" PRIx64,
+                            "%s: tensor %s is damaged on the disk: the hash of the bytes read back "
+                            "is %016" PRIx64 ", expected %016" PRIx64,
                             s->path, t->name, hash, t->hash);
         pst_hasher_reset(s->reading);
         s->read_next++;
@@ -63,7 +64,7 @@ static pst_status compare_header(const pst_shard *s, uint8_t *buffer) {
         uint64_t n = s->header_bytes - at < s->piece ? s->header_bytes - at : s->piece;
         PST_TRY(read_at(s, at, n, buffer));
         if (memcmp(buffer, s->header + at, n))
-            return pst_fail(PST_ENOMEM, "%s: the header reads back damaged", s->path);
+            return pst_fail(PST_ENOMEM, "%s: the header is damaged on the disk", s->path);
     }
     return PST_OK;
 }

@@ -20,10 +20,12 @@ int pst_cli_bench(const pst_cli_call *call) {
          &o.threads},
         {0, "precision", "NAME", PST_OPTION_STRING, 0, 0,
          "fp32, bf16 or fp16; on GPUs also tf32 or fp8; both: fp32, and bf16 if the device "
-         "computes in it.",
+         "supports bf16.",
          &o.precision},
         {0, "device", "NAME", PST_OPTION_STRING, 0, 0,
-         "Suites kernels and step: the device, as parallel.device; cpu by default.", &o.device},
+         "Suites kernels and step: the device to measure, a value of parallel.device; cpu by "
+         "default.",
+         &o.device},
         {0, "op", "NAME", PST_OPTION_STRING, 0, 0,
          "Measure only this operator, such as linear or attention.", &o.op},
         {0, "seconds", "S", PST_OPTION_FLOAT, 0.001, 60,
@@ -45,19 +47,21 @@ int pst_cli_bench(const pst_cli_call *call) {
         "penstock bench", "[SUITE ...]",
         "Measures this machine. Suite kernels: every distinct operator of a model, its forward "
         "pass (F), input gradient (B) and weight gradient (W): time, rate, share of a step, and "
-        "per cent of the roofline. The roofline uses the FMA peak and the memory bandwidth "
+        "percentage of the roofline. The roofline uses the FMA peak and the memory bandwidth "
         "measured in the same run; with --device cuda, the rates of a large matrix product and a "
         "large copy. One thread is timed by its CPU time, a GPU by its own clock. The environment "
         "variable PENSTOCK_ISA lowers the instruction set to generic, avx2, avx512 (without bf16) "
-        "or avx512_bf16. Suite step: whole training steps of the model on one rank: rate, share of "
-        "the peak (on a GPU, of its datasheet's and of a large product's) and memory, each beside "
-        "its prediction. Suite p2p: latency and bandwidth of messages between two ranks of this "
-        "host. Suite collectives: the time of each algorithm of each collective beside the cost "
-        "model's; the algorithm that a run would choose comes first.",
+        "or avx512_bf16. Suite step: whole training steps of the model on one rank: rate, "
+        "percentage of the peak (on a GPU, of the datasheet's peak and of the rate of a large "
+        "matrix product), and memory; time and memory beside the predicted values. Suite p2p: "
+        "latency and bandwidth of messages between two ranks of this "
+        "host. Suite collectives: the measured and the estimated time of each algorithm of each "
+        "collective; the algorithm that a run would choose comes first.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;
     if (pst_cli_parse(&command, call, &n, &done)) return done;
+    pst_cli_ignore_sigpipe();
     static const char *const known[] = {"fp32", "tf32", "bf16", "fp16", "fp8", "both"};
     size_t i = 0, n_known = sizeof known / sizeof *known;
     while (i < n_known && strcmp(o.precision, known[i])) i++;

@@ -44,6 +44,9 @@ PST_API int pst_cli_main(int argc, char **argv);
 int pst_cli_end(pst_status status);
 /* Prints one line to stderr and returns the exit status for wrong input. */
 int pst_cli_wrong(const char *fmt, ...) PST_PRINTF(1, 2);
+/* For commands that train or start ranks: a closed pipe or connection gives an error instead of
+ * ending the process by SIGPIPE. */
+void pst_cli_ignore_sigpipe(void);
 /* Reads the options of `command` from the call; every command starts with this. Nonzero: the
  * command ends here with *exit_status (help was printed, the input is wrong, or only the rows
  * were wanted). */

@@ -9,7 +9,7 @@ static const struct {
     const char *say;
 } foreign[] = {
     {"generate", "|top-p|nucleus|typical-p|min-p|",
-     "use --top-k K or --temperature T; selection by probability mass is not supported"},
+     "use --top-k K or --temperature T; top-p (nucleus) sampling is not supported"},
     {"generate", "|max-new-tokens|max-tokens|max-length|length|n-predict|",
      "--tokens N is the number of tokens to add"},
     {"generate", "|model|checkpoint|model-path|ckpt|",

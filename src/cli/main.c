@@ -2,9 +2,11 @@
  * one of them, and the check that its output was written. */
 #include "cli.h"
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const pst_cli_command commands[] = {
     {"train", "train a model from a run file", pst_cli_train, PST_CLI_KEYS},
@@ -51,12 +53,20 @@ static int dispatch(int argc, char **argv, char *const *program_argv) {
     return command->run(&call);
 }
 
-/* Output counts only once it has been written. */
+/* 1: standard output is a pipe or socket that nobody reads any more. */
+static int has_no_reader(void) {
+    struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&p, 1, 0) == 1 && p.revents & POLLERR;
+}
+
+/* Output counts only once it has been written. A reader that has ended (`penstock ... | head`) is
+ * no error: the exit status is then that of a program ended by SIGPIPE. */
 static int close_stdout(int exit_status) {
     int had_error = ferror(stdout);
     errno = 0;
     if ((fflush(stdout) == 0 && !had_error) || exit_status)
         return exit_status; /* an error message was printed already */
+    if (has_no_reader()) return 128 + SIGPIPE;
     fprintf(stderr, "penstock: cannot write standard output%s%s\n", errno ? ": " : "",
             errno ? strerror(errno) : "");
     return pst_status_exit(PST_ENOMEM);
@@ -65,8 +75,7 @@ static int close_stdout(int exit_status) {
 int pst_cli_main(int argc, char **argv) {
     (void)pst_error(); /* thread-local memory of a loaded library is allocated at first use: use it
                           while there is memory */
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe must not end a training run, */
-    signal(SIGXFSZ, SIG_IGN); /* and neither must a file-size limit */
+    signal(SIGXFSZ, SIG_IGN); /* a full file gives an error message */
     char **copy = calloc((size_t)argc + 1, sizeof *copy);
     if (!copy) {
         fprintf(stderr, "penstock: out of memory\n");

@@ -7,7 +7,7 @@ static const struct {
     int status;
     const char *means;
 } exits[] = {
-    {0, "success (train: also if Ctrl-C stopped it after a checkpoint)"},
+    {0, "success (train: also if Ctrl-C stopped the run after a checkpoint)"},
     {2, "wrong input"},
     {3, "a rank or link failed"},
     {4, "out of resources"},

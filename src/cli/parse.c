@@ -1,6 +1,7 @@
 /* What every command does first and last: reads options and operands, reports wrong ones, and
  * turns a status into an exit status. */
 #include "cli.h"
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -18,6 +19,8 @@ int pst_cli_wrong(const char *fmt, ...) {
     fprintf(stderr, "penstock: %s\n", text);
     return pst_status_exit(PST_EINPUT);
 }
+
+void pst_cli_ignore_sigpipe(void) { signal(SIGPIPE, SIG_IGN); }
 
 int pst_cli_parse(const pst_command *command, const pst_cli_call *call, size_t *n_operand,
                   int *exit_status) {

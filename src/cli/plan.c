@@ -34,26 +34,29 @@ int pst_cli_plan(const pst_cli_call *call) {
     const pst_option rows[] = {
         {0, "cluster", "FILE|SHORT", PST_OPTION_STRING, 0, 0,
          "The devices: a cluster file, or a line such as '16x8 h100 nvlink:900GB/s ib:400Gb/s'. "
-         "Default: parallel.cluster, else the processors of this machine. With --graph it replaces "
-         "--devices and --memory; the times in the file are then those of its first device.",
+         "Default: parallel.cluster, else the processors of this machine. With --graph, the "
+         "cluster replaces --devices and --memory; the times in the graph file then apply to the "
+         "first device of the cluster.",
          &o.run.cluster},
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX,
-         "Use only the first RANKS devices of the cluster; all by default. Without a cluster: "
-         "processors of this machine; by default pipeline x data x tensor if the run file sets "
-         "pipeline, else all.",
+         "Use only the first RANKS devices of the cluster; all by default. Without a cluster: use "
+         "RANKS processors of this machine; by default pipeline x data x tensor if the run file "
+         "sets pipeline, else all.",
          &o.run.ranks},
         {0, "profile", "FILE", PST_OPTION_STRING, 0, 0,
-         "Predict from this profile, which penstock profile has measured; parallel.profile by "
+         "Use this profile, written by penstock profile, for predictions; parallel.profile by "
          "default.",
          &o.run.profile},
         {0, "force", NULL, PST_OPTION_FLAG, 0, 0,
-         "Use the profile even if it is of another model, machine or precision; what it lacks is "
-         "estimated.",
+         "Use the profile even if it was measured with another model, machine or precision; "
+         "missing durations are estimated.",
          &o.run.force},
         {'o', "output", "PLAN.yaml", PST_OPTION_STRING, 0, 0,
          "Write the best layout to this file; a run uses it with parallel.plan.", &o.run.plan},
         {0, "report", "FILE", PST_OPTION_STRING, 0, 0,
-         "Write an HTML page about the best layout and why others lose.", &o.run.report},
+         "Write an HTML page about the best layout, and why other layouts are slower or "
+         "infeasible.",
+         &o.run.report},
         {0, "top", "N", PST_OPTION_INT, 1, 100000,
          "Number of rows in the comparison; 12 by default.", &o.run.top},
         {0, "time-limit", "S", PST_OPTION_FLOAT, 0.001, 1e6,
@@ -67,25 +70,27 @@ int pst_cli_plan(const pst_cli_call *call) {
          "the largest load. The options below need --graph.",
          &o.graph.graph},
         {0, "devices", "K", PST_OPTION_INT, 1, 4096,
-         "Number of accelerators (default: the file's).", &o.graph.devices},
+         "Number of accelerators (default: from the graph file).", &o.graph.devices},
         {0, "memory", "BYTES", PST_OPTION_BYTES, 1, 1e18,
-         "Memory of each device, such as 8GiB (default: the file's).", &o.graph.memory},
+         "Memory of each device, such as 8GiB (default: from the graph file).", &o.graph.memory},
         {0, "bandwidth", "BYTES/S", PST_OPTION_RATE, 1, 1e18,
          "PipeDream, Piper: bandwidth of each device, such as 25GB/s.", &o.graph.bandwidth},
         {0, "machines", "N", PST_OPTION_INT, 1, 4096,
          "PipeDream: number of machines, with --devices each.", &o.graph.machines},
         {0, "between", "BYTES/S", PST_OPTION_RATE, 1, 1e18,
          "PipeDream: bandwidth of each machine to the others.", &o.graph.between},
-        {0, "straight", NULL, PST_OPTION_FLAG, 0, 0, "PipeDream: no replicas.", &o.straight},
+        {0, "straight", NULL, PST_OPTION_FLAG, 0, 0, "PipeDream: plan without replicas.",
+         &o.straight},
         {0, "compression", "R", PST_OPTION_FLOAT, 1e-6, 1e6,
-         "PipeDream: count the transfer of activations, compressed R times; by default it takes no "
-         "time.",
+         "PipeDream: include the transfer of activations, compressed by the factor R; by default "
+         "transfers take no time.",
          &o.graph.compression},
         {0, "cost-model", "max-load|pipedream|piper", PST_OPTION_STRING, 0, 0,
-         "The objective; each format has one, and only that is accepted.", &o.graph.cost_model},
+         "The objective. Each graph format has exactly one, and no other value is accepted.",
+         &o.graph.cost_model},
         {0, "evaluate", "PLAN.json", PST_OPTION_STRING, 0, 0,
-         "Only evaluate this plan: stages as --json prints them, or dnn-partitioning's lists of "
-         "devices with their nodes.",
+         "Do not search, but evaluate this plan: stages as printed by --json, or the lists of "
+         "devices and nodes of dnn-partitioning.",
          &o.graph.evaluate},
     };
     const pst_command command = {
@@ -94,7 +99,7 @@ int pst_cli_plan(const pst_cli_call *call) {
         "degrees, micro-batch, schedule, chunks, cut, recomputation, ZeRO stage, sequence "
         "parallelism and the order of devices; what the run file sets stays fixed. Prints the best "
         "layout, its predicted cost, the gap to a lower bound over all layouts, and why other "
-        "layouts lose.",
+        "layouts are slower or infeasible.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;
@@ -105,8 +110,8 @@ int pst_cli_plan(const pst_cli_call *call) {
                    o.graph.bandwidth > 0 || o.graph.between > 0 || o.graph.compression > 0 ||
                    o.straight || o.graph.cost_model || o.graph.evaluate;
     if (o.graph.graph && (n || of_run))
-        return pst_cli_wrong("--graph replaces the run file and goes without -n, --profile, "
-                             "--force, -o, --report and --top: leave those out");
+        return pst_cli_wrong("--graph replaces the run file and excludes -n, --profile, --force, "
+                             "-o, --report and --top: leave those options out");
     if (o.graph.graph) return plan_graph(&o);
     if (of_graph)
         return pst_cli_wrong("--devices, --machines, --memory, --bandwidth, --between, --straight, "

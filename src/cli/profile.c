@@ -6,8 +6,8 @@ int pst_cli_profile(const pst_cli_call *call) {
     pst_profile_options o = {.size = sizeof o, .argv = call->program_argv};
     const pst_option rows[] = {
         {'o', "output", "PROFILE.yaml", PST_OPTION_STRING, 0, 0,
-         "The profile to write. Measurements are added to a file that exists; what is measured "
-         "again replaces the old value.",
+         "The profile to write. If the file exists, measurements are added to it; a new "
+         "measurement replaces an old one.",
          &o.output},
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX,
          "Number of ranks in the run, which share the processors. Default: that of the run file; "
@@ -19,8 +19,8 @@ int pst_cli_profile(const pst_cli_call *call) {
         {0, "tensor", "N,N,...", PST_OPTION_STRING, 0, 0,
          "Tensor-parallel degrees to measure; those of the run file by default.", &o.tensor},
         {0, "seconds", "S", PST_OPTION_FLOAT, 0.01, 60,
-         "Seconds for each micro-batch size and degree, on one rank alone and again on all ranks "
-         "at once, spread over five rounds; 1 by default.",
+         "Seconds to measure each micro-batch size and tensor degree, once on one rank alone and "
+         "once on all ranks at the same time, in five rounds; 1 by default.",
          &o.seconds},
         {0, "force", NULL, PST_OPTION_FLAG, 0, 0,
          "Join profiles even if machine, precision or optimizer differ.", &o.force},
@@ -37,6 +37,7 @@ int pst_cli_profile(const pst_cli_call *call) {
     size_t n = 0;
     int done;
     if (pst_cli_parse(&command, call, &n, &done)) return done;
+    pst_cli_ignore_sigpipe();
     if (pst_cli_operands(&command, n, 1, (size_t)-1)) return pst_status_exit(PST_EINPUT);
     if (!o.output || !*o.output)
         return pst_cli_wrong("penstock profile needs -o PROFILE.yaml, the file to write");

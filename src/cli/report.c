@@ -11,7 +11,7 @@ int pst_cli_report(const pst_cli_call *call) {
         "penstock report", "RUN_FOLDER",
         "Writes the report of a run as one HTML file: loss and rate, predictions beside "
         "measurements, timeline, memory. A run writes it when it ends; use this command for runs "
-        "that are still going or were killed.",
+        "that are still running or were killed.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;

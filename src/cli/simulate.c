@@ -75,23 +75,24 @@ int pst_cli_simulate(const pst_cli_call *call) {
     const pst_option rows[] = {
         {0, "schedule", "NAME", PST_OPTION_STRING, 0, 0,
          "The schedule, such as gpipe, 1f1b, zb-h1 or zb-v; solved: computed for --times and "
-         "--memory; custom: from --csv; all: a table of all.",
+         "--memory; custom: read from --csv; all: a table that compares all schedules.",
          &o.schedule},
         {'p', "stages", "P", PST_OPTION_INT, 1, MOST_STAGES, "Number of pipeline stages.",
          &o.stages},
         {0, "chunks", "V", PST_OPTION_INT, 1, 64,
-         "Chunks per stage; the schedule's own number by default.", &o.chunks},
+         "Chunks per stage; by default the number that the schedule prescribes.", &o.chunks},
         {'m', "micro-batches", "M", PST_OPTION_INT, 1, 1048576, "Micro-batches per step.",
          &o.micro_batches},
         {0, "times", "F,B,W", PST_OPTION_STRING, 0, 0,
          "Milliseconds of a stage's forward pass, input gradient and weight gradient, 1,1,1 by "
-         "default; F,B,W:F,B,W:... for each stage.",
+         "default; F,B,W:F,B,W:... sets each stage.",
          &times},
         {0, "transfer", "MS", PST_OPTION_FLOAT, 0, 1e9,
-         "Milliseconds per message; 0 by default, and as estimated for a plan.", &o.transfer_ms},
+         "Milliseconds per message; 0 by default. A plan has estimated durations instead.",
+         &o.transfer_ms},
         {0, "memory", "A", PST_OPTION_STRING, 0, 0,
-         "Memory of a rank as a number of micro-batches, each counted from the start of its F to "
-         "the end of its W; A,A,... for each rank; no limit by default.",
+         "Memory limit of each rank, as a number of micro-batches; a micro-batch occupies memory "
+         "from the start of F to the end of W. A,A,... sets each rank; no limit by default.",
          &memory},
         {0, "what-if", "KEY=VALUE", PST_OPTION_LIST, 0, 0,
          "Also simulate the plan with a change of its cluster, such as link.ib=200Gb/s, "
@@ -110,10 +111,12 @@ int pst_cli_simulate(const pst_cli_call *call) {
          &o.csv},
         {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON.", &o.json},
         {0, "execute", NULL, PST_OPTION_FLAG, 0, 0,
-         "Also run the executor on a virtual clock and compare every instruction.", &o.execute},
+         "Also run the executor on a virtual clock, and compare the start and end of every "
+         "instruction with the simulation.",
+         &o.execute},
         {0, "transport", "NAME", PST_OPTION_STRING, 0, 0,
-         "Also run the schedule in real time, without computing, and compare. ucx: one process per "
-         "stage; self: all in one process.",
+         "Also run the schedule in real time, without computing, and compare the duration with the "
+         "simulation. ucx: one process per stage; self: all stages in one process.",
          &o.transport},
         {0, "message", "BYTES", PST_OPTION_INT, 0, 1 << 30,
          "Bytes per message between stages; 65536 by default.", &o.message_bytes},
@@ -142,5 +145,6 @@ int pst_cli_simulate(const pst_cli_call *call) {
         return pst_cli_wrong(n ? "--what-if and --transport exclude each other: leave out one"
                                : "--what-if needs a plan");
     if (n == 1) o.plan = call->argv[1];
+    if (o.transport) pst_cli_ignore_sigpipe();
     return pst_cli_end(pst_simulate_study(&o, stdout));
 }

@@ -1,5 +1,6 @@
 /* penstock train */
 #include "cli.h"
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +13,22 @@ static pst_status load_own(const char *folder, const char *const *override, size
     return pst_config_load(path, override, n, config);
 }
 
+/* Nonzero, after an error message, if `folder` cannot be the folder of a run or a checkpoint. */
+static int check_resumed(const char *folder) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/run.yaml", folder);
+    if (access(folder, F_OK) != 0)
+        return pst_cli_wrong("--resume %.200s: %s; expected the folder of a run or a checkpoint",
+                             folder,
+                             errno == ENOENT ? "the folder does not exist" : strerror(errno));
+    if (access(path, F_OK) != 0)
+        return pst_cli_wrong(
+            "--resume %.200s: no run.yaml there; expected the folder of a run or a "
+            "checkpoint",
+            folder);
+    return 0;
+}
+
 int pst_cli_train(const pst_cli_call *call) {
     pst_train_options o = {.size = sizeof o, .runs = "runs", .argv = call->program_argv};
     pst_option rows[] = {
@@ -20,16 +37,18 @@ int pst_cli_train(const pst_cli_call *call) {
          "follows from the run file and the launcher.",
          &o.ranks},
         {0, "hostfile", "FILE", PST_OPTION_STRING, 0, 0,
-         "Start the ranks over ssh on the hosts of this file, lines of HOST slots=N; PENSTOCK_SSH "
-         "names another command than ssh. Each host needs this program at the same path and the "
-         "same working folder. Without -n and parallel.pipeline, one rank per slot.",
+         "Start the ranks over ssh on the hosts in this file, one 'HOST slots=N' per line; the "
+         "environment variable PENSTOCK_SSH sets another command than ssh. Each host needs this "
+         "program at the same path, and the same working folder. Without -n and parallel.pipeline, "
+         "one rank per slot.",
          &o.hostfile},
         {0, "runs", "DIR", PST_OPTION_STRING, 0, 0, "Folder in which the run's folder is created.",
          &o.runs},
         {0, "resume", "PATH", PST_OPTION_STRING, 0, 0,
-         "Continue from the newest checkpoint of this run, in the run's folder, or from this "
-         "checkpoint; if that is not the newest of its run, in a new folder. Without RUN.yaml the "
-         "settings saved with it are used. The layout may change.",
+         "Continue from PATH, a run (from its newest checkpoint) or a checkpoint. The run "
+         "continues in its folder; from a checkpoint that is not the newest one, in a new folder. "
+         "Without RUN.yaml, the settings saved with the checkpoint are used. The layout may "
+         "change.",
          &o.resume},
         {0, "canary", NULL, PST_OPTION_FLAG, 0, 0,
          "Check at the end that nothing was written past the end of any rank's memory.", &o.canary},
@@ -40,8 +59,8 @@ int pst_cli_train(const pst_cli_call *call) {
         "Trains a model and writes runs/NAME/: run.yaml, plan.yaml, metrics.jsonl, tb/ "
         "(TensorBoard), timeline.svg, trace.json, report.html and checkpoints/. The first Ctrl-C "
         "finishes the step and writes a checkpoint; a second one exits at once. SIGTERM and SIGHUP "
-        "also write a checkpoint, and exit with 143 and 129; SIGUSR1 writes one and training goes "
-        "on.",
+        "also write a checkpoint, and exit with 143 and 129; SIGUSR1 writes a checkpoint, and "
+        "training continues.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done, stopped = 0;
@@ -49,11 +68,13 @@ int pst_cli_train(const pst_cli_call *call) {
     if (pst_cli_parse(&command, call, &n, &done)) return done;
     int own = o.resume && (!n || (strchr(call->argv[1], '=') && access(call->argv[1], F_OK)));
     if (pst_cli_operands(&command, n, !own, (size_t)-1)) return pst_status_exit(PST_EINPUT);
+    pst_cli_ignore_sigpipe();
     if (o.resume && !*o.resume)
         return pst_cli_wrong("--resume '': expected the path of a run or a checkpoint");
     if (o.hostfile && !*o.hostfile)
         return pst_cli_wrong("--hostfile '': expected the path of a file");
     if (!*o.runs) return pst_cli_wrong("--runs '': expected the path of a folder");
+    if (own && (done = check_resumed(o.resume))) return done;
     pst_status status =
         own ? load_own(o.resume, (const char *const *)call->argv + 1, n, &config)
             : pst_config_load(call->argv[1], (const char *const *)call->argv + 2, n - 1, &config);

@@ -169,10 +169,10 @@ static void print_algorithm(const json_t *one, FILE *out) {
 void pst_bench_collectives_print(json_t *found, FILE *out) {
     json_t *row, *one;
     size_t i, k;
-    fprintf(
-        out,
-        "collectives over %s: median in us (estimated in parentheses); a run chooses the first\n",
-        json_string_value(json_object_get(found, "transport")));
+    fprintf(out,
+            "collectives over %s: median in us (estimate in parentheses); a run uses the first "
+            "algorithm of a line\n",
+            json_string_value(json_object_get(found, "transport")));
     json_array_foreach(json_object_get(found, "rows"), i, row) {
         fprintf(out, "%-14s %9" JSON_INTEGER_FORMAT,
                 json_string_value(json_object_get(row, "kind")),

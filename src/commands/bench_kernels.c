@@ -288,8 +288,8 @@ pst_status pst_bench_precisions(const pst_bench *b, const pst_device_ops *ops,
 pst_status pst_bench_device(const pst_bench *b, const pst_device_ops **ops) {
     const pst_device_config config = {.threads = b->threads};
     if (!strcmp(b->options->device, "timed"))
-        return pst_fail(PST_EINPUT,
-                        "--device timed: this device computes nothing that could be measured");
+        return pst_fail(PST_EINPUT, "--device timed: this device computes nothing, so there is "
+                                    "nothing to measure; choose another device");
     return pst_registry_device(b->options->device, &config, ops);
 }
 

@@ -27,7 +27,7 @@ static void print_products(json_t *list, FILE *out) {
     size_t i;
     if (!json_array_size(list)) return;
     fprintf(out, "%-72s %8s %10s %8s %9s\n",
-            "algorithms of products, in % of the fastest one's rate", "fastest ms", "candidates",
+            "algorithms of matrix products: rate in % of the fastest", "fastest ms", "candidates",
             "first", "measured");
     json_array_foreach(list, i, row) {
         double best = real_of(row, "best_s"), share[2] = {best / real_of(row, "first_s") * 100,
@@ -37,8 +37,10 @@ static void print_products(json_t *list, FILE *out) {
         fprintf(out, "%-72s %10.4f %10.0f %8.1f %9.1f\n", text_of(row, "of"), best * 1e3,
                 real_of(row, "tried"), share[0], share[1]);
     }
-    fprintf(out, "minimum: parallel.products library %.1f %%, measured %.1f %%\n", least[0],
-            least[1]);
+    fprintf(out,
+            "lowest rate of all products: %.1f %% with parallel.products=library, %.1f %% with "
+            "measured\n",
+            least[0], least[1]);
 }
 
 static void print_precision(json_t *p, int host, FILE *out) {
@@ -47,19 +49,22 @@ static void print_precision(json_t *p, int host, FILE *out) {
     double peak = real_of(p, "peak_flops") * 1e-9,
            memory = real_of(p, "bandwidth_bytes_per_s") * 1e-9;
     if (host)
-        fprintf(out, "\n%s: FMA peak %.1f GFLOP/s, one core alone %.1f; memory %.1f GB/s\n",
+        fprintf(out,
+                "\n%s: FMA peak %.1f GFLOP/s, one core alone %.1f GFLOP/s; memory bandwidth %.1f "
+                "GB/s\n",
                 text_of(p, "precision"), peak, real_of(p, "peak_flops_per_core") * 1e-9, memory);
     else
         fprintf(out,
-                "\n%s: a large product %.1f GFLOP/s; a large copy %.1f GB/s, read and written\n",
+                "\n%s: large matrix product %.1f GFLOP/s; large copy %.1f GB/s (bytes read and "
+                "written)\n",
                 text_of(p, "precision"), peak, memory);
     fprintf(out, "%-14s %-34s   %6s %10s %9s %8s %8s %7s %7s\n", "operator", "shape", "times", "ms",
             "GFLOP/s", "GB/s", "roof %", "step %", "poll ms");
     json_array_foreach(json_object_get(p, "rows"), i, row) print_row(row, out);
     if (real_of(p, "products_s") > 0)
         fprintf(out,
-                "products %.1f ms per step at %.1f GFLOP/s, %.1f %% of peak; other operators %.1f "
-                "%% of the total\n",
+                "matrix products: %.1f ms per step at %.1f GFLOP/s, %.1f %% of the peak; other "
+                "operators: %.1f %% of the step\n",
                 real_of(p, "products_s") * 1e3, real_of(p, "products_flops_per_s") * 1e-9,
                 real_of(p, "products_of_peak") * 100, real_of(p, "rest_share") * 100);
     print_products(json_object_get(p, "products"), out);
@@ -78,5 +83,6 @@ void pst_bench_kernels_print(json_t *found, FILE *out) {
     json_array_foreach(list, i, p) print_precision(p, host, out);
     double first = real_of(json_array_get(list, 0), "products_s"),
            second = real_of(json_array_get(list, 1), "products_s");
-    if (second > 0) fprintf(out, "products in bf16: %.2f x fp32\n", first / second);
+    if (second > 0)
+        fprintf(out, "matrix products: bf16 is %.2f x as fast as fp32\n", first / second);
 }

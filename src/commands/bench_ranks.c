@@ -69,7 +69,9 @@ pst_status pst_bench_ranks_measure(const pst_bench *b, const pst_bench_suite *su
     const char *folder = getenv("TMPDIR");
     char path[1024];
     if (!b->options->argv)
-        return pst_fail(PST_EINPUT, "suite %s starts ranks: argv has to name this program",
+        return pst_fail(PST_EINPUT,
+                        "suite %s starts this program again as ranks: options.argv is NULL; set it "
+                        "to the program's arguments",
                         suite->name);
     snprintf(path, sizeof path, "%s/penstock-bench-XXXXXX", folder && *folder ? folder : "/tmp");
     int fd = mkstemp(path);

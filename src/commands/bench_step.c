@@ -2,6 +2,7 @@
  * FLOPs are the graph's, without recomputation. */
 #include "commands/bench.h"
 #include "run/step.h"
+#include "base/plural.h"
 #include "commands/bench_case.h"
 #include "pipeline/schedule/schedule.h"
 #include "run/synthetic.h"
@@ -135,17 +136,18 @@ static void print_precision(json_t *p, FILE *out) {
     double rate = real_of(p, "flops_per_s"), peak = real_of(p, "peak_flops"),
            product = real_of(p, "product_flops");
     fprintf(out,
-            "%s: %.2f ms per step (%.2f to %.2f in %.0f steps), predicted %.2f; %.0f tokens/s; "
+            "%s: %.2f ms per step (%.2f to %.2f in %.0f steps), predicted %.2f ms; %.0f tokens/s; "
             "%.3f TFLOP/s",
             text_of(p, "precision"), real_of(p, "step_s") * 1e3, real_of(p, "least_s") * 1e3,
             real_of(p, "most_s") * 1e3, real_of(p, "steps"), real_of(p, "predicted_s") * 1e3,
             real_of(p, "tokens_per_s"), rate * 1e-12);
     if (peak > 0)
-        fprintf(out, ", %.1f %% of %.3f (%s)", rate / peak * 100, peak * 1e-12,
+        fprintf(out, ", %.1f %% of %.3f TFLOP/s (%s)", rate / peak * 100, peak * 1e-12,
                 text_of(p, "peak_from"));
     if (product > 0)
-        fprintf(out, ", %.1f %% of a large product's %.3f", rate / product * 100, product * 1e-12);
-    fprintf(out, "; memory %.1f MiB, predicted %.1f\n", real_of(p, "peak_bytes") / 0x1p20,
+        fprintf(out, ", %.1f %% of %.3f TFLOP/s (a large matrix product)", rate / product * 100,
+                product * 1e-12);
+    fprintf(out, "; memory %.1f MiB, predicted %.1f MiB\n", real_of(p, "peak_bytes") / 0x1p20,
             real_of(p, "predicted_peak_bytes") / 0x1p20);
 }
 
@@ -155,7 +157,9 @@ void pst_bench_step_print(json_t *found, FILE *out) {
     int host = !strcmp(text_of(found, "device"), "cpu");
     fprintf(out, "step: %s, %s %s", text_of(found, "model"), text_of(found, "device"),
             text_of(found, "device_model"));
-    if (host) fprintf(out, "%.0f threads", real_of(found, "threads"));
+    if (host)
+        fprintf(out, "%.0f thread%s", real_of(found, "threads"),
+                pst_plural((uint64_t)real_of(found, "threads")));
     fprintf(out, ", batch of %.0f in micro-batches of %.0f\n", real_of(found, "batch"),
             real_of(found, "micro_batch"));
     json_array_foreach(json_object_get(found, "precisions"), i, row) print_precision(row, out);

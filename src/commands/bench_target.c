@@ -10,7 +10,8 @@ pst_status pst_bench_target_open(const pst_device_ops *ops, const pst_device_con
     *target =
         (pst_bench_target){.arith = pst_registry_arith(ops), .far = !pst_registry_is_host(ops)};
     if (target->far && !(ops->flags & PST_DEVICE_OWN_MEMORY))
-        return pst_fail(PST_EINPUT, "device %s has no memory of its own to measure in", ops->name);
+        return pst_fail(PST_EINPUT, "device %s cannot be measured: it has no device memory",
+                        ops->name);
     return ops->open(config, &target->device);
 }
 

@@ -4,6 +4,7 @@
 #include "backends/machine.h"
 #include "backends/module.h"
 #include "backends/registry.h"
+#include "base/plural.h"
 #include "comm/transport/version.h"
 #include "commands/doctor.h"
 #include "kernels/version.h"
@@ -122,7 +123,7 @@ static json_t *binding(void) {
     json_t *ranks = json_array();
     hwloc_bitmap_t allowed = hwloc_bitmap_alloc(), set = NULL;
     const char *why = NULL,
-               *automatic = pst_bind_is_worthwhile() ? "as core" : "none (one NUMA node)";
+               *automatic = pst_bind_is_worthwhile() ? "same as core" : "none (one NUMA node)";
     char list[128];
     if (allowed && hwloc_topology_init(&t) == 0) {
         int known = hwloc_topology_load(t) == 0 &&
@@ -187,7 +188,7 @@ static json_t *between_hosts(void) {
     char by[512], text[640];
     pst_comm_ucx_inter_host(by, sizeof by);
     snprintf(text, sizeof text,
-             "messages use %s; not encrypted: use a private network or WireGuard", by);
+             "messages: %s; they are not encrypted: use a private network or WireGuard", by);
     return json_string(text);
 }
 
@@ -220,8 +221,9 @@ static void print_machine(json_t *j, FILE *out) {
     fprintf(out,
             "              %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
             " logical processors usable, %" JSON_INTEGER_FORMAT " cores, %" JSON_INTEGER_FORMAT
-            " packages\n",
-            int_of(c, "usable"), int_of(c, "online"), int_of(t, "cores"), int_of(t, "packages"));
+            " package%s\n",
+            int_of(c, "usable"), int_of(c, "online"), int_of(t, "cores"), int_of(t, "packages"),
+            pst_plural((uint64_t)int_of(t, "packages")));
     fprintf(out, "instructions ");
     json_array_foreach(json_object_get(c, "instruction_sets"), i, each)
         fprintf(out, " %s", json_string_value(each));
@@ -230,7 +232,9 @@ static void print_machine(json_t *j, FILE *out) {
     json_array_foreach(json_object_get(t, "caches"), i, each)
         fprintf(out, "%s %" JSON_INTEGER_FORMAT " x %s %" JSON_INTEGER_FORMAT " KiB", i ? "," : "",
                 int_of(each, "count"), text_of(each, "level"), int_of(each, "bytes") / 1024);
-    fprintf(out, "\nmemory        %.1f GiB, %.1f available; /dev/shm %.1f free; huge pages %s\n",
+    fprintf(out,
+            "\nmemory        %.1f GiB, %.1f GiB available; /dev/shm %.1f GiB free; transparent "
+            "huge pages %s\n",
             gib(int_of(m, "total_bytes")), gib(int_of(m, "available_bytes")),
             gib(int_of(m, "dev_shm_free_bytes")), text_of(m, "transparent_huge_pages"));
     json_array_foreach(json_object_get(t, "numa_nodes"), i, each)

@@ -2,6 +2,7 @@
  * what fixes it (a Debian package, a setting). */
 #include "backends/machine.h"
 #include "backends/module.h"
+#include "base/bytes.h"
 #include "base/limit.h"
 #include "comm/transport/version.h"
 #include "commands/doctor.h"
@@ -86,18 +87,24 @@ static int check_temporary(const char *name, char detail[DETAIL]) {
     return 1;
 }
 
-static int check_limit(int resource, rlim_t least, char detail[DETAIL]) {
+/* "limit 1024 open files"; counted NULL: bytes, "limit 8192 KiB". */
+static int check_limit(int resource, rlim_t least, const char *counted, char detail[DETAIL]) {
     struct rlimit limit;
+    char bytes[PST_BYTES_TEXT];
     if (getrlimit((__rlimit_resource_t)resource, &limit) != 0)
         return say_errno(detail, "getrlimit");
     if (limit.rlim_cur == RLIM_INFINITY) snprintf(detail, DETAIL, "no limit");
-    else snprintf(detail, DETAIL, "limit %llu", (unsigned long long)limit.rlim_cur);
+    else if (counted)
+        snprintf(detail, DETAIL, "limit %llu %s", (unsigned long long)limit.rlim_cur, counted);
+    else
+        snprintf(detail, DETAIL, "limit %s",
+                 pst_bytes_text(limit.rlim_cur, PST_KIB, PST_KIB, 0, bytes));
     return limit.rlim_cur >= least; /* RLIM_INFINITY is the largest number */
 }
 
 static int check_files(const char *name, char detail[DETAIL]) {
     (void)name;
-    return check_limit(RLIMIT_NOFILE, LEAST_FILES, detail);
+    return check_limit(RLIMIT_NOFILE, LEAST_FILES, "open files", detail);
 }
 
 /* Threads and processes of one rank per processor, at least two ranks, and their launcher. */
@@ -107,7 +114,7 @@ static int check_tasks(const char *name, char detail[DETAIL]) {
     uint64_t each = 1 + pst_limit_of_rank(2, 1, 0).tasks;
     uint32_t wanted = ranks < 64 ? (uint32_t)(ranks * each) : (uint32_t)(64 * each),
              got = pst_limit_tasks(wanted);
-    check_limit(RLIMIT_NPROC, 0, detail);
+    check_limit(RLIMIT_NPROC, 0, "processes and threads of this user", detail);
     size_t used = strlen(detail);
     snprintf(detail + used, DETAIL - used,
              "; %u of the %u processes and threads of %u ranks can be started", got, wanted,
@@ -117,27 +124,27 @@ static int check_tasks(const char *name, char detail[DETAIL]) {
 
 static int check_stack(const char *name, char detail[DETAIL]) {
     (void)name;
-    return check_limit(RLIMIT_STACK, PST_LIMIT_STACK, detail);
+    return check_limit(RLIMIT_STACK, PST_LIMIT_STACK, NULL, detail);
 }
 
 static int check_file_size(const char *name, char detail[DETAIL]) {
     (void)name;
-    return check_limit(RLIMIT_FSIZE, pst_limit_of_rank(2, 1, 0).file, detail);
+    return check_limit(RLIMIT_FSIZE, pst_limit_of_rank(2, 1, 0).file, NULL, detail);
 }
 
 static int check_private(const char *name, char detail[DETAIL]) {
     (void)name;
-    return check_limit(RLIMIT_DATA, RLIM_INFINITY, detail);
+    return check_limit(RLIMIT_DATA, RLIM_INFINITY, NULL, detail);
 }
 
 static int check_locked(const char *name, char detail[DETAIL]) {
     (void)name;
-    return check_limit(RLIMIT_MEMLOCK, RLIM_INFINITY, detail);
+    return check_limit(RLIMIT_MEMLOCK, RLIM_INFINITY, NULL, detail);
 }
 
 static int check_address_space(const char *name, char detail[DETAIL]) {
     (void)name;
-    return check_limit(RLIMIT_AS, RLIM_INFINITY, detail);
+    return check_limit(RLIMIT_AS, RLIM_INFINITY, NULL, detail);
 }
 
 /* Whether UCX has one of the transports in `any` ("posix|sysv"). */
@@ -177,7 +184,8 @@ static int check_level(const char *name, char detail[DETAIL]) {
         pst_error_clear();
         return 0;
     }
-    snprintf(detail, DETAIL, "%s", level && *level ? level : "not set: the best that this CPU has");
+    snprintf(detail, DETAIL, "%s",
+             level && *level ? level : "not set: the best instruction set of this CPU");
     return 1;
 }
 
@@ -267,35 +275,35 @@ static const struct {
 } rows[] = {
     {"needed", "/proc", "starting ranks", "mount -t proc proc /proc", check_proc},
     {"needed", "shared memory", "messages between ranks of one host",
-     "a larger tmpfs on /dev/shm; in a container --shm-size=1g", check_shm},
-    {"needed", "temporary folder", "starting ranks",
-     "TMPDIR=FOLDER with a folder that can be written", check_temporary},
+     "mount a larger tmpfs on /dev/shm; in a container --shm-size=1g", check_shm},
+    {"needed", "temporary folder", "starting ranks", "set TMPDIR to a folder that can be written",
+     check_temporary},
     {"needed", "open files", "connections between ranks", "ulimit -n 1024", check_files},
     {"needed", "processes", "starting ranks and their threads",
      "ulimit -u unlimited; in a container a larger --pids-limit", check_tasks},
     {"needed", "stack", "the libraries that ranks load", "ulimit -s 8192", check_stack},
-    {"needed", "file size", "memory that ranks share, and checkpoints", "ulimit -f unlimited",
+    {"needed", "file size", "shared memory of ranks, and checkpoints", "ulimit -f unlimited",
      check_file_size},
     {"needed", "UCX shared memory", "messages between ranks of one host",
-     "apt-get install --reinstall libucx0; UCX_TLS unset", check_local},
-    {"needed", "PENSTOCK_ISA", "lowering the instruction set",
-     "unset it, or give a level that this CPU has", check_level},
+     "apt-get install --reinstall libucx0; unset UCX_TLS", check_local},
+    {"needed", "PENSTOCK_ISA", "limiting the instruction set",
+     "unset PENSTOCK_ISA, or set a level that this CPU supports", check_level},
     {"faster", "AVX2 or AVX-512", "fast kernels (else plain C)",
-     "a newer processor; in a virtual machine the CPU type host", check_instructions},
+     "use a newer processor; in a virtual machine, set the CPU type host", check_instructions},
     {"faster", "cross-memory attach", "large messages in one copy (else in two)",
      "sysctl kernel.yama.ptrace_scope=0; in a container --cap-add=SYS_PTRACE", check_cma},
     {"faster", "transparent huge pages", "fewer page faults in large arenas",
      "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled", check_huge_pages},
     {"faster", "topology", "caches and NUMA nodes (hwloc)", "mount -t sysfs sysfs /sys",
      check_topology},
-    {"faster", "direct I/O", "checkpoints that bypass the page cache (else through it)",
-     "a folder on a disk's file system", check_direct},
-    {"other", "writable folder", "runs/ (or --runs DIR)", "another folder, or --runs DIR",
+    {"faster", "direct I/O", "checkpoints that bypass the page cache (else they use it)",
+     "use a folder on a disk's file system", check_direct},
+    {"other", "writable folder", "runs/ (or --runs DIR)", "use another folder, or --runs DIR",
      check_folder},
     {"other", "address space", "arenas of any size", "ulimit -v unlimited", check_address_space},
     {"other", "private memory", "arenas of any size", "ulimit -d unlimited", check_private},
     {"other", "UCX TCP", "ranks on several hosts",
-     "a network interface that is up (ip link); UCX_TLS unset", check_tcp},
+     "bring up a network interface (ip link); unset UCX_TLS", check_tcp},
     {"other", "mpirun", "starting ranks with mpirun (penstock train -n works without)",
      "apt-get install openmpi-bin", on_path},
     {"other", "srun", "starting ranks with srun --mpi=pmix", "apt-get install slurm-client",
@@ -304,13 +312,13 @@ static const struct {
      on_path},
     {"other", "tensorboard", "viewing a run's tb/ folder", "pip install tensorboard", on_path},
     {"other", "RDMA", "fast messages between hosts (else TCP)",
-     "an InfiniBand or RoCE adapter and its driver; apt-get install ibverbs-providers; UCX_TLS "
-     "unset",
+     "install an InfiniBand or RoCE adapter with driver; apt-get install ibverbs-providers; unset "
+     "UCX_TLS",
      check_rdma},
     {"other", "locked memory", "RDMA between hosts",
      "ulimit -l unlimited (systemd: LimitMEMLOCK=infinity)", check_locked},
     {"other", "CUDA", "computing on GPUs",
-     "an NVIDIA GPU with its driver; cuBLASLt and cuDNN, when penstock is built and when it runs",
+     "install an NVIDIA GPU with driver, and cuBLASLt and cuDNN both to build and to run penstock",
      check_cuda},
 };
 

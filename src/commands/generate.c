@@ -37,8 +37,8 @@ static pst_status check_tokens(const pst_config *c, const char *source) {
         c->model.vocabulary == BYTES)
         return PST_OK;
     return pst_fail(PST_EINPUT,
-                    "%s: its tokens come from the program that trained it (data.kind custom); "
-                    "penstock generate supports only bytes as tokens (256)",
+                    "%s: the model's tokens were defined by the program that trained the model "
+                    "(data.kind custom); penstock generate supports only bytes as tokens (256)",
                     source);
 }
 
@@ -78,8 +78,8 @@ static pst_status config_of_hf(const char *source, pst_config **config) {
     PST_TRY(pst_hf_config(source, &m));
     PST_TRY(pst_hf_check_tokens(
         source, "byte",
-        "but penstock generate supports only bytes as tokens (256): give a model of bytes, such as "
-        "one that penstock convert has written from a run on text"));
+        "but penstock generate supports only bytes as tokens (256); use a model with bytes as "
+        "tokens, such as one that penstock convert wrote from a run on text"));
     snprintf(text, sizeof text,
              "model: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, "
              "activation: %s}\n"

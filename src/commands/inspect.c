@@ -80,8 +80,8 @@ static void print_memory(const pst_prepared *p, FILE *out) {
     for (uint32_t r = 0; r < p->options.n_rank; r++)
         pst_memory_map_print(p->memory[r], p->graph, out);
     fprintf(out,
-            "outside the arenas: at most %d MiB per process of buffers for checkpoints, and the "
-            "memory of libraries\n",
+            "outside the arenas: at most %d MiB of checkpoint buffers per process, and the memory "
+            "of libraries\n",
             PST_SAVER_THREADS * (PST_SHARD_PIECE >> 20));
 }
 
@@ -174,7 +174,7 @@ static pst_status inspect_plan(const char *path, FILE *out) {
     fprintf(out, "predicted: step %.3f ms, flush %.3f ms, bubble %.2f%%\n",
             (double)plan->step_ns * 1e-6, (double)plan->flush_ns * 1e-6, plan->bubble * 100);
     if (plan->bound_ns)
-        fprintf(out, "lower bound of all layouts %.3f ms: gap %.2f%%\n",
+        fprintf(out, "lower bound over all layouts %.3f ms: gap %.2f%%\n",
                 (double)plan->bound_ns * 1e-6,
                 ((double)plan->step_ns / (double)plan->bound_ns - 1) * 100);
     pst_plan_close(plan);
@@ -206,7 +206,8 @@ pst_status pst_inspect(const pst_inspect_options *options, FILE *out) {
     if (graph && !o->ranks) return pst_inspect_graph(o->path, o->what, out);
     if (!folder && !hf && !plan && !graph) return inspect_run(o, out);
     if (o->ranks || *o->what)
-        return pst_fail(PST_EINPUT, "%s is no run file: --show and --ranks need one", o->path);
+        return pst_fail(PST_EINPUT, "%s is not a run file; --show and --ranks need a run file",
+                        o->path);
     if (plan) return inspect_plan(o->path, out);
     if (!hf) return pst_ckpt_print(o->path, out);
     return folder ? inspect_hf(o->path, out) : inspect_safetensors(o->path, out);

@@ -88,14 +88,14 @@ static pst_status show(const pst_graph *g, const char *path, const char *what, F
     if (!strcmp(what, "graph")) return pst_graph_print(g, out);
     if (!strcmp(what, "tape")) return print_tape(g, out);
     if (*what)
-        return pst_fail(PST_EINPUT, "%s is a graph: --show can be graph or tape, not '%s'", path,
+        return pst_fail(PST_EINPUT, "%s is a graph: --show '%s': expected graph or tape", path,
                         what);
     print_sums(g, out);
     return PST_OK;
 }
 
 static pst_status parse_into(const char *text, size_t bytes, const char *file, void *graph) {
-    if (strlen(text) != bytes) return pst_fail(PST_EINPUT, "%s: its text has a zero byte", file);
+    if (strlen(text) != bytes) return pst_fail(PST_EINPUT, "%s: the text has a zero byte", file);
     return pst_graph_parse(text, file, graph);
 }
 

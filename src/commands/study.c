@@ -36,7 +36,7 @@ static pst_status compare(const pst_study *s, const pst_timing *timing, pst_exec
     }
     fprintf(out,
             "executor on a virtual clock: %" PRIu64 " instructions, %" PRIu64
-            " with another start or end\n",
+            " with a start or end that differs from the simulation\n",
             compared, differing);
     return differing
                ? pst_fail(PST_EINTERNAL,
@@ -166,7 +166,7 @@ static pst_status add_row(const pst_study *s, const pst_timing *t, const char *n
     double makespan = (double)t->step_ns * 1e-6, bound = (double)s->bound_ns * 1e-6,
            peak = most_activations(s, t);
     if (!list) {
-        fprintf(out, "%-12s %6u %14.6f %14.6f %9.2f%% %12g %10g%s\n", name, pst_study_chunks(s),
+        fprintf(out, "%-12s %6u %14.6f %14.6f %9.2f%% %12g %12g%s\n", name, pst_study_chunks(s),
                 makespan, bound, t->bubble * 100, peak, most_held(s),
                 s->fits ? "" : "  does not fit");
         return PST_OK;
@@ -193,6 +193,14 @@ static pst_status compare_one(const pst_simulate_options *o, const char *name, j
     return status;
 }
 
+static void explain_table(FILE *out) {
+    fputs(
+        "\nbubble       idle share of the time from the first to the last pass, on the rank where "
+        "that time is longest\n",
+        out);
+    pst_study_explain_peaks(1, out);
+}
+
 /* Only schedules with the number of chunks that was asked for. */
 static pst_status compare_all(const pst_simulate_options *o, FILE *out) {
     uint32_t n;
@@ -200,14 +208,15 @@ static pst_status compare_all(const pst_simulate_options *o, FILE *out) {
     json_t *list = o->json ? json_array() : NULL;
     pst_status status = PST_OK;
     if (!list)
-        fprintf(out, "%-12s %6s %14s %14s %10s %12s %10s\n", "schedule", "chunks", "makespan ms",
-                "at least ms", "bubble", "peak stash", "held to W");
+        fprintf(out, "%-12s %6s %14s %14s %10s %12s %12s\n", "schedule", "chunks", "makespan ms",
+                "lower bound ms", "bubble", "peak F to B", "peak F to W");
     for (uint32_t i = 0; i < n && status == PST_OK; i++)
         if (row[i].kind == PST_SCHEDULE_GENERATED &&
             (!o->chunks || !row[i].n_virtual || row[i].n_virtual == o->chunks))
             status = compare_one(o, row[i].name, list, out);
     if (status == PST_OK && pst_study_solves(o))
         status = compare_one(o, pst_schedule_name_of(PST_SCHEDULE_SOLVED), list, out);
+    if (status == PST_OK && !list) explain_table(out);
     if (status == PST_OK && list &&
         (json_dumpf(list, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF))
         status = pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno));

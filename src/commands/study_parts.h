@@ -37,6 +37,8 @@ pst_status pst_study_exposed(const pst_prepared *p, uint64_t step_ns,
                              uint64_t exposed_ns[PST_EXPOSED_COUNT]);
 
 /* study_print.c. */
+/* Prints what the column "peak F to B" means and, if has_limits, "peak F to W". */
+void pst_study_explain_peaks(int has_limits, FILE *out);
 uint32_t pst_study_chunks(const pst_study *s); /* of a rank */
 /* Peak of activations on a rank, in micro-batches of a whole stage. */
 double pst_study_peak(const pst_study *s, const pst_timing *t, uint32_t rank);

@@ -1,5 +1,6 @@
 /* Prints the result of `penstock simulate` as text and as JSON; with --what-if also that of the
  * unchanged plan. */
+#include "base/plural.h"
 #include "commands/study_parts.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -37,7 +38,7 @@ static void print_micros(const pst_job *job, FILE *out) {
     int same = 1;
     for (uint32_t k = 0; k < job->grid.data; k++) same &= job->micros[k] == job->n_micro;
     if (same) {
-        fprintf(out, ", %u micro-batches", job->n_micro);
+        fprintf(out, ", %u micro-batch%s", job->n_micro, pst_plural_es(job->n_micro));
         if (job->grid.data > 1) fprintf(out, " in each of %u replicas", job->grid.data);
         return;
     }
@@ -48,7 +49,8 @@ static void print_micros(const pst_job *job, FILE *out) {
 
 static void print_exposed(const pst_study *s, const pst_timing *t, FILE *out) {
     static const char *const names[PST_EXPOSED_COUNT] = {
-        "between stages", "among replicas and for the norm", "among tensor ranks"};
+        "of messages between stages", "of messages among replicas and for the norm",
+        "of messages among tensor ranks"};
     fputs("exposed   ", out);
     for (int kind = 0; kind < PST_EXPOSED_COUNT; kind++) {
         int there = kind == PST_EXPOSED_TENSOR ? s->job->grid.tensor > 1 : 1;
@@ -61,44 +63,69 @@ static void print_exposed(const pst_study *s, const pst_timing *t, FILE *out) {
 }
 
 static void print_rank(const pst_study *s, const pst_timing *t, uint32_t k, FILE *out) {
-    fprintf(out, "%4u %12.3f %12.3f   %g", k, (double)t->busy_ns[k] * 1e-6,
+    fprintf(out, "%4u %12.3f %12.3f   %11g", k, (double)t->busy_ns[k] * 1e-6,
             (double)t->span_ns[k] * 1e-6, pst_study_peak(s, t, k));
-    if (!s->prepared) fprintf(out, "   %g\n", s->held[k]);
+    if (!s->prepared) fprintf(out, "   %11g\n", s->held[k]);
     else {
         uint64_t limit = capacity(s, k), bytes = s->prepared->memory[k]->total;
-        fprintf(out, "   %" PRIu64, bytes);
-        if (limit) fprintf(out, " of %" PRIu64 "%s", limit, bytes > limit ? ": too much" : "");
+        fprintf(out, "   %10" PRIu64, bytes);
+        if (limit)
+            fprintf(out, " of %" PRIu64 "%s", limit, bytes > limit ? ": exceeds the limit" : "");
         fputc('\n', out);
     }
 }
 
-pst_status pst_study_text(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
-                          const pst_dry_run *r, FILE *out) {
-    fprintf(out, "%s, %u stages", s->schedule->name, s->job->grid.pipeline);
+void pst_study_explain_peaks(int has_limits, FILE *out) {
+    fputs(
+        "peak F to B  most micro-batches of a rank at a time between the start of F and the end of "
+        "B (activations)\n",
+        out);
+    if (has_limits)
+        fputs("peak F to W  the same with the end of W; --memory limits this number\n", out);
+}
+
+/* What the columns mean, below the tables. */
+static void explain(const pst_study *s, FILE *out) {
+    fputs("\nbusy, span   time in F, B and W; time from the first to the last of these passes\n",
+          out);
+    pst_study_explain_peaks(!s->prepared, out);
+}
+
+static void print_study(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
+                        const pst_dry_run *r, FILE *out) {
+    fprintf(out, "%s, %u stage%s", s->schedule->name, s->job->grid.pipeline,
+            pst_plural(s->job->grid.pipeline));
     print_micros(s->job, out);
     if (pst_study_chunks(s) > 1) fprintf(out, ", %u chunks per stage", pst_study_chunks(s));
     fprintf(out, "\nmakespan  %.6f ms (flush %.6f ms), lower bound %.6f ms: gap %.2f%%\n",
             (double)t->step_ns * 1e-6, (double)t->flush_ns * 1e-6,
             (double)(s->bound_ns + t->flush_ns) * 1e-6, pst_study_gap(s, t) * 100);
-    fprintf(out, "bubble    %.2f%% (rank %u)\n", t->bubble * 100, t->bubble_rank);
+    fprintf(out, "bubble    %.2f%% (idle time in the span of rank %u, the longest)\n",
+            t->bubble * 100, t->bubble_rank);
     if (s->prepared) print_exposed(s, t, out);
     if (o->n_memory)
         fprintf(out, "memory    %s\n",
-                s->fits ? "it fits" : "it does not fit: see column held to W");
-    fprintf(out, "rank      busy ms      span ms   peak stash (micro-batches)   %s\n",
-            s->prepared ? "peak bytes" : "held to W");
+                s->fits ? "fits --memory" : "exceeds --memory: see column peak F to W");
+    fprintf(out, "rank      busy ms      span ms   peak F to B   %s\n",
+            s->prepared ? "peak bytes" : "peak F to W");
     for (uint32_t k = pst_job_gathers(s->job); k < s->job->n_rank; k = pst_job_next(s->job, k))
         print_rank(s, t, k, out);
     if (s->job->alone)
-        fprintf(out, "%4u ranks in %u pipelines; the rows above are the first pipeline's\n",
+        fprintf(out, "%4u ranks in %u pipelines; the rows above show the first pipeline\n",
                 s->job->n_rank, pst_grid_lanes(s->job->grid));
     if (r)
-        fprintf(
-            out,
-            "over %s  median %.6f ms, %.6f to %.6f in %u rounds: %.4f x simulated, %.2f cores\n",
-            o->transport, (double)r->makespan_ns[r->n_round / 2] * 1e-6,
-            (double)r->makespan_ns[0] * 1e-6, (double)r->makespan_ns[r->n_round - 1] * 1e-6,
-            r->n_round, ratio(r, t), r->cores);
+        fprintf(out,
+                "over %s  median %.6f ms (%.6f to %.6f ms in %u round%s), %.4f x the simulated "
+                "makespan; %.2f cores busy\n",
+                o->transport, (double)r->makespan_ns[r->n_round / 2] * 1e-6,
+                (double)r->makespan_ns[0] * 1e-6, (double)r->makespan_ns[r->n_round - 1] * 1e-6,
+                r->n_round, pst_plural(r->n_round), ratio(r, t), r->cores);
+}
+
+pst_status pst_study_text(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
+                          const pst_dry_run *r, FILE *out) {
+    print_study(o, s, t, r, out);
+    explain(s, out);
     return written(out);
 }
 
@@ -176,14 +203,15 @@ pst_status pst_study_json(const pst_simulate_options *o, const pst_study *s, con
 static pst_status both_text(const pst_simulate_options *o, const pst_study *before,
                             const pst_timing *was, const pst_study *s, const pst_timing *t,
                             FILE *out) {
-    PST_TRY(pst_study_text(o, before, was, NULL, out));
+    print_study(o, before, was, NULL, out);
     fputs("\nwhat if  ", out);
     for (int64_t i = 0; i < o->n_what_if; i++) fprintf(out, " %s", o->what_if[i]);
     fputs("\n\n", out);
-    PST_TRY(pst_study_text(o, s, t, NULL, out));
+    print_study(o, s, t, NULL, out);
     fprintf(out, "\nchange    %.6f -> %.6f ms (%+.2f%%)\n", (double)was->step_ns * 1e-6,
             (double)t->step_ns * 1e-6,
             was->step_ns ? 100 * ((double)t->step_ns / (double)was->step_ns - 1) : 0);
+    explain(s, out);
     return written(out);
 }
 

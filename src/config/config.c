@@ -16,8 +16,8 @@ void pst_config_close(pst_config *config) {
         if (pst_row_is_list(row)) pst_row_clear(row, config);
         if (row->type == PST_ROW_TEXT) free(*(char **)((char *)config + row->offset));
     }
+    for (size_t i = 0; i < PST_CONFIG_KEYS; i++) free(config->place[i]);
     free(config->source);
-    free(config->model_place);
     free(config);
 }
 
@@ -159,28 +159,32 @@ static pst_status check_train(pst_reading *reading) {
     const pst_config *c = reading->config;
     long long batch = c->train.batch, micro = c->train.micro_batch;
     if (batch % micro) {
-        pst_fail(PST_EINPUT, "train.micro_batch: %lld does not divide train.batch, %lld", micro,
+        pst_fail(PST_EINPUT, "train.micro_batch (%lld) does not divide train.batch (%lld)", micro,
                  batch);
         return at_origin(reading, origin_to_report(reading, "train", "micro_batch", "batch"),
                          PST_EINPUT);
     }
     if (c->train.lr_min > c->train.lr) {
-        pst_fail(PST_EINPUT, "train.lr_min: %g is more than train.lr, %g", c->train.lr_min,
+        pst_fail(PST_EINPUT, "train.lr_min (%g) is above train.lr (%g)", c->train.lr_min,
                  c->train.lr);
         return at_origin(reading, origin_to_report(reading, "train", "lr_min", "lr"), PST_EINPUT);
     }
     return PST_OK;
 }
 
-/* src/models checks the kind and preset later; its error message needs the place. */
-static pst_status keep_model_place(pst_reading *reading) {
-    const pst_row_origin *at = origin_to_report(reading, "model", "preset", "kind");
-    char **place = &reading->config->model_place;
-    int n = at->override ? asprintf(place, "override '%.200s'", at->override)
-                         : asprintf(place, "%s:%zu:%zu", reading->file, at->line, at->column);
-    if (n >= 0) return PST_OK;
-    *place = NULL;
-    return pst_fail(PST_ENOMEM, "no memory for the configuration");
+/* For pst_config_at. */
+static pst_status keep_places(pst_reading *reading) {
+    for (size_t i = 0; i < pst_n_row; i++) {
+        const pst_row_origin *at = &reading->origin[i];
+        char **place = &reading->config->place[i];
+        if (!is_given(at)) continue;
+        int n = at->override ? asprintf(place, "override '%.200s'", at->override)
+                             : asprintf(place, "%s:%zu:%zu", reading->file, at->line, at->column);
+        if (n >= 0) continue;
+        *place = NULL;
+        return pst_fail(PST_ENOMEM, "no memory for the configuration");
+    }
+    return PST_OK;
 }
 
 /* Paths in the file are relative to its folder; overrides come later and are relative to the
@@ -214,7 +218,7 @@ static pst_status read_all(pst_reading *reading, const char *text, size_t bytes,
     pst_row_resolve(reading->config);
     keep_given(reading);
     resolve_train(reading);
-    PST_TRY(keep_model_place(reading));
+    PST_TRY(keep_places(reading));
     return check_train(reading);
 }
 
@@ -234,7 +238,8 @@ pst_status pst_config_parse(const char *text, const char *file, const char *cons
     size_t bytes = strlen(text);
     pst_reading reading = {.file = file};
     if (bytes > FILE_BYTES)
-        return pst_fail(PST_EINPUT, "%s: larger than 1 MiB, so not a run file", file);
+        return pst_fail(PST_EINPUT, "%s: the file is larger than 1 MiB, so it is not a run file",
+                        file);
     return read_bytes(&reading, text, bytes, override, n_override, config);
 }
 
@@ -264,10 +269,13 @@ pst_status pst_config_open(const char *name, const char *const *override, size_t
 
 /* Copies the members that are not printed. */
 static pst_status copy_origins(const pst_config *config, pst_config *made) {
-    char *place = strdup(config->model_place);
-    if (!place) return pst_fail(PST_ENOMEM, "no memory for the configuration");
-    free(made->model_place);
-    made->model_place = place;
+    for (size_t i = 0; i < pst_n_row; i++) {
+        char *place = config->place[i] ? strdup(config->place[i]) : NULL;
+        if (config->place[i] && !place)
+            return pst_fail(PST_ENOMEM, "no memory for the configuration");
+        free(made->place[i]);
+        made->place[i] = place;
+    }
     made->train.warmup_cut = config->train.warmup_cut;
     memcpy(made->given, config->given, sizeof config->given);
     return PST_OK;
@@ -305,7 +313,8 @@ pst_status pst_config_load(const char *path, const char *const *override, size_t
     else if (ferror(in))
         status = pst_fail(PST_EINPUT, "cannot read run file %s: %s", path, strerror(errno));
     else if (bytes > FILE_BYTES)
-        status = pst_fail(PST_EINPUT, "%s: larger than 1 MiB, so not a run file", path);
+        status = pst_fail(PST_EINPUT, "%s: the file is larger than 1 MiB, so it is not a run file",
+                          path);
     else status = read_bytes(&reading, text, bytes, override, n_override, config);
     free(text);
     fclose(in);

@@ -13,6 +13,8 @@
 /* Where a key's value came from. */
 enum { PST_GIVEN_BY_FILE = 1, PST_GIVEN_BY_PLAN, PST_GIVEN_BY_OVERRIDE };
 
+enum { PST_CONFIG_KEYS = 128 }; /* the most keys of a run file */
+
 struct pst_config {
     char *name;
     struct {
@@ -67,11 +69,10 @@ struct pst_config {
     struct {
         int64_t trace;
         char *level;
-    } log;              /* trace: write the timeline of this step (0: the last but one) */
-    uint8_t given[128]; /* [row] PST_GIVEN_; 0: not given */
-    char *source;       /* path the file came from */
-    /* for error messages about the model: file:line:column, or an override */
-    char *model_place;
+    } log; /* trace: write the timeline of this step (0: the last but one) */
+    uint8_t given[PST_CONFIG_KEYS]; /* [row] PST_GIVEN_; 0: not given */
+    char *place[PST_CONFIG_KEYS];   /* [row] see pst_config_at; NULL: not given */
+    char *source;                   /* path of the run file */
 };
 /* The next key, from *next (0 at first) on, that is given but has no effect, as a sentence:
  * "train.momentum has no effect: train.optimizer is adamw"; returns 0 if there is none. */
@@ -80,6 +81,11 @@ int pst_config_unused(const pst_config *config, size_t *next, char *text, size_t
 int pst_config_given(const pst_config *config, const char *section, const char *key);
 /* 1: an override gives the key, so whoever started this run has typed it. */
 int pst_config_overridden(const pst_config *config, const char *section, const char *key);
+/* Puts the place where the run file or an override gives the key in front of the message of
+ * `status`: "run.yaml:3:12: ..." or "override 'lr=1': ..."; nothing if neither gives it. Returns
+ * `status`. For checks of a value that other components make. */
+pst_status pst_config_at(const pst_config *config, const char *section, const char *key,
+                         pst_status status);
 /* Sets a key to the value that a plan gives, written as in an override. EINPUT if the key is
  * given otherwise; who: the plan, for the message. */
 pst_status pst_config_set_from_plan(pst_config *config, const char *section, const char *key,

@@ -213,7 +213,8 @@ static pst_status read_mapping(walk *w, const char *section, const yaml_node_t *
     if (node->type != YAML_MAPPING_NODE || has_custom_tag(node))
         return at_node(w, node,
                        pst_fail(PST_EINPUT, "%s, found %s", what,
-                                node->type == YAML_MAPPING_NODE ? "a tagged one" : kind_of(node)));
+                                node->type == YAML_MAPPING_NODE ? "a mapping with a YAML tag"
+                                                                : kind_of(node)));
     const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
     for (; pair < node->data.mapping.pairs.top; pair++)
         PST_TRY(read_pair(w, section, yaml_document_get_node(w->document, pair->key),

@@ -83,7 +83,8 @@ const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
         [PST_ROW_WHOLE] = "a whole number",
         [PST_ROW_REAL] = "a number",
         [PST_ROW_BYTES] = "a number of bytes such as 512M or 8G",
-        [PST_ROW_STEPS] = "a number of steps such as 20, or a share of them such as 0.05 or 5%",
+        [PST_ROW_STEPS] =
+            "a number of steps such as 20, or a share of all steps such as 0.05 or 5%",
         [PST_ROW_TEXT] = "a string",
         [PST_ROW_LIST] = "a string or a list of strings",
         [PST_ROW_WHOLES] = "a whole number",
@@ -261,7 +262,7 @@ static pst_status unknown_short(const char *name) {
 static pst_status ambiguous(const char *key, const pst_row *first) {
     const pst_row *second = first + 1;
     while (!can_be_short(second) || strcmp(second->key, key) != 0) second++;
-    return pst_fail(PST_EINPUT, "'%s' could be %s.%s or %s.%s", key, first->section, key,
+    return pst_fail(PST_EINPUT, "'%s' is ambiguous; write %s.%s or %s.%s", key, first->section, key,
                     second->section, key);
 }
 

@@ -20,7 +20,7 @@ static const foreign_key keys[] = {
     {"activation_function|hidden_act|act_fn|activation_fn", "model.activation", NULL},
     {"num_layers|n_layer|n_layers|num_hidden_layers|depth", "model.layers", NULL},
     {"n_head|n_heads|num_heads|num_attention_heads", "model.heads", NULL},
-    {"hidden_size|n_embd|n_embed|d_model|embed_dim|hidden_dim|model_dim|dim|width",
+    {"hidden|hidden_size|n_embd|n_embed|d_model|embed_dim|hidden_dim|model_dim|dim|width",
      "model.channels", NULL},
     {"seq_length|seq_len|sequence_length|block_size|max_seq_len|max_seq_length|context_length|n_"
      "ctx|n_positions|"

@@ -15,6 +15,13 @@ int pst_config_overridden(const pst_config *config, const char *section, const c
     return row && config->given[row - pst_rows] == PST_GIVEN_BY_OVERRIDE;
 }
 
+pst_status pst_config_at(const pst_config *config, const char *section, const char *key,
+                         pst_status status) {
+    const pst_row *row = pst_row_find(section, key);
+    const char *place = row ? config->place[row - pst_rows] : NULL;
+    return status != PST_OK && place ? pst_fail_in(status, "%s", place) : status;
+}
+
 int pst_config_is_auto(const pst_config *config) { return !strcmp(config->parallel.plan, "auto"); }
 
 /* The value as written in a run file, owned by the caller. NULL: no memory. */

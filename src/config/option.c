@@ -100,8 +100,8 @@ static pst_status unknown(const walk *w, const char *text, size_t length) {
     if (near && word[1] == '-')
         return pst_fail(PST_EINPUT, "%s: unknown option '%s'; did you mean '--%s'?",
                         w->command->command, word, near);
-    return pst_fail(PST_EINPUT, "%s: unknown option '%s'; --help lists all", w->command->command,
-                    word);
+    return pst_fail(PST_EINPUT, "%s: unknown option '%s'; --help lists all options",
+                    w->command->command, word);
 }
 
 static pst_status read_long(walk *w) {
@@ -246,7 +246,7 @@ void pst_option_help(const pst_command *command, FILE *out) {
     pst_option row = {.name = "help",
                       .letter = find_letter(command, 'h') ? 0 : 'h',
                       .type = PST_OPTION_FLAG,
-                      .help = "Print this and exit.",
+                      .help = "Print this help and exit.",
                       .target = &help};
     for (size_t i = 0; i < command->n_option; i++) print_option(&command->option[i], out);
     print_option(&row, out);

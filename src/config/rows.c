@@ -25,24 +25,24 @@ enum { PATH = PST_ROW_PATH, FULL = PST_ROW_FULL };
 
 static const pst_row rows[] = {
     {"", "name", PST_ROW_TEXT, "", 0, 0, 0, NULL, AT(name), 0,
-     "Name of the run's folder; by default the name of the run file without its extension.", NULL},
+     "Name of the run's folder; by default the name of the run file without the extension.", NULL},
 
     TEXT(model, kind, NULL, REQUIRED, "gpt|bert|mlp|resnet|custom",
          "Model family; custom: a graph that a program builds with the library."),
     TEXT(model, preset, "", 0, NULL, "A named size of the family; the keys below override it."),
     TEXT(model, weights, "", PATH, NULL,
-         "Initial weights: a safetensors file of a Hugging Face GPT-2 whose tokens are those of "
-         "the data; empty: random."),
+         "Initial weights: a safetensors file of a Hugging Face GPT-2 with the same tokens as the "
+         "data; empty: random."),
     TEXT(model, activation, "gelu_tanh", 0, "gelu_tanh|gelu_erf|relu",
          "Activation function (bert always uses gelu_erf)."),
-    WHOLE(model, layers, "0", 0, 10000, "Number of layers; 0: the preset's."),
-    WHOLE(model, heads, "0", 0, 4096, "Number of attention heads; 0: the preset's."),
+    WHOLE(model, layers, "0", 0, 10000, "Number of layers; 0: from the preset."),
+    WHOLE(model, heads, "0", 0, 4096, "Number of attention heads; 0: from the preset."),
     WHOLE(model, channels, "0", 0, 1048576,
-          "Number of channels (the model's width); 0: the preset's."),
-    WHOLE(model, context, "0", 0, 1048576, "Tokens per sample; 0: the preset's."),
+          "Number of channels (hidden size); 0: from the preset."),
+    WHOLE(model, context, "0", 0, 1048576, "Tokens per sample; 0: from the preset."),
     WHOLE(model, vocabulary, "0", 0, 16777216,
-          "Number of distinct tokens, or of image classes; 0: the preset's or the data's."),
-    WHOLE(model, image, "0", 0, 65536, "Width and height of an image in pixels; 0: the data's."),
+          "Number of distinct tokens, or of image classes; 0: from the preset or the data."),
+    WHOLE(model, image, "0", 0, 65536, "Width and height of an image in pixels; 0: from the data."),
     REAL(model, dropout, "0", 0, 1, BELOW,
          "Probability with which an activation is dropped during training."),
 
@@ -84,8 +84,9 @@ static const pst_row rows[] = {
          "Maximum norm of all gradients together; larger ones are scaled down. 0: no clipping."),
     TEXT(train, precision, "fp32", 0, "fp32|tf32|bf16|fp16|fp8",
          "Number format of activations and of weights in matrix products; master weights stay "
-         "fp32. On CPUs bf16 needs AVX512-BF16. GPUs only: tf32 (fp32 whose factors are rounded in "
-         "matrix products) and fp8 (bf16 with 8-bit factors in matrix products)."),
+         "fp32. On CPUs bf16 needs AVX512-BF16. GPUs only: tf32 (fp32, but matrix products round "
+         "their operands to TF32) and fp8 (bf16, but matrix products round their operands to 8 "
+         "bits)."),
     TEXT(train, residual, "same", 0, "same|fp32",
          "Number format of the residual stream and of its gradients. same: that of the "
          "activations; fp32: also with 16-bit activations, which needs more memory and keeps deep "
@@ -130,8 +131,8 @@ static const pst_row rows[] = {
      "means 1. A list sets them for each stage, such as [2, 1].",
      NULL},
     TEXT(parallel, sequence, "false", 0, "true|false",
-         "With tensor ranks: also split the activations between split layers, by position "
-         "(sequence parallelism). Needs less memory."),
+         "With tensor ranks: also split the activations between the tensor-parallel layers by "
+         "position (sequence parallelism). Needs less memory."),
     WHOLE(parallel, data, "0", 0, PST_RANKS_MAX,
           "Replicas of the pipeline (data parallelism); each takes a part of a step's "
           "micro-batches. 0 means 1."),
@@ -140,21 +141,21 @@ static const pst_row rows[] = {
           "gradients as well, which are then reduced after every micro-batch."),
     {"parallel", "replicas", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.replicas),
      AT(parallel.n_replicas),
-     "Micro-batches of a step for each replica, such as [3, 5]; by default equal, or by the speeds "
-     "in cluster or throttle.",
+     "Micro-batches of a step for each replica, such as [3, 5]; by default equal, or in proportion "
+     "to the speeds that cluster or throttle gives.",
      NULL},
     WHOLE(parallel, reproducible, "0", 0, PST_RANKS_MAX,
-          "Add up a step's micro-batches in this many parts, a power of two such as 4: then 1, 2 "
-          "and 4 replicas give the same bits, for more memory. 0: off."),
+          "Sum the gradients of a step's micro-batches in this many groups, a power of two such as "
+          "4: then 1, 2 and 4 replicas give the same bits, but need more memory. 0: off."),
     {"parallel", "throttle", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.throttle),
      AT(parallel.n_throttle),
-     "Slow down processes to imitate unequal devices: a factor for each, such as [1, 2], or one "
-     "for all. CPUs only.",
+     "Slow down processes to imitate unequal devices: one factor per process, such as [1, 2], or "
+     "one for all. CPUs only.",
      NULL},
     {"parallel", "devices", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.devices),
      AT(parallel.n_devices),
-     "The device of each rank, such as [2, 0, 1], by its place in cluster or, without cluster, by "
-     "launch order; by default rank r has device r.",
+     "The device of each rank, such as [2, 0, 1]: the index of the device in cluster or, without "
+     "cluster, in launch order; by default rank r uses device r.",
      NULL},
     WHOLE(parallel, threads, "0", 0, 4096,
           "CPU threads per rank; 0: the cores divided by the ranks, at least 1."),
@@ -175,23 +176,25 @@ static const pst_row rows[] = {
     TEXT(parallel, profile, "", PATH, NULL,
          "Profile of this machine, measured by penstock profile; predictions use it."),
     TEXT(parallel, profile_force, "false", 0, "true|false",
-         "Use the profile even if it is of another model, machine, precision or optimizer; what it "
-         "lacks is estimated."),
+         "Use the profile even if it was measured with another model, machine, precision or "
+         "optimizer; missing durations are estimated."),
     TEXT(parallel, measured, "", PATH, NULL,
          "Folder of a run of this model with this micro_batch; predictions use the operator "
-         "durations that it measured."),
+         "durations measured in that run."),
     WHOLE(parallel, chunks, "0", 0, 64,
           "Number of chunks per rank; 0: the schedule's default (interleaved: 2; solved: the best "
           "of 1 to 4)."),
     {"parallel", "recompute", PST_ROW_LIST, "none", 0, 0, FILLED, "none|selective|full",
      AT(parallel.recompute), AT(parallel.n_recompute),
-     "What the backward pass recomputes instead of keeping in memory. selective: what is cheap "
-     "(attention, norms, activation functions); full: everything but a chunk's inputs; or a list "
+     "What the backward pass recomputes instead of keeping in memory. selective: cheap operators "
+     "(attention, norms, activation functions); full: everything except a chunk's inputs; or a "
+     "list "
      "with one of these per chunk.",
      NULL},
     TEXT(parallel, post_validation, "false", 0, "true|false",
-         "Optimizer steps do not wait for the norm of all gradients. If a rank turns out to have "
-         "stepped wrongly, it undoes the step and repeats it; the bits stay the same."),
+         "Optimizer steps do not wait for the norm of all gradients. If the norm then requires "
+         "another step (clipping, not finite), the rank undoes its step and repeats it; the bits "
+         "stay the same."),
     TEXT(parallel, device, "auto", FILLED, NULL,
          "auto, cpu, cuda (needs the accelerator module), or timed (computes nothing and waits for "
          "the predicted durations)."),
@@ -202,32 +205,33 @@ static const pst_row rows[] = {
          "Number format in which replicas send gradients; they are always added in fp32. bf16: "
          "half the bytes, and each gradient is rounded once; CPUs only."),
     TEXT(parallel, collectives, "exact", 0, "exact|fast",
-         "How tensor ranks add over nccl (GPUs only). exact: in fp32 in rank order, with the same "
-         "bits each time. fast: NCCL's all-reduce and reduce-scatter, with other bits."),
+         "How tensor ranks sum over nccl (GPUs only). exact: in fp32 in rank order, with the same "
+         "bits in every run. fast: NCCL's all-reduce and reduce-scatter, with other bits."),
     TEXT(parallel, products, "measured", 0, "library|measured",
          "Which algorithm computes each matrix product on a GPU. measured: the fastest of the "
          "library's proposals when the run starts; plan.yaml keeps it, so that a run with that "
          "plan and a resumed run have the same bits. library: the library's first proposal."),
     TEXT(parallel, deterministic, "true", 0, "true|false",
          "false: attention's backward pass on a GPU may add in any order. That is faster and needs "
-         "less memory, but every run has other bits."),
+         "less memory, but the bits differ from run to run."),
     TEXT(parallel, graphs, "true", 0, "true|false",
          "Capture operators that run again with the same arguments in CUDA graphs (GPUs only). "
          "Saves host time; the bits stay the same."),
     {"parallel", "memory", PST_ROW_BYTES, "0", 0, 0x1p60, 0, NULL, AT(parallel.memory), 0,
-     "Memory that each rank may use, such as 512M or 8G; 0: what the machine has.", NULL},
+     "Memory that each rank may use, such as 512M or 8G; 0: limited only by the machine.", NULL},
     TEXT(parallel, bind, "auto", 0, "auto|none|core",
-         "Bind each rank to cores of its own. auto: if the host has several NUMA nodes (memory is "
+         "Bind each rank to its own cores. auto: if the host has several NUMA nodes (memory is "
          "bound as well); none: never; core: always."),
     WHOLE(parallel, wait, "60", 1, 86400,
           "Seconds to wait for all ranks to join if they are started from a host file or one by "
           "one."),
 
     WHOLE(checkpoint, every, "100", 0, 1e12,
-          "Steps between checkpoints; 0: only at the end. Each new lowest validation loss also "
-          "writes one."),
+          "Steps between checkpoints; 0: only at the end. A checkpoint is also written at each new "
+          "lowest validation loss."),
     WHOLE(checkpoint, keep, "3", 1, 1000000,
-          "Number of newest checkpoints to keep; the best one is kept as well."),
+          "Number of newest checkpoints to keep; the checkpoint with the lowest validation loss is "
+          "kept as well."),
 
     WHOLE(log, trace, "0", 0, 1e12,
           "Step whose timeline is written, at most the last step; 0: the last but one."),

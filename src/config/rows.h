@@ -46,11 +46,7 @@ typedef struct {
 /* The table. Tests may replace it. */
 extern const pst_row *pst_rows;
 extern size_t pst_n_row;
-enum {
-    PST_ROWS_MAX = sizeof((pst_config *)0)->given,
-    PST_ROW_TEXT_BYTES = 512,
-    PST_ROW_NAME_BYTES = 128
-};
+enum { PST_ROWS_MAX = PST_CONFIG_KEYS, PST_ROW_TEXT_BYTES = 512, PST_ROW_NAME_BYTES = 128 };
 enum { PST_ROW_ITEM_BYTES = 40 }; /* length of a name in a NAMED */
 
 /* NULL if there is none. any: also finds the former name. */

@@ -41,7 +41,7 @@ pst_status pst_yaml_limit(const char *text, size_t bytes, const char *file) {
     pst_status status = PST_OK;
     int more = 1, read = 1;
     if (!yaml_parser_initialize(&parser))
-        return pst_fail(PST_ENOMEM, "%s: no memory to read it", file);
+        return pst_fail(PST_ENOMEM, "%s: no memory to read the file", file);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
     for (; more && status == PST_OK && (read = yaml_parser_parse(&parser, &event));
          yaml_event_delete(&event)) {
@@ -56,7 +56,8 @@ pst_status pst_yaml_limit(const char *text, size_t bytes, const char *file) {
                            event.start_mark.line + 1, event.start_mark.column + 1,
                            PST_YAML_ANCHORS);
     }
-    if (!read && is_short(&parser)) status = pst_fail(PST_ENOMEM, "%s: no memory to read it", file);
+    if (!read && is_short(&parser))
+        status = pst_fail(PST_ENOMEM, "%s: no memory to read the file", file);
     yaml_parser_delete(&parser);
     return status;
 }
@@ -69,13 +70,13 @@ pst_status pst_yaml_open(const char *text, size_t bytes, const char *file, const
     *y = (pst_yaml){.file = file, .what = what};
     PST_TRY(pst_yaml_limit(text, bytes, file));
     if (!yaml_parser_initialize(&parser))
-        return pst_fail(PST_ENOMEM, "%s: no memory to read it", file);
+        return pst_fail(PST_ENOMEM, "%s: no memory to read the file", file);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
     pst_status status = PST_OK;
     if (!yaml_parser_load(&parser, &y->document)) {
         const char *problem = parser.problem ? parser.problem : "not YAML";
         status = is_short(&parser)
-                     ? pst_fail(PST_ENOMEM, "%s: no memory to read it", file)
+                     ? pst_fail(PST_ENOMEM, "%s: no memory to read the file", file)
                      : pst_fail(PST_EINPUT, "%s:%zu:%zu: %s", file, parser.problem_mark.line + 1,
                                 parser.problem_mark.column + 1, problem);
     }
@@ -184,7 +185,7 @@ pst_status pst_yaml_mapping(pst_yaml *y, const yaml_node_t *node, const pst_yaml
             for (uint32_t k = 0; k < n_row; k++)
                 snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", k ? ", " : "",
                          row[k].name);
-            snprintf(what, sizeof what, "\"%.64s\" is no key of %s here; there are ",
+            snprintf(what, sizeof what, "\"%.64s\" is not a key of %s here; expected one of ",
                      pst_yaml_text(key), y->what);
             return pst_yaml_fail(y, key, what, known);
         }

@@ -186,7 +186,8 @@ static pst_status expand_one(pst_file_list *list, const char *path) {
         return add_file(list, path);
     } else if (S_ISDIR(st.st_mode)) {
         PST_TRY(add_tree(list, path));
-        if (list->n == first) return pst_fail(PST_EINPUT, "data: folder %s holds no files", path);
+        if (list->n == first)
+            return pst_fail(PST_EINPUT, "data: folder %s contains no files", path);
     } else {
         return pst_fail(PST_EINPUT, "data: %s is neither a file nor a folder", path);
     }

@@ -101,7 +101,8 @@ static pst_status add_idx_images(images *d, const content *c) {
     uint64_t count = number_at(c, 1);
     if (c->n != 16 + count * d->size)
         return pst_fail(PST_EINPUT,
-                        "data: %s has %llu images by its header, but %llu bytes instead of %llu",
+                        "data: %s: the header says %llu images, but the file has %llu bytes; "
+                        "expected %llu bytes",
                         c->path, (unsigned long long)count, (unsigned long long)c->n,
                         (unsigned long long)(16 + count * d->size));
     PST_TRY(add_images(d, count, c->path));
@@ -113,10 +114,12 @@ static pst_status add_idx_images(images *d, const content *c) {
 static pst_status add_idx_labels(images *d, const content *c) {
     uint64_t count = c->n >= 8 ? number_at(c, 1) : 0;
     if (c->n != 8 + count || !count)
-        return pst_fail(PST_EINPUT, "data: %s has %llu labels by its header, but %llu bytes",
+        return pst_fail(PST_EINPUT,
+                        "data: %s: the header says %llu labels, but the file has %llu bytes",
                         c->path, (unsigned long long)count, (unsigned long long)c->n);
     if (d->labels + count > d->n)
-        return pst_fail(PST_EINPUT, "data: %s has %llu labels, but only %llu images have no label",
+        return pst_fail(PST_EINPUT,
+                        "data: %s has %llu labels, but only %llu images still need a label",
                         c->path, (unsigned long long)count, (unsigned long long)(d->n - d->labels));
     PST_TRY(check_labels(c->byte + 8, count, c->path));
     memcpy(d->label + d->labels, c->byte + 8, count);
@@ -128,7 +131,7 @@ static pst_status add_idx_labels(images *d, const content *c) {
 static pst_status add_idx(images *d, const content *c, int pass) {
     uint32_t magic = c->n >= 8 ? number_at(c, 0) : 0;
     if (magic != IDX_IMAGES && magic != IDX_LABELS)
-        return pst_fail(PST_EINPUT, "data: %s is no idx file of MNIST", c->path);
+        return pst_fail(PST_EINPUT, "data: %s is not an idx file of MNIST", c->path);
     if (magic == IDX_IMAGES) return pass == 0 ? add_idx_images(d, c) : PST_OK;
     return pass == 1 ? add_idx_labels(d, c) : PST_OK;
 }
@@ -140,10 +143,10 @@ static pst_status add_cifar(images *d, const content *c, int pass) {
     uint64_t record = 1 + d->size, count = c->n / record, plane = d->size / d->shape.depth;
     (void)pass;
     if (!c->n || c->n % record)
-        return pst_fail(
-            PST_EINPUT,
-            "data: %s has %llu bytes, which is no multiple of %llu, the size of a CIFAR-10 image",
-            c->path, (unsigned long long)c->n, (unsigned long long)record);
+        return pst_fail(PST_EINPUT,
+                        "data: %s has %llu bytes, which is not a multiple of %llu, the size of a "
+                        "CIFAR-10 image",
+                        c->path, (unsigned long long)c->n, (unsigned long long)record);
     PST_TRY(add_images(d, count, c->path));
     for (uint64_t i = 0; i < count; i++) {
         uint64_t at = d->n - count + i;
@@ -238,7 +241,8 @@ static pst_status images_sample(pst_data *data, pst_split split, uint64_t index,
                                 int32_t *const *out) {
     const images *d = (const images *)data;
     if (split == PST_SPLIT_VALIDATION && index >= d->n - d->train)
-        return pst_fail(PST_EINPUT, "data: validation image %llu of %llu",
+        return pst_fail(PST_EINPUT,
+                        "data: there is no validation image %llu; the split has %llu images",
                         (unsigned long long)index, (unsigned long long)(d->n - d->train));
     uint64_t at = split == PST_SPLIT_TRAIN ? pst_order_start(&d->order, index) : d->train + index;
     for (uint64_t i = 0; i < d->size; i++) out[0][i] = d->pixels[at * d->size + i];

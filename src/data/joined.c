@@ -147,7 +147,7 @@ static uint32_t file_of(const pst_joined *j, uint64_t at) {
 pst_status pst_joined_read(pst_joined *j, uint64_t at, uint64_t n, uint8_t *out) {
     uint64_t total = pst_joined_bytes(j);
     if (at > total || n > total - at)
-        return pst_fail(PST_EINTERNAL, "data: bytes beyond the end of the text");
+        return pst_fail(PST_EINTERNAL, "data: read beyond the end of the text");
     for (uint32_t i = n ? file_of(j, at) : 0; n; i++) {
         uint64_t here = j->start[i + 1] - at, take = here < n ? here : n;
         if (!take) continue;

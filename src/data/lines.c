@@ -69,7 +69,8 @@ static pst_status scan_file(lines_data *d, uint64_t from, uint64_t end) {
 
 static pst_status scan(lines_data *d) {
     if (pst_joined_bytes(d->text) >= MOST_BYTES)
-        return pst_fail(PST_EINPUT, "data: 1 TiB of lines is the maximum");
+        return pst_fail(PST_EINPUT,
+                        "data: the files have 1 TiB or more; data.kind lines supports less");
     for (uint32_t i = 0; i < pst_joined_files(d->text); i++)
         PST_TRY(scan_file(d, pst_joined_start(d->text, i), pst_joined_start(d->text, i + 1)));
     return PST_OK;
@@ -186,8 +187,9 @@ static pst_status lines_sample(pst_data *data, pst_split split, uint64_t index,
     const uint64_t size = lines_size(data, split), train = d->n - d->validation;
     int32_t *tokens = out[0], *targets = out[1];
     if (split == PST_SPLIT_VALIDATION && index >= size)
-        return pst_fail(PST_EINPUT, "data: validation line %llu of %llu", (unsigned long long)index,
-                        (unsigned long long)size);
+        return pst_fail(PST_EINPUT,
+                        "data: there is no validation line %llu; the split has %llu lines",
+                        (unsigned long long)index, (unsigned long long)size);
     line l = d->line[split == PST_SPLIT_TRAIN ? pst_order_shuffled(d->seed, train, index)
                                               : train + index];
     PST_TRY(pst_joined_read(d->text, l.at, l.n, d->read));

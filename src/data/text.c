@@ -91,7 +91,8 @@ static pst_status text_sample(pst_data *data, pst_split split, uint64_t index,
     } else {
         uint64_t windows = text_size(data, split);
         if (index >= windows)
-            return pst_fail(PST_EINPUT, "data: validation window %llu of %llu",
+            return pst_fail(PST_EINPUT,
+                            "data: there is no validation window %llu; the split has %llu windows",
                             (unsigned long long)index, (unsigned long long)windows);
         at = d->train + index * d->context;
         uint64_t left = d->train + d->validation - at - 1;

@@ -12,7 +12,8 @@ static int terminated(const char name[PST_NAME_MAX]) {
 /* What the rebuild itself relies on: arrays present, names terminated, counts within the fixed
  * arrays. */
 static pst_status check_bounds(const pst_graph *g) {
-    if (!terminated(g->name)) return pst_fail(PST_EINPUT, "the graph's name has no end (NUL)");
+    if (!terminated(g->name))
+        return pst_fail(PST_EINPUT, "the graph's name is not terminated by a zero byte");
     if (g->dtype != PST_F32 && !pst_dtype_is_half(g->dtype))
         return pst_fail(PST_EINPUT, "the graph's dtype is %s; it must be F32, BF16 or F16",
                         pst_dtype_name(g->dtype));
@@ -21,14 +22,14 @@ static pst_status check_bounds(const pst_graph *g) {
                         pst_dtype_name(g->dtype), pst_dtype_name(g->factors));
     for (uint32_t i = 0; i < g->n_tensor; i++)
         if (!terminated(g->tensor[i].name) || g->tensor[i].n_dim > PST_MAX_DIM)
-            return pst_fail(PST_EINPUT, "tensor %u: bad name or number of dimensions", i);
+            return pst_fail(PST_EINPUT, "tensor %u: invalid name or number of dimensions", i);
     for (uint32_t i = 0; i < g->n_param; i++)
         if (!terminated(g->param[i].name) || g->param[i].n_dim > PST_MAX_DIM)
-            return pst_fail(PST_EINPUT, "parameter %u: bad name or number of dimensions", i);
+            return pst_fail(PST_EINPUT, "parameter %u: invalid name or number of dimensions", i);
     for (uint32_t i = 0; i < g->n_node; i++) {
         const pst_node *d = &g->node[i];
         if (!terminated(d->name) || !d->op || pst_op_find(d->op->name) != d->op)
-            return pst_fail(PST_EINPUT, "node %u: bad name or operator", i);
+            return pst_fail(PST_EINPUT, "node %u: invalid name or operator", i);
         if (d->n_in > PST_MAX_IN || d->n_out < 1 || d->n_out > PST_MAX_OUT ||
             d->n_param > PST_MAX_PARAM || d->n_saved > PST_MAX_SAVED)
             return pst_fail(PST_EINPUT, "node %s: too many or too few operands", d->name);

@@ -113,7 +113,7 @@ static pst_status set_operands(const pst_graph *g, pst_node *node, const uint32_
                         op->min_in, op->max_in, op->min_param, op->max_param, n_in, n_param);
     for (uint32_t i = 0; i < n_in; i++) {
         if (in[i] >= g->n_tensor)
-            return pst_fail(PST_EINPUT, "input %u is not a tensor that was defined before", i);
+            return pst_fail(PST_EINPUT, "input %u is not a tensor defined earlier", i);
         node->in[i] = in[i];
     }
     for (uint32_t i = 0; i < n_param; i++) {
@@ -134,7 +134,7 @@ static pst_named nodes(const pst_graph *g) {
 
 static pst_status add_node(pst_graph *g, pst_node *node) {
     if (pst_names_find(&g->node_names, nodes(g), node->name) != PST_NONE)
-        return pst_fail(PST_EINPUT, "two operators have this name");
+        return pst_fail(PST_EINPUT, "another operator has the same name");
     PST_TRY(check_attr(&node->attr));
     PST_TRY(pst_grow(&g->node, sizeof *g->node, g->n_node, &g->cap_node, "for graph elements"));
     PST_TRY(pst_names_reserve(&g->node_names, nodes(g)));

@@ -38,10 +38,10 @@ pst_status pst_node_expect_param(const pst_graph *g, const pst_node *node, uint3
                                  uint64_t d1) {
     const pst_param *p = pst_node_param(g, node, i);
     if (d1 == 0 && (p->n_dim != 1 || p->dim[0] != d0))
-        return pst_fail(PST_EINPUT, "%s needs %s to be [%lu]", node->op->name, p->name,
+        return pst_fail(PST_EINPUT, "%s needs parameter %s of shape [%lu]", node->op->name, p->name,
                         (unsigned long)d0);
     if (d1 != 0 && (p->n_dim != 2 || p->dim[0] != d0 || p->dim[1] != d1))
-        return pst_fail(PST_EINPUT, "%s needs %s to be [%lu,%lu]", node->op->name, p->name,
-                        (unsigned long)d0, (unsigned long)d1);
+        return pst_fail(PST_EINPUT, "%s needs parameter %s of shape [%lu,%lu]", node->op->name,
+                        p->name, (unsigned long)d0, (unsigned long)d1);
     return PST_OK;
 }

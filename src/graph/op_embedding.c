@@ -6,7 +6,8 @@ static pst_status infer(pst_graph *g, pst_node *node) {
     const pst_tensor *tokens = pst_node_in(g, node, 0);
     const pst_param *wte = pst_node_param(g, node, 0);
     if (wte->n_dim != 2)
-        return pst_fail(PST_EINPUT, "embedding needs %s to be [vocabulary,channels]", wte->name);
+        return pst_fail(PST_EINPUT, "embedding needs parameter %s of shape [vocabulary,channels]",
+                        wte->name);
     if (node->n_param == 2) {
         const pst_param *wpe = pst_node_param(g, node, 1);
         PST_TRY(pst_node_expect_param(g, node, 1, wpe->dim[0], wte->dim[1]));

@@ -225,10 +225,11 @@ static pst_status overwritten(const builder *b, uint32_t s, uint32_t lost) {
     const pst_tape *t = b->tape;
     uint32_t later = s + 1;
     while (!uses(&t->step[later], lost)) later++;
-    return pst_fail(PST_EINPUT,
-                    "the backward pass of %s overwrites %s, which that of %s still needs",
-                    b->g->node[t->step[s].node].name, b->g->tensor[t->value[lost].tensor].name,
-                    b->g->node[t->step[later].node].name);
+    return pst_fail(
+        PST_EINPUT,
+        "the backward pass of %s overwrites %s, which the backward pass of %s still needs",
+        b->g->node[t->step[s].node].name, b->g->tensor[t->value[lost].tensor].name,
+        b->g->node[t->step[later].node].name);
 }
 
 /* EINPUT when a step overwrites a value that a later step reads. last: [n_value], scratch. */

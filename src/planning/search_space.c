@@ -267,7 +267,8 @@ static pst_status choose_schedule(pst_planning *x) {
                   pst_schedule_kind_of(c->parallel.schedule) == PST_SCHEDULE_SOLVED;
     if (p->reorders) PST_TRY(choose_solved(x));
     else if (is_given(x, "parallel", "schedule")) {
-        PST_TRY(pst_schedule_find(c->parallel.schedule, &row));
+        PST_TRY(pst_config_at(c, "parallel", "schedule",
+                              pst_schedule_find(c->parallel.schedule, &row)));
         if (row->kind != PST_SCHEDULE_GENERATED)
             return pst_fail(PST_EINPUT,
                             "penstock plan does not support schedule %s; leave parallel.schedule "

@@ -47,7 +47,8 @@ pst_status pst_prepare_model(const pst_config *c, const pst_model_row **row, pst
     snprintf(out.preset, sizeof out.preset, "%s", c->model.preset);
     PST_TRY(pst_activation_find(c->model.activation, &out.activation));
     pst_status status = r->preset(&out);
-    if (status != PST_OK) return pst_fail_in(status, "%s", c->model_place);
+    PST_TRY(pst_config_at(c, "model", pst_config_given(c, "model", "preset") ? "preset" : "kind",
+                          status));
     PST_TRY(fit_data(c, &out));
     *row = r;
     *m = out;

@@ -43,8 +43,9 @@ static pst_status generate_split(const char *name, uint32_t n_rank, uint32_t n_v
 
 static pst_status make(const pst_prepared *p, uint32_t n_micro, pst_schedule **schedule) {
     const pst_layout *l = &p->plan->layout;
-    if (pst_schedule_kind_of(l->schedule) == PST_SCHEDULE_FROM_FILE)
-        return load(p, n_micro, schedule);
+    const pst_schedule_row *row;
+    PST_TRY(pst_config_at(p->config, "parallel", "schedule", pst_schedule_find(l->schedule, &row)));
+    if (row->kind == PST_SCHEDULE_FROM_FILE) return load(p, n_micro, schedule);
     PST_TRY((p->options.split ? generate_split : pst_schedule_generate)(
         l->schedule, l->pipeline, l->chunks, n_micro, schedule));
     return pst_schedule_check(*schedule);

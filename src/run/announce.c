@@ -47,6 +47,19 @@ static void warn_of_zero(const pst_prepared *p) {
             "with a schedule for several chunks");
 }
 
+/* Equally fast replicas of which some have a micro-batch more. */
+static void warn_of_unequal(const pst_prepared *p) {
+    uint32_t data = p->grid.data, n = p->micro[data];
+    if (n % data == 0 || pst_config_given(p->config, "parallel", "replicas")) return;
+    for (uint32_t k = 1; k < data; k++)
+        if (pst_prepare_speed(p, k) != pst_prepare_speed(p, 0)) return;
+    pst_log(PST_LOG_WARN,
+            "%u micro-batches cannot be divided evenly among %u replicas: some have %u, the others "
+            "%u, and these wait in every step; use a train.batch that is a multiple of "
+            "train.micro_batch x parallel.data",
+            n, data, n / data + 1, n / data);
+}
+
 void pst_announce_warmup(const pst_config *c) {
     if (c->train.warmup_cut)
         pst_log(PST_LOG_WARN,
@@ -79,6 +92,7 @@ static void warn(const pst_trainer *t) {
             "train.micro_batch or a larger train.batch",
             p->micro[1], p->grid.pipeline, p->timing->bubble * 100);
     warn_of_zero(p);
+    warn_of_unequal(p);
     /* The run file of a resumed run has every key: its warnings were printed when that run
      * began. */
     if (!*t->resume || pst_config_overridden(t->config, "train", "warmup"))

@@ -32,7 +32,7 @@ static void taken(void **state) {
     assert_true(n.a == 1 && n.b == 2 && n.c == 3);
     l.d = 1;
     assert_int_equal(pst_sized_take("f", &l, &n, sizeof n), PST_EINPUT);
-    assert_non_null(strstr(pst_error(), "does not know"));
+    assert_non_null(strstr(pst_error(), "does not have"));
     assert_int_equal(pst_sized_take("f", &(now){0, 1, 2, 3}, &n, sizeof n), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "f: the member size"));
     assert_int_equal(pst_sized_take("f", NULL, &n, sizeof n), PST_EINPUT);

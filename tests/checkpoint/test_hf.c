@@ -190,14 +190,14 @@ static void test_variants(void **state) {
     rewrite(NULL, NULL, "h.2.attn.stranger", 1, 0);
     expect(&b, "y.safetensors", "tensor h.2.attn.stranger is not part of the model");
     rewrite(NULL, NULL, "transformer.wte.weight", 1, 0);
-    expect(&b, "y.safetensors", "with and without prefix");
+    expect(&b, "y.safetensors", "with and without the prefix");
     rewrite("h.1.mlp.c_fc.bias", "", NULL, 1, 0);
     expect(&b, "y.safetensors", "tensor h.1.mlp.c_fc.bias is missing");
     expect(&b, "nowhere.safetensors", "nowhere.safetensors: cannot read");
     pst_model_config other = small();
     other.context = 4;
     model c = model_of(other);
-    expect(&c, "out", "wpe.weight is [5,6], but the model needs [4,6]");
+    expect(&c, "out", "wpe.weight has shape [5,6], but the model needs [4,6]");
     other.context = 5;
     other.heads = 3;
     model d = model_of(other);
@@ -231,7 +231,7 @@ static void test_config(void **state) {
     assert_true(c.activation == PST_ACT_GELU_ERF && c.dropout == 0);
     expect_config("{", "x.json:1:1: not JSON");
     expect_config("[]", "model_type is missing");
-    expect_config("{\"model_type\":\"bert\"}", "model_type is bert; only gpt2 can be read");
+    expect_config("{\"model_type\":\"bert\"}", "model_type is bert; only gpt2 is supported");
     expect_config("{\"model_type\":\"gpt2\",\"n_layer\":0}",
                   "n_layer is missing or not an integer from 1 to 2^31 - 1");
     expect_config("{\"model_type\":\"gpt2\",\"n_layer\":4294967296}",
@@ -313,7 +313,7 @@ static void test_foreign(void **state) {
     pst_safetensors_close(before);
     pst_safetensors_close(after);
     put_other_kind("bert");
-    expect(&m, "bert", "config.json: model_type is bert; only gpt2 can be read");
+    expect(&m, "bert", "config.json: model_type is bert; only gpt2 is supported");
     expect(&m, "bert/model.safetensors", "model_type is bert");
     assert_int_equal(pst_hf_config("bert", &config), PST_EINPUT);
     model_free(&m);

@@ -121,7 +121,7 @@ static void test_incomplete(void **state) {
                          PST_OK);
     }
     assert_int_equal(pst_ckpt_commit("checkpoints", &info, "", graph, 2, NULL), PST_EINTERNAL);
-    assert_non_null(strstr(pst_error(), "no rank stored h.0.attn.c_attn.weight"));
+    assert_non_null(strstr(pst_error(), "no rank has stored tensor h.0.attn.c_attn.weight"));
 }
 
 static int parses(const char *text) {

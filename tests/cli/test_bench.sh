@@ -17,7 +17,7 @@ done
 "$PENSTOCK" bench step --preset nano -B 1 -T 8 --threads 1 --precision fp32 >text 2>err </dev/null ||
     fail "step: status $?: $(cat err)"
 number='[0-9][0-9.]*'
-grep -q "^fp32: $number ms per step ($number to $number in $number steps), predicted $number; $number tokens/s; $number TFLOP/s, $number % of $number (measured, FMA); memory \($number\) MiB, predicted \1\$" text ||
+grep -q "^fp32: $number ms per step ($number to $number in $number steps), predicted $number ms; $number tokens/s; $number TFLOP/s, $number % of $number TFLOP/s (measured, FMA); memory \($number\) MiB, predicted \1 MiB\$" text ||
     fail "step: $(cat text)"
 
 "$PENSTOCK" bench p2p --bytes 65536 --seconds 0.01 >text 2>err </dev/null || fail "p2p: status $?: $(cat err)"

@@ -28,11 +28,13 @@ healthy=$rc
 [ $rc = 0 ] || [ $rc = 4 ] || wrong "status $rc"
 for key in what there detail for fix level; do grep -q "\"$key\": " out || wrong "no $key in the JSON"; done
 lacks 4 'open files' 'ulimit -n' sh -c 'ulimit -n 64; exec "$PENSTOCK" doctor'
+grep -q '^  open files .*limit 64 open files$' out || wrong "a limit without its unit"
+! grep -q ' 1 packages' out || wrong "1 packages"
 lacks 4 'temporary folder' TMPDIR env TMPDIR="$folder/nosuch" "$PENSTOCK" doctor
 [ $healthy = 0 ] || exit $bad # the rest: on a machine that lacks nothing
 
 lacks 0 mpirun 'apt-get install openmpi-bin' env PATH=/nosuch "$PENSTOCK" doctor
-lacks 0 'UCX TCP' 'UCX_TLS unset' env UCX_TLS=self,posix "$PENSTOCK" doctor
+lacks 0 'UCX TCP' 'unset UCX_TLS' env UCX_TLS=self,posix "$PENSTOCK" doctor
 UCX_TLS='' "$PENSTOCK" doctor >out 2>err || wrong "an empty UCX_TLS: status $?"
 grep -q '^  UCX TCP .* tcp/' out || wrong "an empty UCX_TLS takes TCP away"
 lacks 0 'writable folder' '--runs' sh -c 'cd /proc && exec "$PENSTOCK" doctor'

@@ -86,9 +86,9 @@ refuses() {
 }
 mkdir bare
 cp hf/model.safetensors bare/
-refuses 'bare has no complete checkpoint; to be a Hugging Face model it needs config.json' generate bare
+refuses 'bare has no complete checkpoint; as a Hugging Face model, it needs config.json' generate bare
 refuses 'bare/config.json: .*No such file' generate bare/model.safetensors
-refuses 'its 64 tokens' generate "$SOURCE_DIR/tests/parity/fixture"
+refuses 'the model.s 64 tokens' generate "$SOURCE_DIR/tests/parity/fixture"
 # Tokens that are bytes, though there is room for more: the exported model says so.
 more="name=more model.vocabulary=50257 model.layers=1 model.channels=4 steps=2 parallel.threads=1"
 "$PENSTOCK" train run.yaml -q -n 1 $more && "$PENSTOCK" convert runs/more more || exit 1
@@ -99,15 +99,15 @@ same a1 a2
 # A model of others with as many tokens is no model of bytes.
 cp -r more others
 sed -i '/penstock_tokenizer/d' others/config.json
-byte_pairs="its 50257 tokens are GPT-2.s byte pairs (BPE), but"
+byte_pairs="the model.s 50257 tokens come from GPT-2.s byte-pair encoding (BPE), but"
 refuses "$byte_pairs penstock generate supports only bytes" generate others
 refuses "$byte_pairs data.tokenizer is byte" train run.yaml -q -n 1 $more model.weights=others name=refused
 refuses "$byte_pairs data.tokenizer is byte" train run.yaml -q -n 1 $more name=refused model.vocabulary=256 \
     model.weights=others
 sed -i 's/"vocab_size": 50257/"vocab_size": 300/' others/config.json
-refuses 'its 300 tokens are .*for bytes it needs "penstock_tokenizer": "byte"' generate others
+refuses 'the model.s 300 tokens come .*a model of bytes needs "penstock_tokenizer": "byte"' generate others
 sed -i 's/"vocab_size"/"penstock_tokenizer": "words",\n  &/' others/config.json
-refuses 'its 300 tokens are those of the tokenizer words, but' generate others
+refuses 'the model.s 300 tokens come from the tokenizer words, but' generate others
 rm others/config.json
 refuses "$byte_pairs data.tokenizer is byte" train run.yaml -q -n 1 $more name=refused \
     model.weights=others/model.safetensors
@@ -118,7 +118,7 @@ sed -i '/penstock_tokenizer/d' plain/config.json
 generate a3 plain -t 50 -s 7
 same a a3
 echo '{}' >plain/vocab.json
-refuses 'its 256 tokens are those of vocab.json' generate plain/model.safetensors
+refuses 'the model.s 256 tokens come from vocab.json' generate plain/model.safetensors
 cp plain/vocab.json hf/ && generate a3 hf -t 50 -s 7 && rm hf/vocab.json
 same a a3
 rm -rf cut; cp -r hf cut; rm cut/config.json
@@ -127,7 +127,7 @@ rc=0; "$PENSTOCK" generate cut/model.safetensors >out 2>err || rc=$?
 
 # a reader that leaves, a full disk
 { rc=0; "$PENSTOCK" generate runs/run -t 100000 2>err || rc=$?; echo $rc >rc; } | head -c 10 >out
-[ "$(cat rc)" = 4 ] && [ "$(wc -l <err)" = 1 ] || fail "a reader that leaves: status $(cat rc): $(cat err)"
+[ "$(cat rc)" = 141 ] && [ ! -s err ] || fail "a reader that leaves: status $(cat rc): $(cat err)"
 if [ -w /dev/full ]; then
     rc=0; "$PENSTOCK" generate runs/run -t 5 >/dev/full 2>err || rc=$?
     [ $rc = 4 ] || fail "full standard output: status $rc"

@@ -66,7 +66,7 @@ expect 2 '' "$PENSTOCK" train .
 # contradictions
 train 2 'heads is 5.*divide.*channels 24' model.heads=5
 train 2 '40 ranks are more than the 22 operators' -n 40
-train 2 '4 does not divide train.batch, 6' train.micro_batch=4
+train 2 '(4) does not divide train.batch (6)' train.micro_batch=4
 train 2 'context of 5000' model.context=5000
 train 2 '2 ranks, but parallel.pipeline is 3' parallel.pipeline=3
 train 2 '4 tensor ranks are too many: h.0.attn has 2 heads' -n 4 parallel.tensor=4
@@ -156,6 +156,18 @@ resume 2 'optimizer adamw, not sgd' train.optimizer=sgd
 resume 2 'different data' data.validation=0.3
 resume 2 'different data' data.paths=run.yaml
 train 2 'nosuch' --resume nosuch
+expect 2 '--resume runs/none: the folder does not exist; expected the folder of a run' "$PENSTOCK" train --resume runs/none
+mkdir -p runs/empty
+expect 2 '--resume runs/empty: no run.yaml there' "$PENSTOCK" train --resume runs/empty
+sed 's/parallel: {/&schedule: nosuch, /' run.yaml >schedule.yaml
+expect 2 'schedule.yaml:5:22: unknown schedule "nosuch"' "$PENSTOCK" train schedule.yaml -n 2
+expect 2 'schedule.yaml:5:22: unknown schedule "nosuch"' "$PENSTOCK" plan schedule.yaml -n 2
+train 2 "override 'schedule=1f1bb': unknown schedule .1f1bb.; did you mean .1f1b." schedule=1f1bb
+if ! "$PENSTOCK" train run.yaml -n 2 data=2 batch=13 micro_batch=0 steps=1 warmup=0 name=odd >out 2>err ||
+    ! grep -q 'cannot be divided evenly among 2 replicas: some have 7, the others 6' err; then
+    echo "FAILED: 13 micro-batches for 2 replicas: $(cat err)"
+    bad=1
+fi
 train 2 "resume ''" --resume ''
 train 2 'no complete checkpoint\|no checkpoint' --resume nothing
 grep -q 'channels: 24' runs/run/run.yaml || { echo "FAILED: a refused resume has changed run.yaml"; bad=1; }
@@ -166,7 +178,7 @@ train 2 'not a safetensors file' model.weights=text.txt
 head -c 3000 hf/model.safetensors >truncated.safetensors
 train 2 'truncated' model.weights=truncated.safetensors
 printf '\377\377\377\377\377\377\377\177{}' >huge.safetensors
-train 2 'huge.safetensors: .*header of 9223372036854775807 bytes' model.weights=huge.safetensors
+train 2 'huge.safetensors: .*header needs 9223372036854775807 bytes' model.weights=huge.safetensors
 printf '\100\0\0\0\0\0\0\0%-64s' '{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}' >shape.safetensors
 train 2 'shape.safetensors' model.weights=shape.safetensors
 printf '\100\0\0\0\0\0\0\0%-64s1234' '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}' >foreign.safetensors
@@ -180,12 +192,12 @@ data: {kind: lines, paths: [text.txt]}
 train: {steps: 1, batch: 2, warmup: 0}
 END
 "$PENSTOCK" train bert.yaml -q -n 1 || fail "train bert.yaml"
-expect 2 'step-00000001: model.kind bert has no Hugging Face form; penstock convert writes.*gpt' \
+expect 2 'step-00000001: model.kind is bert; penstock convert supports only gpt' \
     "$PENSTOCK" convert runs/bert bert_hf
 [ ! -e bert_hf ] || fail "a refused conversion has made a folder"
 expect 2 "'model.weights=hf': model.weights is not used by model.kind bert" "$PENSTOCK" train bert.yaml model.weights=hf
 "$PENSTOCK" train bare.yaml -q -n 1 model.kind=mlp preset=tiny steps=1 name=mlp || fail "train mlp"
-expect 2 'step-00000001: model.kind mlp has no Hugging Face form' "$PENSTOCK" convert runs/mlp mlp_hf
+expect 2 'step-00000001: model.kind is mlp; penstock convert supports only gpt' "$PENSTOCK" convert runs/mlp mlp_hf
 
 cp -r runs/run damaged
 shard=$(ls damaged/checkpoints/step-00000002/*.safetensors)
@@ -197,10 +209,10 @@ train 2 'truncated' --resume short
 expect 2 'truncated' "$PENSTOCK" generate short
 cp -r runs/run edited
 sed -i 's/"step": *2/"step": 3/' edited/checkpoints/step-00000002/index.json
-train 2 'damaged or edited' --resume edited
-expect 2 'damaged or edited' "$PENSTOCK" generate edited
-expect 2 'damaged or edited' "$PENSTOCK" inspect edited
-expect 2 'damaged or edited' "$PENSTOCK" convert edited x
+train 2 'damaged or was edited' --resume edited
+expect 2 'damaged or was edited' "$PENSTOCK" generate edited
+expect 2 'damaged or was edited' "$PENSTOCK" inspect edited
+expect 2 'damaged or was edited' "$PENSTOCK" convert edited x
 expect 2 'neither a run' "$PENSTOCK" generate run.yaml
 expect 2 'no complete checkpoint' "$PENSTOCK" generate nothing
 mkdir foreign

@@ -56,11 +56,11 @@ shows hf <<END
 transformer.wte.weight
 END
 "$PENSTOCK" convert runs/run hf2 && cmp hf/config.json hf2/config.json || fail "convert again"
-refuses 'exists already; --force' convert runs/run hf
+refuses 'already exists; use --force' convert runs/run hf
 "$PENSTOCK" convert runs/run hf --force || fail "convert --force"
-refuses 'no run file' inspect hf -s plan
-refuses 'no run file' inspect runs/run -n 2
-refuses 'no run file' inspect runs/run/plan.yaml -s graph
+refuses 'is not a run file' inspect hf -s plan
+refuses 'is not a run file' inspect runs/run -n 2
+refuses 'is not a run file' inspect runs/run/plan.yaml -s graph
 # The graph of a run file, read again: the same text and tape, and what it costs: 2 x 20 x 24 x 24 x (3 + 1 + 4 + 4) FLOP of
 # the linear layers of a block, and 2 x 20 x 24 x 256 of the head, in each pass.
 for what in graph tape; do
@@ -78,8 +78,8 @@ hash=$(sed -n 's/^hash  *\([0-9a-f]*\) .*/\1/p' out)
 "$PENSTOCK" inspect run.yaml -n 1 -s plan | grep -q "graph_hash: .*$hash" || fail "the plan has another hash than $hash"
 sed 's/features=72/features=73/' graph.txt >wrong.txt
 refuses '^penstock: wrong.txt:[0-9]*: .*' inspect wrong.txt
-refuses '--show can be graph or tape, not .memory' inspect graph.txt -s memory
-refuses 'no run file' inspect graph.txt -n 2
+refuses '--show .memory.: expected graph or tape' inspect graph.txt -s memory
+refuses 'is not a run file' inspect graph.txt -n 2
 
 head -c 3000 hf/model.safetensors >cut.safetensors
 refuses 'truncated' generate cut.safetensors

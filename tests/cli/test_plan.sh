@@ -82,7 +82,7 @@ expect 'chain.json: stages: is missing' --graph graph.txt --devices 2 --bandwidt
 printf '{"maxFPGAs": 2, ' >cut.json
 expect 'cut.json:1:[0-9]*: not JSON' --graph cut.json
 truncate -s 100M huge.json
-expect 'huge.json: larger than 67108864 bytes' --graph huge.json
+expect 'huge.json: the file is larger than the limit of 67108864 bytes' --graph huge.json
 awk 'BEGIN { for (i = 0; i < 1e6; i++) print "node" i " -- op" }' >many.txt
 expect 'many.txt:65536: more than 65535 nodes' --graph many.txt
 "$PENSTOCK" plan --graph chain.json >/dev/full 2>err && fail "a full disk is not seen"

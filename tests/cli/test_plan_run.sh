@@ -42,7 +42,7 @@ grep -q '^devices: \[0, 1\]' mixed.yaml || fail "not on devices 0 and 1: $(grep 
 "$PENSTOCK" plan run.yaml layers=4 batch=64 --cluster '16x8 h100 ib:400Gb/s' --time-limit 1 -o large.yaml >out || fail "128 devices"
 "$PENSTOCK" simulate large.yaml --json --execute --svg large.svg >out 2>err || fail "simulate 128 devices: $(cat err)"
 grep -q "\"makespan_ns\": $(step large.yaml)" out || fail "planned $(step large.yaml) ns: $(grep makespan out)"
-grep -q ' 0 with another start or end' err || fail "128 devices: $(cat err)"
+grep -q ' 0 with a start or end that differs from the simulation' err || fail "128 devices: $(cat err)"
 stages=$(sed -n 's/^ranks: \([0-9]*\).*/\1/p' large.yaml)
 [ "$(grep -c '"busy_ns"' out)" = "$stages" ] && [ "$(grep -c '>rank [0-9]*<title>' large.svg)" = "$stages" ] ||
     fail "not $stages ranks: $(cat out)"
@@ -104,7 +104,7 @@ expect_plan 2 'from 1 to' run.yaml -n 0
 expect_plan 2 'at least 8, but there are 4 devices' run.yaml -n 4 pipeline=8
 expect_plan 2 'infeasible: 64 pipeline stages need as many operators, and the model has 22' run.yaml -n 64 pipeline=64
 expect_plan 2 'has 4 devices' run.yaml --cluster '1x4 h100' -n 5
-expect_plan 2 'micro_batch: 3 does not divide' run.yaml -n 4 micro_batch=3
+expect_plan 2 'micro_batch (3) does not divide' run.yaml -n 4 micro_batch=3
 expect_plan 2 'schedule solved for at most 64 devices' run.yaml --cluster '16x8 h100 ib:400Gb/s' schedule=solved
 expect_plan 2 'does not support schedule custom' run.yaml -n 4 schedule=custom
 expect_plan 2 'one mode for all chunks' run.yaml -n 4 'recompute=[none, full]'
@@ -114,7 +114,7 @@ expect_plan 2 'do not divide train.batch 8' run.yaml -n 2 'replicas=[2, 3]'
 printf 'machine: {cpu: A, isa: avx2, cpus: 2, threads: 1, ranks: 2}\nprecision: fp32\noptimizer: adamw\noperators: [{op: a, ns: 1}]\n' >other.yaml
 expect_plan 2 "other.yaml: the profile has processor 'A'" run.yaml -n 2 --profile other.yaml
 "$PENSTOCK" plan run.yaml -n 2 'replicas=[1, 3]' >out && grep -q 'per replica 1, 3$\|per replica 1, 3,' out || fail "replicas as given: $(cat out)"
-expect_plan 2 'leave those out' run.yaml --graph x
+expect_plan 2 'leave those options out' run.yaml --graph x
 expect_plan 2 'need --graph' run.yaml --devices 4
 expect_plan 2 'nowhere.yaml' nowhere.yaml
 expect_plan 2 'no run file; usage'

@@ -58,7 +58,7 @@ expect 2 err '^penstock: .*three durations' "$PENSTOCK" simulate --schedule 1f1b
 expect 2 err 'did you mean .gpipe' "$PENSTOCK" simulate --schedule gpip --stages 4 --micro-batches 8
 expect 0 out 'makespan  33.000000 ms' "$PENSTOCK" simulate --schedule 1f1b --stages 4 --micro-batches 8
 expect 0 out 'makespan  30.000000 ms' "$PENSTOCK" simulate --schedule 1f1b-early --stages 4 --micro-batches 8
-expect 0 out ' 0 with another start or end' "$PENSTOCK" simulate --schedule gpipe --stages 3 --micro-batches 5 --execute
+expect 0 out ' 0 with a start or end that differs from the simulation' "$PENSTOCK" simulate --schedule gpipe --stages 3 --micro-batches 5 --execute
 expect 0 out '"makespan_ns": 33000000' "$PENSTOCK" simulate --schedule gpipe --stages 4 --micro-batches 8 --json
 expect 0 out makespan "$PENSTOCK" simulate --schedule 1f1b --stages 2 --micro-batches 4 --svg t.svg --trace t.json
 grep -q '</svg>' t.svg && grep -q traceEvents t.json || { echo "FAILED: --svg or --trace wrote nothing"; bad=1; }
@@ -75,4 +75,9 @@ if [ -w /dev/full ]; then
 fi
 rc=0; "$PENSTOCK" --help >&- 2>err || rc=$?
 [ $rc = 4 ] || { echo "FAILED: closed standard output: status $rc, expected 4"; bad=1; }
+# a reader that has ended (| head) ends the command quietly
+for command in --help 'simulate --schedule all -p 4 -m 8' doctor 'simulate --schedule 1f1b -p 2 -m 2 --transport self'; do
+    { sleep 0.2; rc=0; "$PENSTOCK" $command 2>err || rc=$?; echo $rc >rc; } | true
+    [ "$(cat rc)" = 141 ] && [ ! -s err ] || { echo "FAILED: $command | true: status $(cat rc): $(cat err)"; bad=1; }
+done
 exit $bad

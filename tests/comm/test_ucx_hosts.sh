@@ -23,7 +23,7 @@ hosts() {
 }
 said() { grep -q -e "$1" 0.log && grep -q -e "$1" 1.log || fail "'$1' was not said: $(grep UCX 0.log 1.log)"; }
 
-rdma=$("$PENSTOCK" doctor | grep -c '^between hosts messages use RDMA')
+rdma=$("$PENSTOCK" doctor | grep -c '^between hosts messages: RDMA')
 hosts A=1
 if [ "$rdma" = 0 ]; then said "UCX's transports: tcp,self,posix,cma (rank 0 on .*: UCX finds no InfiniBand or RoCE device)"
 else said "UCX's transports: .*,tcp,self,posix,cma (all ranks have RDMA, "; fi

@@ -217,6 +217,8 @@ static const wrong_file wrong[] = {
      "run.yaml:3:9: unknown key 'layers' in train; did you mean 'model.layers'?"},
     {LEAST "train: {name: a}", NULL,
      "run.yaml:3:9: unknown key 'name' in train; did you mean 'name' at the top of the file?"},
+    {"model: {kind: gpt, hidden: 64}", NULL,
+     "run.yaml:1:20: unknown key 'hidden' in model; did you mean 'model.channels'?"},
     {LEAST "checkpoint: {frequency: 3}", NULL,
      "run.yaml:3:14: unknown key 'frequency' in checkpoint; expected one of every, keep"},
     {LEAST "train:\n  lr: 1\n  batch: 2\n  lr: 2", NULL,
@@ -286,9 +288,9 @@ static const wrong_file wrong[] = {
     {LEAST, "sets=x", "override 'sets=x': expected the key's full path, eval.sets=VALUE"},
     /* contradictions */
     {LEAST "train: {batch: 32, micro_batch: 5}", NULL,
-     "run.yaml:3:33: train.micro_batch: 5 does not divide train.batch, 32"},
+     "run.yaml:3:33: train.micro_batch (5) does not divide train.batch (32)"},
     {LEAST "train: {lr_min: 1}", NULL,
-     "run.yaml:3:17: train.lr_min: 1 is more than train.lr, 0.0003"},
+     "run.yaml:3:17: train.lr_min (1) is above train.lr (0.0003)"},
     {LEAST "parallel: {tensor: -1}", NULL,
      "run.yaml:3:20: parallel.tensor: expected a whole number from 0 to 1024 or a list of them, "
      "found '-1'"},
@@ -352,7 +354,7 @@ static const wrong_file wrong[] = {
      "'bfloat16'; did you mean "
      "'bf16'?"},
     {LEAST, "=3", "override '=3': expected section.key=value"},
-    {LEAST, "kind=gpt", "override 'kind=gpt': 'kind' could be model.kind or data.kind"},
+    {LEAST, "kind=gpt", "override 'kind=gpt': 'kind' is ambiguous; write model.kind or data.kind"},
     {LEAST, "batchsize=3",
      "override 'batchsize=3': unknown key 'batchsize'; did you mean 'batch'?"},
     {LEAST, "train.bathc=3",
@@ -368,18 +370,18 @@ static const wrong_file wrong[] = {
     {LEAST, "preset=\xff",
      "override 'preset=\xff': expected a string, found bytes that are not UTF-8"},
     {LEAST, "micro_batch=7",
-     "override 'micro_batch=7': train.micro_batch: 7 does not divide train.batch, 32"},
+     "override 'micro_batch=7': train.micro_batch (7) does not divide train.batch (32)"},
     {LEAST, "warmup=1.0",
-     "override 'warmup=1.0': expected a number of steps such as 20, or a share of them such as "
-     "0.05 or 5%, found "
+     "override 'warmup=1.0': expected a number of steps such as 20, or a share of all "
+     "steps such as 0.05 or 5%, found "
      "'1.0'"},
     {LEAST "train: {warmup: 101%}", NULL,
-     "run.yaml:3:17: train.warmup: expected a number of steps such as 20, or a share of them such "
-     "as 0.05 or 5%, found "
+     "run.yaml:3:17: train.warmup: expected a number of steps such as 20, or a share of all "
+     "steps such as 0.05 or 5%, found "
      "'101%'"},
     {LEAST, "warmup=-5%",
-     "override 'warmup=-5%': expected a number of steps such as 20, or a share of them such as "
-     "0.05 or 5%, found "
+     "override 'warmup=-5%': expected a number of steps such as 20, or a share of all "
+     "steps such as 0.05 or 5%, found "
      "'-5%'"},
 };
 

@@ -104,9 +104,9 @@ static void complaints(void **state) {
         {"--quiet=1", "penstock train: --quiet takes no value"},
         {"--rnaks=3", "penstock train: unknown option '--rnaks'; did you mean '--ranks'?"},
         {"--hepl", "penstock train: unknown option '--hepl'; did you mean '--help'?"},
-        {"--frobnicate", "penstock train: unknown option '--frobnicate'; --help lists all"},
-        {"-x", "penstock train: unknown option '-x'; --help lists all"},
-        {"-qx", "penstock train: unknown option '-qx'; --help lists all"},
+        {"--frobnicate", "penstock train: unknown option '--frobnicate'; --help lists all options"},
+        {"-x", "penstock train: unknown option '-x'; --help lists all options"},
+        {"-qx", "penstock train: unknown option '-qx'; --help lists all options"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(parse(cases[i].line), PST_EINPUT);

@@ -83,7 +83,7 @@ static void test_sentences(void **state) {
     (void)state;
     assert_non_null(strstr(expand("nowhere.txt", NULL), "cannot read nowhere.txt: No such file"));
     assert_non_null(strstr(expand("src/**/*.py", NULL), "no file matches 'src/**/*.py'"));
-    assert_non_null(strstr(expand("empty", NULL), "folder empty holds no files"));
+    assert_non_null(strstr(expand("empty", NULL), "folder empty contains no files"));
     assert_non_null(strstr(expand("pipe", NULL), "pipe is neither a file nor a folder"));
     assert_non_null(strstr(expand("", NULL), "empty path"));
     assert_non_null(strstr(expand(NULL, NULL), "data.paths is empty"));

@@ -177,14 +177,14 @@ static void test_refused(void **state) {
     refuse(&pst_data_mnist, (char *[]){"labels"}, 1, 0, "only 0 images");
     refuse(&pst_data_mnist, (char *[]){"images", "wrong"}, 2, 0, "image 0 has class 10");
     refuse(&pst_data_mnist, (char *[]){"small", "labels"}, 2, 0, "no images of 28x28");
-    refuse(&pst_data_mnist, (char *[]){"short", "labels"}, 2, 0, "instead of 3152");
-    refuse(&pst_data_mnist, (char *[]){"text"}, 1, 0, "no idx file");
+    refuse(&pst_data_mnist, (char *[]){"short", "labels"}, 2, 0, "expected 3152");
+    refuse(&pst_data_mnist, (char *[]){"text"}, 1, 0, "not an idx file");
     refuse(&pst_data_mnist, (char *[]){"none"}, 1, 0, "none");
     refuse(&pst_data_mnist, (char *[]){"images", "labels"}, 2, 1.0, "data.validation is 1");
     refuse(&pst_data_mnist, (char *[]){"images", "labels"}, 2, 0.1,
            "of 4 images is less than one image");
-    refuse(&pst_data_cifar10, (char *[]){"cifar"}, 1, 0, "no multiple of 3073");
-    refuse(&pst_data_cifar10, (char *[]){"text"}, 1, 0, "no multiple");
+    refuse(&pst_data_cifar10, (char *[]){"cifar"}, 1, 0, "not a multiple of 3073");
+    refuse(&pst_data_cifar10, (char *[]){"text"}, 1, 0, "not a multiple");
     put_cifar("batch.bin", 2);
     compress_file("batch.bin", "cut.gz");
     assert_int_equal(truncate("cut.gz", 100), 0);

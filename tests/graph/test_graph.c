@@ -67,11 +67,11 @@ static void wrong_operands(void **unused) {
     refuse(&s, "embedding", NULL, (operands){1, {s.tokens}}, (operands){1, {s.gain}},
            "[vocabulary,channels]");
     refuse(&s, "embedding", NULL, (operands){1, {s.tokens}}, (operands){2, {s.table, s.narrow}},
-           "narrow to be [5,12]");
+           "parameter narrow of shape [5,12]");
     refuse(&s, "linear", NULL, (operands){1, {s.x}}, (operands){1, {s.narrow}},
-           "narrow to be [5,12]");
+           "parameter narrow of shape [5,12]");
     refuse(&s, "linear", NULL, (operands){1, {s.x}}, (operands){2, {s.table, s.gain}},
-           "gain to be [5]");
+           "parameter gain of shape [5]");
     refuse(&s, "linear", &n, (operands){1, {s.x}}, (operands){1, {s.table}}, "features 7");
     refuse(&s, "linear", NULL, (operands){1, {s.tokens}}, (operands){1, {s.table}},
            "floating point");
@@ -79,7 +79,7 @@ static void wrong_operands(void **unused) {
     refuse(&s, "linear", NULL, (operands){1, {99}}, (operands){1, {s.table}}, "input 0");
     refuse(&s, "linear", NULL, (operands){1, {s.x}}, (operands){1, {99}}, "parameter 0");
     refuse(&s, "layer_norm", &eps, (operands){1, {s.x}}, (operands){2, {s.gain, s.table}},
-           "table to be [12]");
+           "parameter table of shape [12]");
     refuse(&s, "layer_norm", NULL, (operands){1, {s.x}}, (operands){2, {s.gain, s.gain}},
            "eps > 0");
     refuse(&s, "attention", NULL, (operands){1, {s.x}}, (operands){0, {0}}, "heads > 0");

@@ -88,7 +88,7 @@ static void errors(void **unused) {
         {HEAD "node n embedding in t param w heads\n", "f:5:", "heads"},
         {HEAD "node n embedding in t param w bidirectional=yes\n", "f:5:", "yes"},
         {HEAD "node n embedding in t param w activation=step\n", "f:5:", "step"},
-        {HEAD "node n embedding in t param w\nnode n embedding in t param w\n", "f:6:", "n: two"},
+        {HEAD "node n embedding in t param w\nnode n embedding in t param w\n", "f:6:", "n: another"},
         {HEAD "node n embedding in t param w\nnode m linear in n.out param w features=4\n",
          "f:6:", "features 4"},
         {HEAD "output t\n", "f:5:", "data"},

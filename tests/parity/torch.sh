@@ -13,7 +13,7 @@ need_torch() {
 our_schedules() {
     for p in 2 4; do
         for m in 8 16; do
-            "$PENSTOCK" simulate --schedule all -p $p -m $m | awk 'NR > 1 && $1 != "solved" { print $1 }' >"$1/names"
+            "$PENSTOCK" simulate --schedule all -p $p -m $m | awk '/^$/ { exit } NR > 1 && $1 != "solved" { print $1 }' >"$1/names"
             while read -r schedule; do
                 "$PENSTOCK" simulate --schedule "$schedule" -p $p -m $m --csv "$1/$schedule-$p-$m.csv" >/dev/null || return
             done <"$1/names"

@@ -146,7 +146,7 @@ static void damage_is_said(void **unused) {
         {HEAD "operators: [{op: a, ns: .nan}]\n", "expected a number"},
         {HEAD "operators: [{op: a}]\n", "missing key: ns"},
         {HEAD "operators: [{op: a, ns: 1}, {op: a, ns: 2}]\n", "given twice"},
-        {HEAD "operators: [{op: a, us: 1}]\n", "is no key of a profile"},
+        {HEAD "operators: [{op: a, us: 1}]\n", "is not a key of a profile"},
         {HEAD "operators: [{op: a, ns: 1", "p.yaml:"},
         {HEAD "operators: []\nwork: [{work: norm, ns: 1}]\n", "missing key: elements"},
         {HEAD "operators: []\nwork: [{work: lunch, ns: 1}]\n", "norm, step, reduce"},

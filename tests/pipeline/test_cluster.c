@@ -174,7 +174,7 @@ static void faults_are_named_with_their_place(void **unused) {
         {"nodes: [{name: a}]\n", "c.yaml:1:9", "missing key: devices"},
         {"nodes: [{devices: {count: 2}}]\n", "c.yaml:1:19", "a list of devices"},
         {"nodes: [{devices: [{sped: 2}]}]\n", "c.yaml:1:21",
-         "\"sped\" is no key of a cluster here; there are count"},
+         "\"sped\" is not a key of a cluster here; expected one of count"},
         {"nodes: [{devices: [{speed: 0}]}]\n", "c.yaml:1:28", "a number from 0.001 to 1000"},
         {"nodes: [{devices: [{memory: lots}]}]\n", "c.yaml:1:29", "bytes, such as 512M"},
         {"nodes: [{devices: [{count: -1}]}]\n", "c.yaml:1:28", "whole number from 1"},

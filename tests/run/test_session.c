@@ -320,10 +320,10 @@ static void model_by_configuration(void **state) {
     pst_session_close(s);
     pst_generate_options words = {
         .size = sizeof words, .tokens = 1, .temperature = 1, .source = "gpt"};
-    REFUSED(pst_generate(&words, stdout), "its tokens come from the program that trained it");
+    REFUSED(pst_generate(&words, stdout), "defined by the program that trained the model");
     words.source = "hf";
     REFUSED(pst_generate(&words, stdout),
-            "its 11 tokens are of an unknown tokenizer, because config.json names none");
+            "the model's 11 tokens come from an unknown tokenizer, because config.json names none");
     pst_train_options o = {.size = sizeof o, .quiet = 1};
     REFUSED(pst_train(m.config, &o), "through the library can use it");
     o.size = 0;
@@ -514,12 +514,12 @@ static void wrong_graphs(void **state) {
     REFUSED(pst_graph_add_embedding(g, "e", t, PST_NONE, PST_NONE, &x),
             "takes 1 to 1 inputs and 1 to 2 parameters");
     MUST(pst_graph_add_embedding(g, "e", t, p, PST_NONE, &x));
-    REFUSED(pst_graph_add_embedding(g, "e", t, p, PST_NONE, &x), "this name");
+    REFUSED(pst_graph_add_embedding(g, "e", t, p, PST_NONE, &x), "the same name");
     REFUSED(pst_graph_add_linear(g, "l", x, q, PST_NONE, PST_ACT_NONE, &x),
-            "linear needs q to be [5,6]");
+            "linear needs parameter q of shape [5,6]");
     REFUSED(pst_graph_add_linear(g, "l", t, q, PST_NONE, PST_ACT_NONE, &x), "floating point");
     REFUSED(pst_graph_add_linear(g, "l", x, p, PST_NONE, (pst_activation)8, &x), "activation 8");
-    REFUSED(pst_graph_add_layer_norm(g, "n", x, p, p, 1e-5f, &x), "to be [6]");
+    REFUSED(pst_graph_add_layer_norm(g, "n", x, p, p, 1e-5f, &x), "of shape [6]");
     REFUSED(pst_graph_add_dense(g, "d", 99, 6, 0.1f, PST_ACT_NONE, &x), "d reads tensor 99, but ");
     char long_name[100] = {0};
     memset(long_name, 'n', sizeof long_name - 1);
