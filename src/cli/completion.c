@@ -1,7 +1,7 @@
 /* Bash completion from the rows that --help prints: commands, options, run-file keys, and their
  * values where they are known. The script consists of tables (written here, row by row) and one
  * function that completes the line. A value in the tables is a list of words, or @file, @folder,
- * @command, @suite, or @none if there is nothing to offer. */
+ * @command, @suite, or @none (no completion). */
 #include "cli.h"
 #include <string.h>
 
@@ -10,8 +10,8 @@ static void put_choices(const char *choices, FILE *out) {
     for (; *choices; choices++) fputc(*choices == '|' ? ' ' : *choices, out);
 }
 
-/* Writes the built-in names of `kind`, and `other` (NULL or "": none) unless it is one of them;
- * 0: there are none. */
+/* Writes the built-in names of `kind`, then `other` unless it is NULL, "" or one of these names.
+ * Returns 0 if `kind` has no built-in names. */
 static int put_builtin(const char *kind, const char *other, FILE *out) {
     const char *name;
     size_t i = 0;

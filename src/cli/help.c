@@ -6,14 +6,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Prints that `path` cannot be written, with the reason in errno; returns the exit status. */
+/* Prints that `path` cannot be written, with the reason from errno; returns the exit status. */
 static int not_written(const char *path) {
     int scarce = errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO;
     pst_cli_wrong("cannot write %s: %s", path, strerror(errno));
     return pst_status_exit(scarce ? PST_ENOMEM : PST_EINPUT);
 }
 
-/* Removes the folders above the file again, down to the one whose path has `made` characters. */
+/* Removes the parent folders of the file `path`, from the innermost one to the one with a path of
+ * `made` characters; made 0: none. */
 static void remove_folders(char *path, size_t made) {
     for (size_t n = strlen(path); made && n >= made; n--) {
         if (path[n] != '/') continue;
@@ -23,8 +24,8 @@ static void remove_folders(char *path, size_t made) {
     }
 }
 
-/* Makes every folder above the file, then the file; NULL with errno set. *made: length of the
- * path of the first folder that was created, 0: none was. */
+/* Creates the parent folders of the file `path`, then the file; on failure NULL with errno set.
+ * *made: length of the path of the first folder that was created; 0: none was. */
 static FILE *open_below(char *path, size_t *made) {
     *made = 0;
     for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
@@ -55,7 +56,7 @@ static void print_keys(const pst_cli_command *commands, const pst_cli_command *c
     pst_cli_manual_keys(commands, out);
 }
 
-/* Returns the exit status. */
+/* Writes one file below to->folder; returns the exit status. */
 static int write_one(const target *to, const char *file, const pst_cli_command *command,
                      printer *print) {
     char path[4096];
@@ -88,7 +89,7 @@ static int write_all(const target *to) {
                : write_one(to, "bash-completion/completions/penstock", NULL, print_completion);
 }
 
-/* "penstock help train" is "penstock train --help". */
+/* "penstock help train" prints the same as "penstock train --help". */
 static int help_of(const pst_cli_command *commands, const char *name) {
     const pst_cli_command *command = pst_cli_find(commands, name);
     if (!command) return pst_status_exit(PST_EINPUT);
@@ -102,11 +103,11 @@ int pst_cli_help(const pst_cli_call *call) {
     const char *folder = NULL;
     const pst_option rows[] = {
         {0, "write", "DIR", PST_OPTION_STRING, 0, 0,
-         "Write the manual pages to DIR/man and the bash completion to DIR/bash-completion.",
+         "Folder for the manual pages (DIR/man) and the bash completion (DIR/bash-completion).",
          &folder}};
     const pst_command command = {"penstock help", "[COMMAND]",
-                                 "Prints the list of commands or the help of one; or writes the "
-                                 "manual pages and the bash completion, in the layout of share/.",
+                                 "Prints the list of commands or the help of one command. With "
+                                 "--write it writes the manual pages and the bash completion.",
                                  rows, 1};
     size_t n = 0;
     int done;

@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { LINE_WIDTH = 64 }; /* source columns; escapes make some lines longer, 80 is the maximum */
+enum { LINE_WIDTH = 64 }; /* columns of man(7) source; escapes can lengthen a line up to 80 */
 
 static void put_char(char c, FILE *out) {
     static const char plain[] = "\\-'^`~", *const written[] = {"\\e",   "\\-",   "\\(aq",
@@ -14,7 +14,7 @@ static void put_char(char c, FILE *out) {
     else fputc(c, out);
 }
 
-/* Writes text without a newline. Never at the start of a line, where '.' would begin a request. */
+/* Writes text without a newline. Not for the start of a line, where '.' would begin a request. */
 static void put(const char *text, FILE *out) {
     while (*text) put_char(*text++, out);
 }
@@ -78,7 +78,7 @@ static void put_exit_status(FILE *out) {
         fprintf(out, ".TP\n%d\n%s\n", status, means);
 }
 
-/* SEE ALSO: every page but `self` (NULL: the program's own). */
+/* SEE ALSO: every page except that of command `self` (NULL: penstock(1)). */
 static void put_see_also(const pst_cli_command *commands, const char *self, FILE *out) {
     fputs(".SH SEE ALSO\n", out);
     if (self) fputs(".BR penstock (1),\n", out);
@@ -87,7 +87,7 @@ static void put_see_also(const pst_cli_command *commands, const char *self, FILE
     fputs(".BR penstock.yaml (5)\n", out);
 }
 
-/* What is needed to write a command's page. */
+/* Arguments of put_command. */
 typedef struct {
     const pst_cli_command *commands;
     FILE *out;
@@ -123,10 +123,10 @@ static void put_program(const pst_cli_command *commands, FILE *out) {
     put_head("penstock", 1, "train models that do not fit on one device", out);
     fputs(".SH SYNOPSIS\n.B penstock\n\\fIcommand\\fR [\\fIargument\\fR ...]\n.SH DESCRIPTION\n",
           out);
-    put_paragraph("penstock cuts a model's operator graph into pipeline stages, runs each stage in "
-                  "a process of its own, and trains with pipeline schedules such as 1F1B, "
-                  "interleaved and zero-bubble ones. Losses and weights have the same bits for "
-                  "every number of stages and every schedule.",
+    put_paragraph("penstock trains models with pipeline, tensor and data parallelism, one process "
+                  "per rank. Pipeline schedules include 1F1B, interleaved and zero-bubble ones. "
+                  "Losses and weights are bitwise equal for every number of stages and every "
+                  "schedule.",
                   out);
     fputs(".SH COMMANDS\n", out);
     for (const pst_cli_command *c = commands; c->name; c++) {
@@ -171,10 +171,11 @@ void pst_cli_manual_keys(const pst_cli_command *commands, FILE *out) {
     put_head("penstock.yaml", 5, "run file of penstock", out);
     fputs(".SH DESCRIPTION\n", out);
     put_paragraph(
-        "A run file is YAML. It says what to train, on which data and how. Every key has a default "
-        "unless it is marked as required. An unknown key, a wrong type, a value out of range, or a "
-        "key that the chosen kind of model or data does not use is an error that names line and "
-        "column. Sections can be nested: a.b below is section b of section a.",
+        "A run file is a YAML file with the settings of a run: model, data, training and "
+        "parallelism. Every key has a default unless it is marked as required. An unknown key, a "
+        "wrong type, a value out of range, or a key that the kind of model or data does not use is "
+        "an error; the message has line and column. Sections can be nested: a.b below is section b "
+        "of section a.",
         out);
     fputs(".SH KEYS\n", out);
     for (size_t i = 0; pst_config_key_at(i, &key); i++) {

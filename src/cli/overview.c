@@ -1,5 +1,5 @@
-/* The table of commands as a whole: overview, lookup by name, rows of each command, and the
- * meaning of exit statuses. */
+/* The table of commands: overview, lookup by name, options of each command, and the meaning of
+ * exit statuses. */
 #include "cli.h"
 #include <string.h>
 
@@ -8,9 +8,9 @@ static const struct {
     const char *means;
 } exits[] = {
     {0, "success (train: also if Ctrl-C stopped the run after a checkpoint)"},
-    {2, "wrong input"},
-    {3, "a rank or link failed"},
-    {4, "out of resources"},
+    {2, "wrong input, or training diverged"},
+    {3, "a rank or link failed or hangs"},
+    {4, "out of resources (memory, disk or a limit such as ulimit -n)"},
     {5, "internal error"},
     {129, "ended by SIGHUP (train: after a checkpoint)"},
     {130, "interrupted (train: by a second Ctrl-C, without a checkpoint)"},
@@ -27,12 +27,13 @@ const char *pst_cli_exit_means(size_t i, int *exit_status) {
 
 void pst_cli_overview(const pst_cli_command *commands, FILE *out) {
     fprintf(out, "usage: penstock COMMAND [ARGUMENT ...]\n\nTrains models that are too large for "
-                 "one device: splits them into pipeline stages, tensor ranks and replicas, one "
-                 "process per rank.\n\n");
+                 "one device, with pipeline,\ntensor and data parallelism: one process per "
+                 "rank.\n\n");
     for (const pst_cli_command *c = commands; c->name; c++)
         fprintf(out, "  %-10s %s\n", c->name, c->help);
-    fprintf(out, "\n  penstock COMMAND --help shows the options of a command; penstock --version "
-                 "the version.\n\nExit status:\n");
+    fprintf(out,
+            "\npenstock COMMAND --help prints the options of a command, penstock --version the "
+            "version.\n\nExit status:\n");
     for (int i = 0; i < N_EXIT; i++) fprintf(out, "  %-4d %s\n", exits[i].status, exits[i].means);
 }
 
