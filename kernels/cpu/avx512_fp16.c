@@ -17,6 +17,8 @@
 
 #include "kernels/cpu/product_vec.h"
 
+#include "kernels/cpu/convolution_vec.h"
+
 #include "kernels/cpu/linear_vec.h"
 
 #include "kernels/cpu/attention_vec.h"

@@ -120,6 +120,28 @@ uint64_t pst_convolution_weight_scratch(const pst_graph *g, const pst_node *node
     return patch_bytes(&j, PST_PASS_W) + product_bytes(&j, PST_PASS_W, g->dtype);
 }
 
+/* 1x1 windows with stride 1 are a product in any case. */
+uint64_t pst_convolution_direct_forward_scratch(const pst_graph *g, const pst_node *node,
+                                                uint32_t threads) {
+    job j = job_of(g, node);
+    if (j.plain) return forward_bytes(&j, g->dtype);
+    return pst_conv_forward_scratch(&j.of, g->dtype, threads);
+}
+
+uint64_t pst_convolution_direct_backward_scratch(const pst_graph *g, const pst_node *node,
+                                                 uint32_t threads) {
+    job j = job_of(g, node);
+    if (j.plain) return product_bytes(&j, PST_PASS_B, g->dtype);
+    return pst_conv_backward_scratch(&j.of, g->dtype, threads);
+}
+
+uint64_t pst_convolution_direct_weight_scratch(const pst_graph *g, const pst_node *node,
+                                               uint32_t threads) {
+    job j = job_of(g, node);
+    if (j.plain) return product_bytes(&j, PST_PASS_W, g->dtype);
+    return pst_conv_weight_scratch(&j.of, g->dtype, threads);
+}
+
 /* Fields that all products of a convolution share; their scratch follows the patches. */
 static pst_gemm product_of(const job *j, pst_pass pass) {
     return (pst_gemm){.dtype = j->ops->dtype,
@@ -216,6 +238,15 @@ pst_status pst_convolution_forward(pst_device *device, const pst_call *call,
     j.x = call->arg[0];
     j.bias = biased ? call->arg[2] : NULL;
     j.patches = call->scratch;
+    if (ops->direct && !j.plain) {
+        const pst_conv_call direct = {.x = j.x,
+                                      .weight = call->arg[1],
+                                      .bias = j.bias,
+                                      .y = call->arg[2 + biased],
+                                      .scratch = call->scratch};
+        pst_conv_forward(device, ops, &j.of, &direct);
+        return PST_OK;
+    }
     return multiply(device, &j, call->arg[1], call->arg[2 + biased]);
 }
 
@@ -303,6 +334,12 @@ pst_status pst_convolution_backward(pst_device *device, const pst_call *call,
              image = j.of.height * j.of.width * j.of.in;
     j.ops = ops;
     j.patches = call->scratch;
+    if (ops->direct && !j.plain) {
+        const pst_conv_call direct = {
+            .x = dy, .weight = call->arg[0], .y = dx, .scratch = call->scratch};
+        pst_conv_backward(device, ops, &j.of, &direct);
+        return PST_OK;
+    }
     if (turns(&j)) return turn_and_multiply(device, call, &j);
     for (j.first = 0; j.first < j.of.images; j.first += band) {
         j.n = pst_min_u64(band, j.of.images - j.first);
@@ -357,6 +394,12 @@ pst_status pst_convolution_weight(pst_device *device, const pst_call *call,
     if (call->node->n_param > 1) {
         bias_job b = {&j, dy, call->arg[3], call->first};
         pst_device_run(device, bias_tile, &b, pst_div_up(j.of.out, PST_SUM_COLS));
+    }
+    if (ops->direct && !j.plain) {
+        const pst_conv_call direct = {
+            .x = j.x, .dy = dy, .y = call->arg[2], .scratch = call->scratch};
+        pst_conv_weight(device, ops, &j.of, &direct, !call->first);
+        return PST_OK;
     }
     for (j.first = 0; j.first < j.windows; j.first += band) {
         j.n = pst_min_u64(band, j.windows - j.first);

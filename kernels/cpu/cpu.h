@@ -3,6 +3,8 @@
  * avx512_bf16.c and for fp16 storage by *_fp16.c, on every build machine. */
 #ifndef PST_KERNELS_CPU_H
 #define PST_KERNELS_CPU_H
+#include "kernels/convolution.h"
+#include "kernels/cpu/convolution_ops.h"
 #include "kernels/kernel.h"
 
 /* Rows of A or columns of B ("items") that are packed into panels (product_vec.h). */
@@ -108,6 +110,7 @@ typedef struct {
                        int first);
     void (*accumulate)(pst_pool *pool, float *y, const float *x, uint64_t n); /* y += x */
     const pst_product_ops *product;                                           /* NULL: use oneDNN */
+    const pst_conv_ops *direct; /* NULL: convolution is a product of laid-out windows */
 } pst_linear_ops;
 /* Bytes of scratch for the products. */
 uint64_t pst_linear_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);
@@ -119,12 +122,39 @@ pst_status pst_linear_forward(pst_device *device, const pst_call *call, const ps
 pst_status pst_linear_backward(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 pst_status pst_linear_weight(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 
-/* convolution.c; element-wise part as in linear. */
+/* convolution_direct.c, convolution_weight.c: operands and results of a pass. */
+typedef struct {
+    const void *x; /* B: dy */
+    const void *dy, *weight, *bias;
+    void *y; /* B: dx; W: the gradient, fp32 */
+    void *scratch;
+} pst_conv_call;
+uint64_t pst_conv_forward_scratch(const pst_convolution_shape *s, pst_dtype dtype,
+                                  uint32_t threads);
+uint64_t pst_conv_backward_scratch(const pst_convolution_shape *s, pst_dtype dtype,
+                                   uint32_t threads);
+uint64_t pst_conv_weight_scratch(const pst_convolution_shape *s, pst_dtype dtype, uint32_t threads);
+void pst_conv_forward(pst_device *device, const pst_linear_ops *ops, const pst_convolution_shape *s,
+                      const pst_conv_call *call);
+void pst_conv_backward(pst_device *device, const pst_linear_ops *ops,
+                       const pst_convolution_shape *s, const pst_conv_call *call);
+/* add: to the gradient of earlier micro-batches. */
+void pst_conv_weight(pst_device *device, const pst_linear_ops *ops, const pst_convolution_shape *s,
+                     const pst_conv_call *call, int add);
+
+/* convolution.c; element-wise part as in linear. The sizes are those of laid-out windows, or of
+ * direct convolution where the row's ops have it (pst_convolution_direct_*). */
 uint64_t pst_convolution_forward_scratch(const pst_graph *g, const pst_node *node,
                                          uint32_t threads);
 uint64_t pst_convolution_backward_scratch(const pst_graph *g, const pst_node *node,
                                           uint32_t threads);
 uint64_t pst_convolution_weight_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);
+uint64_t pst_convolution_direct_forward_scratch(const pst_graph *g, const pst_node *node,
+                                                uint32_t threads);
+uint64_t pst_convolution_direct_backward_scratch(const pst_graph *g, const pst_node *node,
+                                                 uint32_t threads);
+uint64_t pst_convolution_direct_weight_scratch(const pst_graph *g, const pst_node *node,
+                                               uint32_t threads);
 pst_status pst_convolution_forward(pst_device *device, const pst_call *call,
                                    const pst_linear_ops *ops);
 pst_status pst_convolution_backward(pst_device *device, const pst_call *call,

@@ -54,7 +54,7 @@ static void column_sum(const void *from_x, uint64_t rows, uint64_t cols, uint64_
     }
 }
 
-static const pst_linear_ops ops = {PST_F32, finish, apply, slope, column_sum, NULL, NULL};
+static const pst_linear_ops ops = {PST_F32, finish, apply, slope, column_sum, NULL, NULL, NULL};
 
 static pst_status linear_f(pst_device *device, const pst_call *call) {
     return pst_linear_forward(device, call, &ops);

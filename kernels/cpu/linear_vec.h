@@ -108,7 +108,7 @@ static void flat_accumulate(pst_pool *pool, float *y, const float *x, uint64_t n
 #define LINEAR_DTYPE PST_F32
 #endif
 static const pst_linear_ops linear_ops = {LINEAR_DTYPE, linear_finish,   linear_apply, linear_slope,
-                                          column_sum,   flat_accumulate, &product_ops};
+                                          column_sum,   flat_accumulate, &product_ops, &direct_ops};
 
 static pst_status linear_f(pst_device *device, const pst_call *call) {
     return pst_linear_forward(device, call, &linear_ops);

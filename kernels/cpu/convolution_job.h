@@ -1,0 +1,60 @@
+/* What the passes of a direct convolution share (convolution_direct.c, convolution_weight.c). */
+#ifndef PST_KERNELS_CPU_CONVOLUTION_JOB_H
+#define PST_KERNELS_CPU_CONVOLUTION_JOB_H
+#include "kernels/cpu/cpu.h"
+#include "kernels/shape.h"
+
+/* Elements between pixels, rows and images. */
+typedef struct {
+    uint64_t height, width, channels;
+    uint64_t pixel, row, image;
+} pst_conv_images;
+
+typedef struct {
+    uint64_t shared, thread; /* bytes of scratch: of all threads together, of each */
+} pst_conv_sizes;
+
+/* to[row, column] is the sum over a window of h x w pixels of `from`, whose first one is at
+ * (row * step - top, column * step - left). */
+typedef struct {
+    pst_device *device;
+    const pst_linear_ops *ops;
+    pst_dtype dtype;
+    uint64_t size, terms; /* bytes of an element; terms of a step */
+    uint64_t images;
+    pst_conv_images from, to;
+    int64_t top, left;
+    uint64_t step, h, w, rows, columns;
+    uint64_t to_first; /* elements before the first pixel */
+    /* Of the weight, elements: between columns (across: between terms); of the first place of the
+     * window; between places below and beside each other. */
+    int across;
+    uint64_t weight_ld, weight_first;
+    int64_t weight_row, weight_column;
+    uint64_t slice, range, band_rows, group; /* channels, columns, rows, images */
+    pst_conv_sizes sizes;
+    uint8_t *weights, *bands;
+    const uint8_t *x, *weight, *bias;
+    uint8_t *y;
+} pst_conv_job;
+
+/* Rows of `to` of several images, and channels of `from` that are copied for them. */
+typedef struct {
+    uint64_t image, images, row, rows, channel, channels;
+    int wide; /* as fp32 */
+} pst_conv_band;
+
+static inline uint64_t pst_conv_band_columns(const pst_conv_job *j) {
+    return (j->columns - 1) * j->step + j->w;
+}
+/* Rows of `from` that `rows` rows of `to` read. */
+static inline uint64_t pst_conv_in_rows(const pst_conv_job *j, uint64_t rows) {
+    return (rows - 1) * j->step + j->h;
+}
+
+pst_conv_job pst_conv_forward_job(const pst_convolution_shape *s, pst_dtype dtype);
+uint64_t pst_conv_slice(uint64_t channels, uint64_t places);
+/* Rows of `to` whose band takes at most that many bytes as fp32; at least one. */
+uint64_t pst_conv_band_rows(const pst_conv_job *j, uint64_t bytes);
+void pst_conv_copy_band(const pst_conv_job *j, const pst_conv_band *b, uint8_t *to);
+#endif
