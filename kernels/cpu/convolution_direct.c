@@ -4,184 +4,6 @@
 #include "kernels/cpu/convolution_job.h"
 #include <string.h>
 
-/* --- sizes ------------------------------------------------------------------------------------ */
-
-enum {
-    WINDOW_TERMS = 576, /* of a window that are summed at a time; their panel fits in an L2 cache */
-    LEAST_SLICE = 16,
-    MOST_SLICE = 256,
-    BAND_BYTES = 192 << 10,
-    BAND_PIXELS = 256, /* images are taken together up to this many */
-    RANGE_COLS = 128,  /* output channels for which a band is copied once */
-    TILES = 16         /* so many, if there are enough rows */
-};
-
-static uint64_t clamp(uint64_t n, uint64_t least, uint64_t most) {
-    return pst_min_u64(n > least ? n : least, most);
-}
-
-/* Splits n into as few equal parts as possible, none longer than `most`. */
-static uint64_t part_of(uint64_t n, uint64_t most, uint64_t unit) {
-    return pst_div_up(pst_div_up(n, pst_div_up(n, most)), unit) * unit;
-}
-
-uint64_t pst_conv_slice(uint64_t channels, uint64_t places) {
-    uint64_t most = WINDOW_TERMS / places / LEAST_SLICE * LEAST_SLICE;
-    return pst_min_u64(channels, part_of(channels, clamp(most, LEAST_SLICE, MOST_SLICE), 2));
-}
-
-uint64_t pst_conv_band_rows(const pst_conv_job *j, uint64_t bytes) {
-    uint64_t row = pst_conv_band_columns(j) * j->slice * sizeof(float), fit = bytes / row;
-    return clamp(fit > j->h ? (fit - j->h) / j->step + 1 : 1, 1, j->rows);
-}
-
-static void choose_sizes(pst_conv_job *j) {
-    j->slice = pst_conv_slice(j->from.channels, j->h * j->w);
-    j->range = part_of(j->to.channels, RANGE_COLS, PST_CONV_COLS);
-    uint64_t enough = TILES / (j->images * pst_div_up(j->to.channels, j->range));
-    j->band_rows = part_of(j->rows, pst_conv_band_rows(j, BAND_BYTES), 1);
-    if (enough > 1) j->band_rows = pst_min_u64(j->band_rows, pst_div_up(j->rows, enough));
-    j->group = 1;
-    if (enough > 1 || j->band_rows < j->rows) return;
-    uint64_t image = pst_conv_band_columns(j) * pst_conv_in_rows(j, j->rows) * j->slice,
-             fit = pst_min_u64(BAND_BYTES / (image * sizeof(float)),
-                               BAND_PIXELS / (j->rows * j->columns));
-    const uint64_t tiles = j->images * pst_div_up(j->to.channels, j->range);
-    j->group = part_of(j->images, clamp(fit, 1, pst_div_up(tiles, TILES)), 1);
-}
-
-static uint64_t steps_of(const pst_conv_job *j, uint64_t channels) {
-    return pst_div_up(channels, j->terms);
-}
-
-static uint64_t aligned(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-static uint64_t weight_bytes(const pst_conv_job *j) {
-    const uint64_t rest = j->from.channels % j->slice, whole = j->from.channels / j->slice;
-    const uint64_t cols = pst_div_up(j->to.channels, PST_CONV_COLS) * PST_CONV_COLS;
-    return (whole * steps_of(j, j->slice) + steps_of(j, rest)) * j->h * j->w * cols * 4;
-}
-
-static uint64_t band_bytes(const pst_conv_job *j) {
-    return aligned(j->group * pst_conv_in_rows(j, j->band_rows) * pst_conv_band_columns(j) *
-                   steps_of(j, j->slice) * 4);
-}
-
-static uint64_t sum_bytes(const pst_conv_job *j) {
-    if (j->dtype == PST_F32) return 0;
-    return aligned(j->group * j->band_rows * j->columns * j->range * sizeof(float));
-}
-
-/* --- jobs ------------------------------------------------------------------------------------- */
-
-static pst_conv_images images_of(uint64_t height, uint64_t width, uint64_t channels) {
-    return (pst_conv_images){
-        height, width, channels, channels, width * channels, height * width * channels};
-}
-
-pst_conv_job pst_conv_forward_job(const pst_convolution_shape *s, pst_dtype dtype) {
-    pst_conv_job j = {.dtype = dtype,
-                      .size = pst_dtype_bytes(dtype),
-                      .terms = dtype == PST_BF16 ? 2 : 1,
-                      .images = s->images,
-                      .from = images_of(s->height, s->width, s->in),
-                      .to = images_of(s->rows, s->columns, s->out),
-                      .top = (int64_t)s->padding,
-                      .left = (int64_t)s->padding,
-                      .step = s->stride,
-                      .h = s->h,
-                      .w = s->w,
-                      .rows = s->rows,
-                      .columns = s->columns,
-                      .weight_ld = s->h * s->w * s->in,
-                      .weight_row = (int64_t)(s->w * s->in),
-                      .weight_column = (int64_t)s->in};
-    if (s->h * s->w == 1 && !s->padding) { /* pixels between are not copied */
-        j.from.height = s->rows;
-        j.from.width = s->columns;
-        j.from.pixel *= s->stride;
-        j.from.row *= s->stride;
-        j.step = 1;
-    }
-    choose_sizes(&j);
-    return j;
-}
-
-/* Along one side: which pixels of the input gradient, and which places of the window they see. */
-typedef struct {
-    uint64_t pixels, places, first; /* first: place of the window */
-    int64_t padding;
-} side;
-
-static side side_of(uint64_t size, uint64_t window, const pst_convolution_shape *s, uint64_t at) {
-    const uint64_t first = (at + s->padding) % s->stride;
-    const uint64_t places = window > first ? pst_div_up(window - first, s->stride) : 0;
-    return (side){size > at ? pst_div_up(size - at, s->stride) : 0, places, first,
-                  (int64_t)places - 1 - (int64_t)((at + s->padding) / s->stride)};
-}
-
-/* Pixels (y, x), (y, x + stride), ... of the input gradient, for y, x < stride. Without any pixel
- * or place, rows or h is 0. */
-static pst_conv_job backward_job(const pst_convolution_shape *s, pst_dtype dtype, uint64_t y,
-                                 uint64_t x) {
-    const side v = side_of(s->height, s->h, s, y), u = side_of(s->width, s->w, s, x);
-    const uint64_t last =
-        (v.first + (v.places - 1) * s->stride) * s->w + u.first + (u.places - 1) * s->stride;
-    pst_conv_job j = {.dtype = dtype,
-                      .size = pst_dtype_bytes(dtype),
-                      .terms = dtype == PST_BF16 ? 2 : 1,
-                      .images = s->images,
-                      .from = images_of(s->rows, s->columns, s->out),
-                      .to = images_of(s->height, s->width, s->in),
-                      .top = v.padding,
-                      .left = u.padding,
-                      .step = 1,
-                      .h = u.places ? v.places : 0,
-                      .w = u.places,
-                      .rows = u.pixels ? v.pixels : 0,
-                      .columns = u.pixels,
-                      .across = 1,
-                      .weight_ld = s->h * s->w * s->in,
-                      .weight_first = last * s->in,
-                      .weight_row = -(int64_t)(s->stride * s->w * s->in),
-                      .weight_column = -(int64_t)(s->stride * s->in)};
-    j.to_first = y * j.to.row + x * j.to.pixel;
-    j.to.row *= s->stride;
-    j.to.pixel *= s->stride;
-    if (j.rows && j.h) choose_sizes(&j);
-    return j;
-}
-
-static pst_conv_sizes sizes_of(const pst_conv_job *j) {
-    return (pst_conv_sizes){weight_bytes(j), band_bytes(j) + sum_bytes(j)};
-}
-
-static pst_conv_sizes backward_sizes(const pst_convolution_shape *s, pst_dtype dtype) {
-    pst_conv_sizes most = {0, 0};
-    for (uint64_t y = 0; y < s->stride; y++)
-        for (uint64_t x = 0; x < s->stride; x++) {
-            const pst_conv_job j = backward_job(s, dtype, y, x);
-            if (!j.rows || !j.h) continue;
-            const pst_conv_sizes own = sizes_of(&j);
-            if (own.shared > most.shared) most.shared = own.shared;
-            if (own.thread > most.thread) most.thread = own.thread;
-        }
-    return most;
-}
-
-uint64_t pst_conv_forward_scratch(const pst_convolution_shape *s, pst_dtype dtype,
-                                  uint32_t threads) {
-    const pst_conv_job j = pst_conv_forward_job(s, dtype);
-    const pst_conv_sizes sizes = sizes_of(&j);
-    return sizes.shared + threads * sizes.thread;
-}
-
-uint64_t pst_conv_backward_scratch(const pst_convolution_shape *s, pst_dtype dtype,
-                                   uint32_t threads) {
-    const pst_conv_sizes sizes = backward_sizes(s, dtype);
-    return sizes.shared + threads * sizes.thread;
-}
-
 /* --- packing the weight ----------------------------------------------------------------------- */
 
 /* One panel of all slices; then memory of threads, whose bands are not all used. */
@@ -199,7 +21,7 @@ static void pack_tile(void *arg, uint64_t tile, uint32_t thread) {
     uint8_t *slice = j->weights;
     for (uint64_t from = 0; from < j->from.channels; from += j->slice) {
         const uint64_t terms = pst_min_u64(j->slice, j->from.channels - from);
-        const uint64_t place = steps_of(j, terms) * ops->cols * 4, places = j->h * j->w;
+        const uint64_t place = pst_conv_steps(j, terms) * ops->cols * 4, places = j->h * j->w;
         for (uint64_t i = 0; i < places; i++) {
             const int64_t at = (int64_t)(i / j->w) * j->weight_row +
                                (int64_t)(i % j->w) * j->weight_column + (int64_t)j->weight_first;
@@ -213,7 +35,7 @@ static void pack_tile(void *arg, uint64_t tile, uint32_t thread) {
                                         .to = slice + (tile * places + i) * place};
             ops->pack(&pack);
         }
-        slice += places * steps_of(j, terms) * padded * 4;
+        slice += places * pst_conv_steps(j, terms) * padded * 4;
     }
 }
 
@@ -235,7 +57,7 @@ static extent extent_of(int64_t first, uint64_t n, uint64_t size) {
 
 void pst_conv_copy_band(const pst_conv_job *j, const pst_conv_band *b, uint8_t *to) {
     const uint64_t n = pst_conv_band_columns(j), rows = pst_conv_in_rows(j, b->rows);
-    const uint64_t steps = b->wide ? b->channels : steps_of(j, b->channels);
+    const uint64_t steps = b->wide ? b->channels : pst_conv_steps(j, b->channels);
     const extent x = extent_of(-j->left, n, j->from.width);
     for (uint64_t image = 0; image < b->images; image++)
         for (uint64_t i = 0; i < rows; i++, to += n * steps * 4) {
@@ -283,7 +105,7 @@ static tile_job tile_of(pst_conv_job *j, uint64_t tile, uint32_t thread) {
         t.sum_row = j->to.row;
         t.sum_image = j->to.image;
     } else {
-        t.sum = (float *)(void *)(t.copy + band_bytes(j));
+        t.sum = (float *)(void *)(t.copy + pst_conv_band_bytes(j));
         t.sum_pixel = t.cols;
         t.sum_row = t.cols * j->columns;
         t.sum_image = t.sum_row * t.band.rows;
@@ -294,7 +116,8 @@ static tile_job tile_of(pst_conv_job *j, uint64_t tile, uint32_t thread) {
 /* A band times one panel, of a slice. */
 static void multiply_panel(const tile_job *t, uint64_t col, const uint8_t *panel) {
     const pst_conv_job *j = t->of;
-    const uint64_t pixel = steps_of(j, t->band.channels), line = pst_conv_band_columns(j) * pixel;
+    const uint64_t pixel = pst_conv_steps(j, t->band.channels),
+                   line = pst_conv_band_columns(j) * pixel;
     const uint64_t in_rows = pst_conv_in_rows(j, t->band.rows);
     pst_conv_row row = {.b = panel,
                         .pixel = j->step * pixel,
@@ -338,7 +161,7 @@ static void run_tile(void *arg, uint64_t tile, uint32_t thread) {
     for (uint64_t from = 0; from < j->from.channels; from += j->slice) {
         t.band.channel = from;
         t.band.channels = pst_min_u64(j->slice, j->from.channels - from);
-        const uint64_t column = steps_of(j, t.band.channels) * j->h * j->w * 4;
+        const uint64_t column = pst_conv_steps(j, t.band.channels) * j->h * j->w * 4;
         pst_conv_copy_band(j, &t.band, t.copy);
         for (uint64_t col = t.col; col < t.col + t.cols; col += j->ops->direct->cols)
             multiply_panel(&t, col, slice + col * column);
@@ -370,7 +193,7 @@ static void bind(pst_conv_job *j, pst_device *device, const pst_linear_ops *ops,
 void pst_conv_forward(pst_device *device, const pst_linear_ops *ops, const pst_convolution_shape *s,
                       const pst_conv_call *call) {
     pst_conv_job j = pst_conv_forward_job(s, ops->dtype);
-    bind(&j, device, ops, call->scratch, sizes_of(&j));
+    bind(&j, device, ops, call->scratch, pst_conv_sizes_of(&j));
     j.x = call->x;
     j.y = call->y;
     j.weight = call->weight;
@@ -390,11 +213,11 @@ static void clear(const pst_conv_job *j) {
 
 void pst_conv_backward(pst_device *device, const pst_linear_ops *ops,
                        const pst_convolution_shape *s, const pst_conv_call *call) {
-    const pst_conv_sizes sizes = backward_sizes(s, ops->dtype);
+    const pst_conv_sizes sizes = pst_conv_backward_sizes(s, ops->dtype);
     int first = 1;
     for (uint64_t y = 0; y < s->stride; y++)
         for (uint64_t x = 0; x < s->stride; x++) {
-            pst_conv_job j = backward_job(s, ops->dtype, y, x);
+            pst_conv_job j = pst_conv_backward_job(s, ops->dtype, y, x);
             bind(&j, device, ops, call->scratch, sizes);
             j.x = call->x;
             j.y = (uint8_t *)call->y + j.to_first * j.size;

@@ -52,8 +52,17 @@ static inline uint64_t pst_conv_in_rows(const pst_conv_job *j, uint64_t rows) {
     return (rows - 1) * j->step + j->h;
 }
 
+/* F, and W's view of x. */
 pst_conv_job pst_conv_forward_job(const pst_convolution_shape *s, pst_dtype dtype);
-uint64_t pst_conv_slice(uint64_t channels, uint64_t places);
+/* Pixels (y, x), (y, x + stride), ... of the input gradient, for y, x < stride. Without any pixel
+ * or place, rows or h is 0. */
+pst_conv_job pst_conv_backward_job(const pst_convolution_shape *s, pst_dtype dtype, uint64_t y,
+                                   uint64_t x);
+pst_conv_sizes pst_conv_sizes_of(const pst_conv_job *j);
+pst_conv_sizes pst_conv_backward_sizes(const pst_convolution_shape *s, pst_dtype dtype);
+/* Of that many channels of a pixel. */
+uint64_t pst_conv_steps(const pst_conv_job *j, uint64_t channels);
+uint64_t pst_conv_band_bytes(const pst_conv_job *j);
 /* Rows of `to` whose band takes at most that many bytes as fp32; at least one. */
 uint64_t pst_conv_band_rows(const pst_conv_job *j, uint64_t bytes);
 void pst_conv_copy_band(const pst_conv_job *j, const pst_conv_band *b, uint8_t *to);

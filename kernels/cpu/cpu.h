@@ -122,7 +122,7 @@ pst_status pst_linear_forward(pst_device *device, const pst_call *call, const ps
 pst_status pst_linear_backward(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 pst_status pst_linear_weight(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 
-/* convolution_direct.c, convolution_weight.c: operands and results of a pass. */
+/* convolution_job.c, convolution_direct.c, convolution_weight.c: operands and results of a pass. */
 typedef struct {
     const void *x; /* B: dy */
     const void *dy, *weight, *bias;
