@@ -15,6 +15,7 @@ static const struct {
     {129, "ended by SIGHUP (train: after a checkpoint)"},
     {130, "interrupted (train: by a second Ctrl-C, without a checkpoint)"},
     {131, "ended by SIGQUIT (without a checkpoint)"},
+    {141, "the reader of standard output has ended (train: after the run)"},
     {143, "ended by SIGTERM (train: after a checkpoint)"},
 };
 enum { N_EXIT = sizeof exits / sizeof *exits, MAX_COMMAND = 32 };
@@ -26,9 +27,9 @@ const char *pst_cli_exit_means(size_t i, int *exit_status) {
 }
 
 void pst_cli_overview(const pst_cli_command *commands, FILE *out) {
-    fprintf(out, "usage: penstock COMMAND [ARGUMENT ...]\n\nTrains models that are too large for "
-                 "one device, with pipeline,\ntensor and data parallelism: one process per "
-                 "rank.\n\n");
+    fprintf(out,
+            "usage: penstock COMMAND [ARGUMENT ...]\n\nTrains models that are too large for "
+            "one device, with pipeline, tensor and data parallelism: one\nprocess per rank.\n\n");
     for (const pst_cli_command *c = commands; c->name; c++)
         fprintf(out, "  %-10s %s\n", c->name, c->help);
     fprintf(out,
