@@ -53,6 +53,7 @@ pst_status pst_rank_exchange(void *arg, uint32_t chunk, const pst_step *step, ui
     if (!step) return start_partial(r);
     r->call.spent = r->work.ns + pst_work_of_step(r->graph, step);
     r->exchange_step = step;
+    r->exchange_chunk = chunk;
     r->exchange_micro = micro;
     r->exchange_ns = pst_monotonic_ns();
     if (r->position) PST_POSITION_SET(r->position, coll_bytes, step->bytes);
@@ -89,6 +90,8 @@ pst_status pst_rank_exchanged(void *arg) {
                                r->memory->partial_bytes));
     uint64_t ended = pst_monotonic_ns();
     *r->call.spent += ended - r->exchange_ns;
-    if (step) pst_rank_record_op(r, step, r->exchange_micro, r->exchange_ns, ended);
-    return PST_OK;
+    if (!step) return PST_OK;
+    pst_rank_record_op(r, step, r->exchange_micro, r->exchange_ns, ended);
+    if (!r->recorder || r->replay) return PST_OK;
+    return pst_recorder_exchanged(r, r->exchange_chunk, step, r->exchange_micro);
 }

@@ -67,6 +67,7 @@ pst_status pst_rank_norm(pst_device *device, const void *block) {
     pst_rank *r = ((const pst_rank_flush *)block)->rank;
     const pst_memory_map *x = r->memory;
     uint32_t n = 0, losses = r->n_micro;
+    if (r->recorder && !r->replay) PST_TRY(pst_recorder_gradients(r));
     for (uint32_t m = 0; m < losses; m++)
         PST_TRY(pst_rank_losses(r, m, control(r, x->norm_own) + m));
     PST_TRY(push(r, x->norm_own, losses * sizeof(double)));

@@ -39,6 +39,14 @@ static pst_status run_kernel(pst_device *device, const void *block) {
     return status;
 }
 
+static pst_status run_recorded(pst_device *device, const void *block) {
+    const pst_rank_call *c = block;
+    const pst_recorder_launch launch = {c->step, c->chunk, c->micro, c->arg};
+    PST_TRY(pst_recorder_before(c->rank, &launch));
+    PST_TRY(run_kernel(device, block));
+    return pst_recorder_after(c->rank, &launch);
+}
+
 /* Whether a step overwrites its gradients instead of adding to them: in the first micro-batch of an
  * accumulator, and always for sharded gradients. All gradients of one step are the same in this
  * respect (share.h). */
@@ -82,7 +90,8 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
                          .step = r->step,
                          .sample = r->sample + (uint64_t)micro * g->micro_batch,
                          .loss_scale = (float)r->loss_scale * (1.0f / (float)r->targets)};
-    *fn = r->replay ? pst_replay_kernel : run_kernel;
+    *fn = r->recorder ? run_recorded : run_kernel;
+    if (r->replay) *fn = pst_replay_kernel;
     if (step->exchange) *fn = pst_device_exchange_queue;
     *block = c;
     return PST_OK;
@@ -272,6 +281,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     if (status == PST_OK) status = pst_rank_transport_open(r);
     if (status == PST_OK) status = open_executor(r, watch->last_instr);
     if (status == PST_OK && p->optim) status = pst_rank_norm_open(r);
+    if (status == PST_OK) status = pst_recorder_open(r, &r->recorder);
     if (status != PST_OK) {
         pst_rank_close(r);
         return status;
@@ -287,6 +297,7 @@ void pst_rank_close(pst_rank *r) {
     pst_rank_exchange_close(r);
     if (r->coll) pst_coll_close(r->coll);
     pst_rank_norm_close(r);
+    pst_recorder_close(r->recorder);
     if (r->device) r->device->ops->close(r->device);
     pst_rank_memory_close(r);
     free(r->op);
@@ -306,6 +317,7 @@ static void begin(pst_rank *r, int train) {
 
 pst_status pst_rank_start(pst_rank *r, int train) {
     begin(r, train);
+    if (r->recorder && train && !r->replay) PST_TRY(pst_recorder_begin(r));
     return pst_executor_start(r->executor, !train && r->eval_cut ? r->p->eval_job : r->p->job,
                               pst_rank_cut(r));
 }

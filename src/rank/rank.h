@@ -9,6 +9,7 @@
 #include "pipeline/execute/executor.h"
 #include "prepare/prepare.h"
 #include "rank/exchange.h"
+#include "rank/recorder.h"
 #include "rank/replay.h"
 #include "rank/work.h"
 
@@ -61,8 +62,9 @@ struct pst_rank {
     pst_coll *coll;
     /* exchanges within the tensor group; NULL with one tensor rank, and with device timed */
     pst_exchanger *exchanger;
-    const pst_step *exchange_step; /* the exchange under way, its micro-batch, and when it began */
-    uint32_t exchange_micro;
+    /* the exchange under way, its chunk and micro-batch, and when it began */
+    const pst_step *exchange_step;
+    uint32_t exchange_chunk, exchange_micro;
     uint64_t exchange_ns;
     struct pst_device_exchanger *device_exchanger; /* used instead for the steps of a pass, with
                                                       `on_device` */
@@ -105,7 +107,8 @@ struct pst_rank {
     pst_work work; /* time in kernels since the current training job started */
     /* the step is repeated under the checker (replay.h): the weights stay unchanged */
     int replay;
-    pst_culprit culprit; /* what the last replay found */
+    pst_culprit culprit;    /* what the last replay found */
+    pst_recorder *recorder; /* NULL: nothing is recorded */
     /* For a checkpoint under way (saving.c): 1 when the parameter may be changed; else it has
      * waited briefly, and must be called again. NULL: always 1. */
     int (*may_change)(void *arg, uint32_t param);

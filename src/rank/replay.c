@@ -1,5 +1,6 @@
 /* See replay.h. */
 #include "rank/replay.h"
+#include "rank/extent.h"
 #include "rank/rank.h"
 #include <inttypes.h>
 #include <math.h>
@@ -63,33 +64,13 @@ static pst_status first_bad(const pst_rank *r, const void *x, pst_dtype dtype, u
 
 /* --- one step of a program -------------------------------------------------------------------- */
 
-/* An operand: type and number of elements; rows if there are gaps between them. */
-typedef struct {
-    const pst_value *value; /* NULL: a parameter or its gradient */
-    pst_dtype dtype;
-    uint64_t n, row, pitch;
-} extent;
-
-static extent extent_of(const pst_rank_call *c, const pst_operand *o) {
-    const pst_graph *g = c->call.graph;
-    const pst_cut *cut = c->rank->cut;
-    if (o->kind == PST_OPERAND_NULL) return (extent){.dtype = PST_I32};
-    if (o->kind != PST_OPERAND_VALUE)
-        return (extent){.dtype = o->kind == PST_OPERAND_PARAM ? g->dtype : PST_F32,
-                        .n = pst_param_elements(g->param + o->index)};
-    const pst_value *v = cut->tape->value + cut->chunk[c->chunk].local[o->index].value;
-    extent e = {.value = v, .dtype = v->dtype, .n = v->bytes / pst_dtype_bytes(v->dtype)};
-    const pst_tensor *t = v->kind == PST_VALUE_SAVED ? NULL : g->tensor + v->tensor;
-    if (!t || !t->pitch) return e;
-    e.n = pst_tensor_elements(t);
-    e.row = t->dim[t->n_dim - 1];
-    e.pitch = t->pitch;
-    return e;
+static pst_extent extent_of(const pst_rank_call *c, const pst_operand *o) {
+    return pst_extent_of(c->call.graph, c->rank->cut, c->chunk, o);
 }
 
 /* Calls first_bad for an operand. */
-static pst_status first_bad_of(const pst_rank *r, const uint8_t *x, const extent *e, uint64_t *bad,
-                               float *value) {
+static pst_status first_bad_of(const pst_rank *r, const uint8_t *x, const pst_extent *e,
+                               uint64_t *bad, float *value) {
     if (!e->pitch) return first_bad(r, x, e->dtype, e->n, bad, value);
     *bad = e->n;
     for (uint64_t i = 0; x && i < e->n / e->row && *bad == e->n; i++) {
@@ -127,7 +108,7 @@ static int before(const pst_culprit *a, const pst_culprit *b) {
 static pst_status look_at_inputs(const pst_rank_call *c, pst_culprit *at) {
     for (uint32_t i = 0; i < c->step->n_operand; i++) {
         const pst_operand *o = c->step->operand + i;
-        extent e = extent_of(c, o);
+        pst_extent e = extent_of(c, o);
         if (!(o->access & PST_READ) || o->kind == PST_OPERAND_DPARAM) continue;
         uint64_t bad;
         float value;
@@ -146,7 +127,7 @@ static pst_status look_at_inputs(const pst_rank_call *c, pst_culprit *at) {
 static pst_status look_at_outputs(const pst_rank_call *c, pst_culprit *at) {
     for (uint32_t i = 0; i < c->step->n_operand && !at->found; i++) {
         const pst_operand *o = c->step->operand + i;
-        extent e = extent_of(c, o);
+        pst_extent e = extent_of(c, o);
         if (!(o->access & PST_WRITE)) continue;
         uint64_t bad;
         PST_TRY(first_bad_of(c->rank, c->arg[i], &e, &bad, &at->value));

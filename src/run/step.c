@@ -165,6 +165,8 @@ pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *mea
     }
     PST_TRY(pst_group_run(t->group, 1));
     uint64_t wall_ns = pst_monotonic_ns() - began_ns;
+    for (uint32_t i = 0; i < t->group->n_local; i++)
+        if (t->group->local[i]->recorder) PST_TRY(pst_recorder_end(t->group->local[i]));
     t->step++;
     adjust_scale(t);
     t->validation_loss = NAN; /* not measured for the new weights yet */
