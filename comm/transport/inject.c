@@ -10,8 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef enum { DROP, SIZE, DELAY, STOP, STALL, SPIN, SKIP, KINDS } inject_kind;
-static const char *const kinds[] = {"drop", "size", "delay", "stop", "stall", "spin", "skip"};
+typedef enum { DROP, SIZE, DELAY, STOP, STALL, SPIN, KILL, SKIP, KINDS } inject_kind;
+static const char *const kinds[] = {"drop",  "size", "delay", "stop",
+                                    "stall", "spin", "kill",  "skip"};
 
 /* Ids of our own requests: ids of transports are never odd. */
 enum { DROPPED = 1, DELAYED = 3 };
@@ -31,11 +32,12 @@ struct pst_inject {
 /* --- parsing PENSTOCK_FAULT ------------------------------------------------------------------- */
 
 static pst_status fail_parse(const char *text) {
-    return pst_fail(PST_EINPUT,
-                    "PENSTOCK_FAULT='%s': expected drop|size|stop|stall|spin:rank=R,message=N, "
-                    "delay:rank=R,message=N,ms=M or "
-                    "skip:rank=R,collective=N",
-                    text);
+    return pst_fail(
+        PST_EINPUT,
+        "PENSTOCK_FAULT='%s': expected drop|size|stop|stall|spin|kill:rank=R,message=N, "
+        "delay:rank=R,message=N,ms=M or "
+        "skip:rank=R,collective=N",
+        text);
 }
 
 static pst_status fail_rank(const char *text, uint64_t rank, uint32_t n_rank) {
@@ -130,6 +132,7 @@ static pst_status misbehave(pst_inject *f, const pst_transfer *transfer, uint64_
         return PST_OK;
     case SIZE: changed.bytes /= 2; break;
     case STOP: kill(getpid(), SIGSTOP); break;
+    case KILL: kill(getpid(), SIGKILL); break;
     case SPIN:
         for (volatile uint32_t i = 0;; i++) continue;
     default:

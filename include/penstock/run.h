@@ -214,6 +214,23 @@ typedef struct {
  * or joins profiles, and writes the profile for parallel.profile. Main thread. EINPUT also for
  * profiles that cannot be joined. */
 PST_API pst_status pst_profile_run(const pst_profile_options *options, FILE *out);
+typedef struct {
+    size_t size;                 /* sizeof(pst_verify_options) */
+    const char *file;            /* the run file */
+    const char *const *override; /* "key=value", for keys of the run file */
+    size_t n_override;
+    int64_t ranks; /* of the run as configured; 0: as in the run file */
+    int json;
+    uint64_t seed;    /* of what is chosen at random: which rank is killed, and when */
+    const char *keep; /* folder in which the runs are made and stay; NULL or "": a temporary one */
+} pst_verify_options;
+/* Runs the configuration of a run file, made small, on one rank and as configured, also
+ * interrupted, and with the reference kernels, and compares what all operators have computed:
+ * equal bits where layouts promise them, else within a tolerance. Writes one line per check, as it
+ * is done, or JSON. The runs are processes of this program; so this is for a program whose name is
+ * penstock. EINTERNAL: a check has failed. EINPUT also if the run does not work on one rank. Main
+ * thread. */
+PST_API pst_status pst_verify(const pst_verify_options *options, FILE *out);
 /* Writes the report of a run, which may be running or have been killed, as one self-contained
  * HTML file: `file`, or run/report.html if that is NULL or "". run: its folder. Other files of
  * the folder that are missing or damaged are left out. EINPUT if it has no metrics.jsonl;

@@ -10,6 +10,7 @@
 #include "penstock/run.h"
 #include "pipeline/compile/cut.h"
 #include "pipeline/execute/timed.h"
+#include <stdlib.h>
 #include <string.h>
 
 static const pst_model_row *const models[] = {&pst_model_gpt, &pst_model_bert, &pst_model_mlp,
@@ -260,6 +261,19 @@ static const char *kernel_name(const pst_node *node, int extra) {
     return extra == PST_EXTRA_RESTORE ? node->op->restore_kernel : node->op->name;
 }
 
+/* PENSTOCK_KERNELS=ref: the host computes with kernels/ref/ only, to compare with. */
+static int only_reference(void) {
+    const char *text = getenv("PENSTOCK_KERNELS");
+    return text && !strcmp(text, "ref");
+}
+
+/* The first row for the host. */
+static uint32_t first_host(void) {
+    uint32_t cpu;
+    pst_kernels_cpu(&cpu);
+    return only_reference() ? cpu : 0;
+}
+
 /* NULL: the kernel accepts the node. */
 static const char *reject_node(const pst_kernel_row *row, const pst_graph *g, const pst_node *node,
                                const pst_device *device) {
@@ -272,7 +286,7 @@ pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, 
                                       pst_pass pass, const pst_device *device, uint32_t *index) {
     const char *op = kernel_name(node, extra);
     int module = pst_module_has(device->ops);
-    uint32_t first = module ? count_host() : 0,
+    uint32_t first = module ? count_host() : first_host(),
              end = module ? first + pst_module_get()->n_kernel : count_host();
     for (uint32_t i = first; i < end; i++) {
         const pst_kernel_row *row = pst_registry_kernel(i);

@@ -33,6 +33,7 @@ int pst_cli_plan(const pst_cli_call *call);
 int pst_cli_inspect(const pst_cli_call *call);
 int pst_cli_convert(const pst_cli_call *call);
 int pst_cli_bench(const pst_cli_call *call);
+int pst_cli_verify(const pst_cli_call *call);
 int pst_cli_profile(const pst_cli_call *call);
 int pst_cli_report(const pst_cli_call *call);
 int pst_cli_doctor(const pst_cli_call *call);

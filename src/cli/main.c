@@ -16,6 +16,8 @@ static const pst_cli_command commands[] = {
      pst_cli_plan, 0},
     {"profile", "measure a run's operators, messages and optimizer for predictions",
      pst_cli_profile, PST_CLI_KEYS},
+    {"verify", "check that a run computes the same on one rank and as configured", pst_cli_verify,
+     PST_CLI_KEYS},
     {"inspect",
      "show a checkpoint, a plan, a safetensors file, or the graph, plan and memory of a run file",
      pst_cli_inspect, 0},

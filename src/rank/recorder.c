@@ -131,9 +131,8 @@ static pst_status put(pst_recorder *x, const pst_record *record, uint64_t bytes)
     return good ? PST_OK : cannot_write(x);
 }
 
-/* stores: 0: only the digest. */
-static pst_status write_record(pst_rank *r, pst_record *record, const pst_extent *e, const void *at,
-                               int stores) {
+static pst_status write_record(pst_rank *r, pst_record *record, const pst_extent *e,
+                               const void *at) {
     pst_recorder *x = r->recorder;
     uint64_t size = pst_dtype_bytes(e->dtype), last = e->n ? offset_of(e, e->n - 1, size) : 0;
     void *host;
@@ -144,7 +143,7 @@ static pst_status write_record(pst_rank *r, pst_record *record, const pst_extent
     record->n = e->n;
     PST_TRY(pst_rank_map(r, (void *)(uintptr_t)at, last + size, 1, &host));
     record->digest = digest_of(x, e, host, size);
-    pst_status status = stores ? store(x, record, e, host) : PST_OK;
+    pst_status status = store(x, record, e, host);
     if (status == PST_OK) status = put(x, record, record->stored * size);
     PST_TRY(pst_rank_unmap(r, (void *)(uintptr_t)at, last + size, 0, host));
     return status;
@@ -203,7 +202,7 @@ static pst_status record_param(pst_rank *r, pst_record record, uint32_t param, c
     for (uint64_t from = 0; from < n; from += PST_PIECE) {
         pst_extent e = {.dtype = dtype, .n = n - from < PST_PIECE ? n - from : PST_PIECE};
         record.from = from;
-        PST_TRY(write_record(r, &record, &e, at + from * size, 1));
+        PST_TRY(write_record(r, &record, &e, at + from * size));
     }
     return PST_OK;
 }
@@ -229,7 +228,7 @@ pst_status pst_recorder_before(pst_rank *r, const pst_recorder_launch *l) {
         int data = is_data(g, e.value);
         record.kind = data ? PST_RECORD_DATA : PST_RECORD_READ;
         name_value(g, e.value, &record);
-        PST_TRY(write_record(r, &record, &e, l->arg[i], data));
+        PST_TRY(write_record(r, &record, &e, l->arg[i]));
     }
     return PST_OK;
 }
@@ -253,7 +252,7 @@ pst_status pst_recorder_after(pst_rank *r, const pst_recorder_launch *l) {
         record.kind = l->step->again ? PST_RECORD_AGAIN : PST_RECORD_WRITTEN;
         if (e.value) name_value(r->graph, e.value, &record);
         else name_gradient(r->graph, o, &record);
-        PST_TRY(write_record(r, &record, &e, l->arg[i], 1));
+        PST_TRY(write_record(r, &record, &e, l->arg[i]));
     }
     return PST_OK;
 }
@@ -282,7 +281,7 @@ static pst_status record_array(pst_rank *r, pst_record *record, uint32_t param, 
         if (next > to) next = to;
         const pst_extent e = {.dtype = PST_F32, .n = next - first};
         record->from = first;
-        PST_TRY(write_record(r, record, &e, at + (first - from), 1));
+        PST_TRY(write_record(r, record, &e, at + (first - from)));
         first = next;
     }
     return PST_OK;

@@ -1,0 +1,216 @@
+/* See compare.h. */
+#include "verify/compare.h"
+#include "pipeline/compile/share.h"
+#include <math.h>
+#include <string.h>
+
+static pst_compared_group group_of(pst_key_kind kind) {
+    switch (kind) {
+    case PST_KEY_DATA: return PST_GROUP_DATA;
+    case PST_KEY_SUM: return PST_GROUP_GRADIENTS;
+    case PST_KEY_SCALAR: return PST_GROUP_NUMBERS;
+    case PST_KEY_PARAM:
+    case PST_KEY_STATE: return PST_GROUP_WEIGHTS;
+    default: return PST_GROUP_VALUES;
+    }
+}
+
+/* --- names in a reference without tensor ranks ------------------------------------------------ */
+
+static int ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), k = strlen(end);
+    return n >= k && !strcmp(text + n - k, end);
+}
+
+/* The name of the same tensor where nothing is split; 0: there is none, because a tensor rank has
+ * a summand only. An operator x whose output is added is followed by x.sum; what a split operator
+ * reads is x.copy. */
+static int whole_name(const pst_recording *run, const pst_record *r, char out[PST_NAME_MAX + 32]) {
+    static const char gradient_of[] = "gradient of ";
+    snprintf(out, PST_NAME_MAX + 32, "%s", r->tensor);
+    int gradient = !strncmp(out, gradient_of, sizeof gradient_of - 1);
+    char *tensor = out + (gradient ? sizeof gradient_of - 1 : 0), node[PST_NAME_MAX];
+    char *sum = strstr(tensor, ".sum.out"), *copy = strstr(tensor, ".copy.out");
+    if (!copy) copy = strstr(tensor, ".enter.out");
+    if (copy) {
+        memmove(copy, strstr(copy, ".out"), strlen(strstr(copy, ".out")) + 1);
+        return !gradient;
+    }
+    if (sum) {
+        memmove(sum, sum + 4, strlen(sum + 4) + 1);
+        return 1;
+    }
+    if (!ends_with(tensor, ".out")) return 1;
+    snprintf(node, sizeof node, "%.*s", (int)(strlen(tensor) - 4), tensor);
+    return gradient || !pst_recording_sums(run, node);
+}
+
+/* --- elements --------------------------------------------------------------------------------- */
+
+/* The index in the whole parameter of element i of a tensor rank's part. */
+static uint64_t whole_index(const pst_record *r, uint64_t i) {
+    const pst_slice *s = &r->slice;
+    if (s->held != PST_HELD_PART) return i;
+    uint64_t inner = 1, count = s->range[0].count;
+    for (uint32_t d = s->dim + 1; d < r->n_dim; d++) inner *= r->dim[d];
+    uint64_t at = i / inner % r->dim[s->dim], outer = i / inner / r->dim[s->dim];
+    uint64_t whole = s->range[at / count].first + at % count;
+    return (outer * s->whole + whole) * inner + i % inner;
+}
+
+static double largest(const pst_recorded *item) {
+    double most = 0;
+    for (uint64_t k = 0; k < item->record->stored; k++) {
+        double x = fabs(pst_recorded_value(item, k));
+        if (x > most) most = x;
+    }
+    return most;
+}
+
+/* 1: differs by more than is allowed; NaN and infinity differ from all but themselves. */
+static int differs(double a, double b, double allowed) {
+    if (a == b || (isnan(a) && isnan(b))) return 0;
+    return !(fabs(a - b) <= allowed);
+}
+
+typedef struct {
+    const pst_recording *run, *reference;
+    const pst_compare_options *o;
+    pst_comparison *out;
+} comparing;
+
+static const pst_recorded *piece_of(const comparing *c, const pst_recorded *first, uint64_t index) {
+    pst_key key = pst_key_of(first);
+    uint64_t from = index / PST_PIECE * PST_PIECE;
+    if (from == first->record->from) return first;
+    key.from = from;
+    return pst_recording_find(c->reference, &key);
+}
+
+/* Compares stored elements; *d: the first that differs. Returns the number compared. */
+static uint64_t compare_elements(const comparing *c, const pst_recorded *item,
+                                 const pst_recorded *expected, double *worst, pst_difference *d) {
+    double scale = c->o->tolerance > 0 ? fmax(largest(expected), largest(item)) : 0;
+    uint64_t n = 0;
+    int in_pieces =
+        item->record->phase != PST_RECORD_FORWARD && item->record->phase != PST_RECORD_BACKWARD;
+    in_pieces |= item->record->kind == PST_RECORD_PARAM;
+    for (uint64_t k = 0; k < item->record->stored; k++) {
+        uint64_t index = pst_recorded_index(item, k),
+                 whole = c->o->joined ? whole_index(item->record, index) : index;
+        const pst_recorded *piece = in_pieces ? piece_of(c, expected, whole) : expected;
+        uint64_t at = piece ? pst_recorded_at(piece, whole) : UINT64_MAX;
+        if (at == UINT64_MAX) continue;
+        double a = pst_recorded_value(item, k), b = pst_recorded_value(piece, at);
+        n++;
+        if (scale > 0 && fabs(a - b) / scale > *worst) *worst = fabs(a - b) / scale;
+        if (d->found || !differs(a, b, c->o->tolerance * scale)) continue;
+        *d = (pst_difference){.found = 1,
+                              .at = *item->record,
+                              .expected = *piece->record,
+                              .run = c->run->name,
+                              .expected_run = c->reference->name,
+                              .index = index,
+                              .value = a,
+                              .expected_value = b};
+    }
+    return n;
+}
+
+/* --- records ---------------------------------------------------------------------------------- */
+
+static int same_extent(const pst_record *a, const pst_record *b) {
+    return a->from == b->from && a->n == b->n && a->dtype == b->dtype;
+}
+
+static int same_shape(const pst_record *a, const pst_record *b) {
+    return a->n_dim == b->n_dim && !memcmp(a->dim, b->dim, a->n_dim * sizeof *a->dim);
+}
+
+/* Whether the two hold the same numbers: parts of parameters may have other shapes. */
+static int comparable(const comparing *c, const pst_record *r, const pst_record *expected) {
+    int param = c->o->joined && r->slice.held == PST_HELD_PART;
+    if (!param && !same_shape(r, expected)) return 0;
+    return !(c->o->joined && r->slice.partial && r->phase == PST_RECORD_BACKWARD);
+}
+
+/* A number that follows from the run file alone has the same bits whatever the tolerance. */
+static int always_equal(const pst_record *r) {
+    static const char *const names[] = {"tokens",         "loss scale",      "learning rate",
+                                        "optimizer step", "correction of m", "correction of v"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (r->kind == PST_RECORD_SCALAR && !strcmp(r->tensor, names[i])) return 1;
+    return 0;
+}
+
+static int is_accumulator(const pst_record *r) {
+    return r->phase == PST_RECORD_BACKWARD && strstr(r->tensor, ", use ") != NULL;
+}
+
+static int is_selected(const comparing *c, const pst_recorded *item) {
+    const pst_record *r = item->record;
+    if (r->step < c->o->first_step || r->step >= c->o->end_step) return 0;
+    if (r->kind == PST_RECORD_READ) return 0;
+    if (is_accumulator(r) && !c->o->accumulators) return 0;
+    return r->phase != PST_RECORD_END || c->o->weights_after;
+}
+
+/* The record of the reference with the same numbers; NULL: there is none. */
+static const pst_recorded *find_expected(const comparing *c, const pst_recorded *item,
+                                         char name[PST_NAME_MAX + 32]) {
+    pst_key key = pst_key_of(item);
+    if (c->o->joined) {
+        if (!whole_name(c->run, item->record, name)) return NULL;
+        key.name = name;
+        key.tensor = 0;
+        key.from = whole_index(item->record, item->record->from) / PST_PIECE * PST_PIECE;
+    }
+    const pst_recorded *found = pst_recording_find(c->reference, &key);
+    if (found || !item->record->from) return found;
+    key.from = key.from / PST_PIECE * PST_PIECE;
+    return pst_recording_find(c->reference, &key);
+}
+
+static void compare_one(const comparing *c, const pst_recorded *item) {
+    char name[PST_NAME_MAX + 32];
+    const pst_recorded *expected = find_expected(c, item, name);
+    if (!expected || !comparable(c, item->record, expected->record)) return;
+    pst_compared_group group = group_of(pst_key_of(item).kind);
+    int part = c->o->joined && item->record->slice.held == PST_HELD_PART;
+    int whole = same_extent(item->record, expected->record) && !part;
+    c->out->tensors[group]++;
+    if (whole && item->record->digest == expected->record->digest) return;
+    pst_difference d = {0};
+    comparing exact = *c;
+    const pst_compare_options none = {0};
+    if (always_equal(item->record)) exact.o = &none;
+    uint64_t n = compare_elements(&exact, item, expected, c->out->worst + group, &d);
+    if (!d.found && whole && (exact.o->tolerance == 0 || !n))
+        d = (pst_difference){.found = 1,
+                             .at = *item->record,
+                             .expected = *expected->record,
+                             .run = c->run->name,
+                             .expected_run = c->reference->name,
+                             .index = UINT64_MAX};
+    c->out->different[group] += (uint64_t)d.found;
+    pst_difference_keep(&c->out->first, &d);
+}
+
+void pst_compare(const pst_recording *run, const pst_recording *reference,
+                 const pst_compare_options *options, pst_comparison *out) {
+    const comparing c = {run, reference, options, out};
+    for (size_t i = 0; i < run->n; i++)
+        if (is_selected(&c, run->item + i)) compare_one(&c, run->item + i);
+}
+
+uint64_t pst_comparison_tensors(const pst_comparison *c) {
+    uint64_t n = 0;
+    for (int g = 0; g < PST_GROUP_COUNT; g++) n += c->tensors[g];
+    return n;
+}
+
+uint64_t pst_comparison_different(const pst_comparison *c) {
+    uint64_t n = 0;
+    for (int g = 0; g < PST_GROUP_COUNT; g++) n += c->different[g];
+    return n;
+}

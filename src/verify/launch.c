@@ -1,0 +1,140 @@
+/* See launch.h. */
+#include "verify/launch.h"
+#include "base/status.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { PATH_BYTES = 1024 };
+
+/* --- arguments and environment ---------------------------------------------------------------- */
+
+typedef struct {
+    char **item;
+    size_t n, room;
+} list;
+
+static int append(list *l, const char *text) {
+    if (l->n + 1 >= l->room) {
+        size_t room = l->room ? 2 * l->room : 64;
+        char **more = realloc(l->item, room * sizeof *more);
+        if (!more) return 0;
+        l->item = more;
+        l->room = room;
+    }
+    l->item[l->n] = strdup(text);
+    l->item[l->n + 1] = NULL;
+    return l->item[l->n++] != NULL;
+}
+
+static void release(list *l) {
+    for (size_t i = 0; i < l->n; i++) free(l->item[i]);
+    free(l->item);
+}
+
+static int arguments(const pst_verify_run *run, list *l) {
+    char runs[PATH_BYTES], ranks[16];
+    snprintf(runs, sizeof runs, "%s/%s", run->folder, run->name);
+    snprintf(ranks, sizeof ranks, "%u", run->n_rank);
+    int good = append(l, "penstock") && append(l, "train") && append(l, run->file);
+    for (size_t i = 0; good && i < run->n_override; i++) good = append(l, run->override[i]);
+    for (int k = 0; k < 2; k++)
+        for (uint32_t i = 0; good && run->keys[k] && i < run->keys[k]->n; i++)
+            good = append(l, run->keys[k]->text[i]);
+    good = good && append(l, "-n") && append(l, ranks) && append(l, "--runs") && append(l, runs) &&
+           append(l, "-q") && append(l, "--canary");
+    if (good && run->resume) good = append(l, "--resume") && append(l, run->resume);
+    return good;
+}
+
+static int is_ours(const char *variable) {
+    static const char *const ours[] = {"PENSTOCK_RECORD=", "PENSTOCK_KERNELS=", "PENSTOCK_FAULT="};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (!strncmp(variable, ours[i], strlen(ours[i]))) return 1;
+    return 0;
+}
+
+static int environment(const pst_verify_run *run, list *l) {
+    char text[PATH_BYTES + 64];
+    int good = 1;
+    for (char **at = environ; good && *at; at++)
+        if (!is_ours(*at)) good = append(l, *at);
+    snprintf(text, sizeof text, "PENSTOCK_RECORD=%s/%s/record", run->folder, run->name);
+    good = good && append(l, text);
+    if (good && run->reference) good = append(l, "PENSTOCK_KERNELS=ref");
+    snprintf(text, sizeof text, "PENSTOCK_FAULT=%s", run->fault ? run->fault : "");
+    return good && append(l, text);
+}
+
+/* --- the process ------------------------------------------------------------------------------ */
+
+/* The last line that begins with "penstock: ", else the last one. */
+static void read_log(const char *path, char said[PST_LAUNCH_SAID]) {
+    char line[PST_LAUNCH_SAID];
+    FILE *f = fopen(path, "r");
+    int named = 0;
+    *said = 0;
+    while (f && fgets(line, sizeof line, f)) {
+        int names = !strncmp(line, "penstock: ", 10);
+        line[strcspn(line, "\n")] = 0;
+        if (!*line || (named && !names) || strstr(line, "resume with: ")) continue;
+        named |= names;
+        snprintf(said, PST_LAUNCH_SAID, "%s", line + (names ? 10 : 0));
+    }
+    if (f) fclose(f);
+}
+
+static pst_status spawn(const pst_verify_run *run, char **argv, char **env, pid_t *pid) {
+    char log[PATH_BYTES];
+    posix_spawn_file_actions_t files;
+    snprintf(log, sizeof log, "%s/%s.log", run->folder, run->name);
+    if (posix_spawn_file_actions_init(&files) != 0)
+        return pst_fail(PST_ENOMEM, "no memory to start a run");
+    int error = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    if (!error)
+        error =
+            posix_spawn_file_actions_addopen(&files, 1, log, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    if (!error) error = posix_spawn_file_actions_adddup2(&files, 1, 2);
+    if (!error) error = posix_spawn(pid, "/proc/self/exe", &files, NULL, argv, env);
+    posix_spawn_file_actions_destroy(&files);
+    return error ? pst_fail(PST_ENOMEM, "cannot start a run: %s", strerror(error)) : PST_OK;
+}
+
+static pst_status make_folders(const pst_verify_run *run) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/%s", run->folder, run->name);
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        return pst_fail(PST_ENOMEM, "cannot create %s: %s", path, strerror(errno));
+    snprintf(path, sizeof path, "%s/%s/record", run->folder, run->name);
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        return pst_fail(PST_ENOMEM, "cannot create %s: %s", path, strerror(errno));
+    return PST_OK;
+}
+
+pst_status pst_verify_launch(const pst_verify_run *run, pst_verify_end *end) {
+    list argv = {0}, env = {0};
+    char log[PATH_BYTES];
+    pid_t pid = 0;
+    int how = 0;
+    PST_TRY(make_folders(run));
+    int good = arguments(run, &argv) && environment(run, &env);
+    pst_status status = good ? spawn(run, argv.item, env.item, &pid)
+                             : pst_fail(PST_ENOMEM, "no memory to start a run");
+    release(&argv);
+    release(&env);
+    PST_TRY(status);
+    while (waitpid(pid, &how, 0) < 0)
+        if (errno != EINTR)
+            return pst_fail(PST_EINTERNAL, "cannot wait for a run: %s", strerror(errno));
+    snprintf(log, sizeof log, "%s/%s.log", run->folder, run->name);
+    end->exit_status = WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how);
+    read_log(log, end->said);
+    return PST_OK;
+}

@@ -1,0 +1,62 @@
+/* See promise.h. */
+#include "verify/promise.h"
+#include "base/dtype.h"
+#include "backends/registry.h"
+#include <string.h>
+
+/* Sums of up to a few thousand products in another order, through a few layers; 16-bit numbers are
+ * rounded once per operator. */
+static const double fp32_tolerance = 1e-4, half_tolerance = 6e-2;
+
+static void deny(pst_promise *p, const char *why) {
+    if (p->exact) snprintf(p->why, sizeof p->why, "%s", why);
+    p->exact = 0;
+}
+
+static int is_power_of_two(uint32_t n) { return n && !(n & (n - 1)); }
+
+/* A GPU chooses algorithms by measuring, so that another layout may get others. */
+static int computes_on_gpu(const pst_config *c) {
+    const pst_device_config config = {.threads = 1};
+    const pst_device_ops *ops;
+    if (pst_registry_device(c->parallel.device, &config, &ops) != PST_OK) {
+        pst_error_clear();
+        return 0;
+    }
+    return (ops->flags & PST_DEVICE_GPU) != 0;
+}
+
+/* Whether one rank can add as the replicas do: as a tree over equal parts. */
+static void promise_replicas(const pst_config *c, const pst_shape *s, pst_promise *p) {
+    int unequal = c->parallel.n_replicas || c->parallel.n_throttle || *c->parallel.cluster;
+    p->parts = c->parallel.reproducible > 1 ? (uint32_t)c->parallel.reproducible : s->data;
+    if (s->data > 1 && unequal) deny(p, "unequal replicas");
+    if (s->data > 1 && !is_power_of_two(s->data))
+        deny(p, "the number of replicas is no power of 2");
+    if (s->data > 1 && s->n_micro % s->data)
+        deny(p, "replicas have unequal numbers of micro-batches");
+    if (s->data > 1 && c->parallel.zero == 2 && s->n_micro != s->data) deny(p, "parallel.zero 2");
+    if (s->data > 1 && strcmp(c->parallel.gradients, "fp32")) deny(p, "parallel.gradients bf16");
+    if (!is_power_of_two(p->parts) || s->n_micro % p->parts || unequal) p->parts = 1;
+}
+
+void pst_promise_of(const pst_config *c, const pst_shape *s, pst_promise *p) {
+    pst_dtype factors = pst_dtype_of_precision(c->train.precision);
+    *p = (pst_promise){.parts = 1, .exact = 1, .alone = c->parallel.n_tensors < 2, .resumes = 1};
+    p->tolerance = pst_dtype_is_half(pst_dtype_stored(factors)) ? half_tolerance : fp32_tolerance;
+    promise_replicas(c, s, p);
+    if (!p->alone) deny(p, "stages have different numbers of tensor ranks");
+    if (factors == PST_F8) {
+        deny(p, "fp8");
+        p->parts = 1;
+        p->resumes = 0;
+        snprintf(p->why_resumes, sizeof p->why_resumes, "fp8");
+    }
+    if (!strcmp(c->parallel.deterministic, "false")) {
+        deny(p, "parallel.deterministic false");
+        p->parts = 1;
+        p->resumes = 0;
+        snprintf(p->why_resumes, sizeof p->why_resumes, "parallel.deterministic false");
+    }
+    if (computes_on_gpu(c)) deny(p, "a GPU chooses its algorithms by measuring");
+}

@@ -1,0 +1,67 @@
+/* What the ranks of a run have recorded (rank/record.h), read back and sorted. */
+#ifndef PST_VERIFY_RECORDING_H
+#define PST_VERIFY_RECORDING_H
+#include "rank/record.h"
+
+/* A record, with its stored elements. */
+typedef struct {
+    const pst_record_head *file;
+    const pst_record *record;
+    const uint8_t *stored;
+} pst_recorded;
+
+/* What records are compared by: two with the same key hold the same numbers. */
+typedef enum {
+    PST_KEY_DATA,
+    PST_KEY_VALUE, /* written by an operator, again or for the first time */
+    PST_KEY_PARAM,
+    PST_KEY_SUM,
+    PST_KEY_SCALAR,
+    PST_KEY_STATE,
+    PST_KEY_READ
+} pst_key_kind;
+typedef struct {
+    pst_key_kind kind;
+    uint64_t step; /* STATE: steps done before it */
+    uint32_t micro;
+    uint32_t tensor; /* tensor rank */
+    uint64_t from;
+    const char *name;
+} pst_key;
+
+typedef struct {
+    const pst_record_head *head;
+    size_t bytes;
+} pst_record_file;
+typedef struct {
+    const char *name; /* "configured": for messages; borrowed */
+    uint32_t n_rank;
+    pst_record_file *file; /* [n_rank] mapped */
+    pst_recorded *item;    /* [n] in the order of keys; of equal keys, in that of ranks */
+    size_t n;
+    const char **summed; /* [n_summed] sorted: operators whose output tensor ranks add */
+    size_t n_summed;
+} pst_recording;
+
+/* Maps FOLDER/rank-R.record of n_rank ranks; a record cut off at the end of a file, of a rank that
+ * was killed, is left out. The caller closes it. EINPUT: a file is missing or of another build. */
+pst_status pst_recording_open(const char *folder, const char *name, uint32_t n_rank,
+                              pst_recording **recording);
+void pst_recording_close(pst_recording *recording);
+
+pst_key pst_key_of(const pst_recorded *item);
+/* Less than, equal to or greater than 0, as in strcmp. */
+int pst_key_compare(const pst_key *a, const pst_key *b);
+/* The first item with this key; NULL: there is none. */
+const pst_recorded *pst_recording_find(const pst_recording *r, const pst_key *key);
+/* 1: the tensor ranks add the outputs of this operator. */
+int pst_recording_sums(const pst_recording *r, const char *node);
+/* Whether a comes before b in a step, and so may be the cause of what is wrong in b. */
+int pst_recorded_before(const pst_record *a, const pst_record *b);
+
+/* Stored element k as a number, and its index in the tensor. */
+double pst_recorded_value(const pst_recorded *item, uint64_t k);
+uint64_t pst_recorded_index(const pst_recorded *item, uint64_t k);
+/* The stored element with this index in the tensor; UINT64_MAX: it is not stored. */
+uint64_t pst_recorded_at(const pst_recorded *item, uint64_t index);
+#endif

@@ -1,0 +1,51 @@
+/* The runs of a verification. */
+#include "checkpoint/durable.h"
+#include "verify/verify.h"
+#include <inttypes.h>
+#include <string.h>
+
+void pst_verify_checkpoint(const pst_verifying *v, const char *name, uint64_t step,
+                           char path[PST_VERIFY_PATH]) {
+    snprintf(path, PST_VERIFY_PATH, "%.500s/%s/verify/checkpoints/step-%08" PRIu64, v->folder, name,
+             step);
+}
+
+pst_status pst_verify_make(const pst_verifying *v, const pst_verify_way *way, pst_verify_end *end) {
+    const pst_verify_options *o = v->options;
+    const pst_verify_run run = {.folder = v->folder,
+                                .name = way->name,
+                                .file = o->file,
+                                .override = o->override,
+                                .n_override = o->n_override,
+                                .keys = {&v->shape.small, way->keys},
+                                .n_rank = way->n_rank,
+                                .resume = way->resume,
+                                .fault = way->fault,
+                                .reference = way->reference};
+    return pst_verify_launch(&run, end);
+}
+
+pst_status pst_verify_record(pst_verifying *v, const pst_verify_way *way, pst_check *check,
+                             pst_recording **recording) {
+    pst_verify_end end;
+    char folder[PST_VERIFY_PATH];
+    *recording = NULL;
+    PST_TRY(pst_verify_make(v, way, &end));
+    if (end.exit_status) {
+        pst_check_fail(check, "the run (%s) ended with status %d: %s", way->title, end.exit_status,
+                       end.said);
+        return PST_OK;
+    }
+    snprintf(folder, sizeof folder, "%.600s/%s/record", v->folder, way->name);
+    pst_status status = pst_recording_open(folder, way->title, way->n_rank, recording);
+    if (status != PST_EINPUT) return status;
+    pst_check_fail(check, "the run (%s) was not recorded: %s", way->title, pst_error());
+    return PST_OK;
+}
+
+void pst_verify_forget(const pst_verifying *v, const char *name) {
+    char folder[PST_VERIFY_PATH];
+    if (v->options->keep) return;
+    snprintf(folder, sizeof folder, "%.600s/%s", v->folder, name);
+    pst_durable_remove(folder);
+}

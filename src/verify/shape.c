@@ -1,0 +1,171 @@
+/* See shape.h. */
+#include "verify/shape.h"
+#include "backends/registry.h"
+#include "prepare/prepare.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 4, CONTEXT = 32, MICRO_BATCH = 2, FEW_MICRO_BATCHES = 8 };
+/* Above it, a step on one rank, and its recording, take too long. */
+static const uint64_t most_parameters = UINT64_C(200) << 20;
+
+void pst_shape_add(pst_shape_keys *keys, const char *format, ...) {
+    va_list args;
+    if (keys->n == PST_SHAPE_KEYS) return;
+    va_start(args, format);
+    vsnprintf(keys->text[keys->n++], PST_SHAPE_KEY, format, args);
+    va_end(args);
+}
+
+void pst_shape_alone(pst_shape_keys *keys, uint32_t tensor, uint32_t parts) {
+    static const char *const plain[] = {"parallel.pipeline=1",
+                                        "parallel.data=1",
+                                        "parallel.replicas=[]",
+                                        "parallel.throttle=[]",
+                                        "parallel.devices=[]",
+                                        "parallel.cluster=",
+                                        "parallel.plan=",
+                                        "parallel.profile=",
+                                        "parallel.measured=",
+                                        "parallel.schedule_file=",
+                                        "parallel.chunks=0",
+                                        "parallel.recompute=none",
+                                        "parallel.post_validation=false",
+                                        "parallel.gradients=fp32",
+                                        "parallel.memory=0",
+                                        "parallel.zero=1"};
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) pst_shape_add(keys, "%s", plain[i]);
+    pst_shape_add(keys, "parallel.schedule=%s", pst_registry_name("schedule", 0));
+    pst_shape_add(keys, "parallel.tensor=%u", tensor);
+    if (tensor == 1) pst_shape_add(keys, "parallel.sequence=false");
+    pst_shape_add(keys, "parallel.reproducible=%u", parts > 1 ? parts : 0);
+}
+
+pst_status pst_shape_apply(pst_config *config, const pst_shape_keys *keys) {
+    for (uint32_t i = 0; i < keys->n; i++) {
+        char text[PST_SHAPE_KEY];
+        snprintf(text, sizeof text, "%s", keys->text[i]);
+        char *value = strchr(text, '='), *dot = strchr(text, '.');
+        if (!value || !dot || dot > value) continue; /* the run's name */
+        *value = *dot = 0;
+        PST_TRY(pst_config_override(config, text, dot + 1, value + 1));
+    }
+    return PST_OK;
+}
+
+/* --- sizes ------------------------------------------------------------------------------------ */
+
+static int has_layers(const pst_config *c) {
+    return !strcmp(c->model.kind, "gpt") || !strcmp(c->model.kind, "bert") ||
+           !strcmp(c->model.kind, "mlp");
+}
+
+/* The layout names operators or numbers of micro-batches of this model. */
+static const char *why_fixed(const pst_config *c) {
+    if (*c->parallel.plan) return "parallel.plan cuts this model";
+    if (*c->model.weights) return "model.weights are of this model";
+    return NULL;
+}
+
+static uint64_t divisor(uint64_t a, uint64_t b) { return b ? divisor(b, a % b) : a; }
+
+/* Enough micro-batches to fill the pipelines of all replicas, and as the layout needs them. */
+static uint32_t few_micros(const pst_config *c, uint32_t stages, uint32_t data) {
+    uint64_t all = (uint64_t)(c->train.batch / c->train.micro_batch);
+    uint64_t parts = c->parallel.reproducible > 1 ? (uint64_t)c->parallel.reproducible : 1;
+    uint64_t lanes = data * parts / divisor(data, parts), few = lanes * stages;
+    if (c->parallel.n_replicas || *c->parallel.schedule_file || all <= FEW_MICRO_BATCHES)
+        return (uint32_t)all;
+    while (few < FEW_MICRO_BATCHES) few *= 2;
+    return (uint32_t)(few < all ? few : all);
+}
+
+static uint64_t parameters(const pst_prepared *p) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < p->whole->n_param; i++) n += pst_param_elements(p->whole->param + i);
+    return n;
+}
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+static void add_model(const pst_config *c, const pst_model_config *m, uint32_t stages,
+                      pst_shape_keys *keys) {
+    uint32_t chunks = c->parallel.chunks > 1 ? (uint32_t)c->parallel.chunks : 1,
+             layers = stages * chunks > 2 ? stages * chunks : 2;
+    if (has_layers(c) && m->layers > layers) pst_shape_add(keys, "model.layers=%u", layers);
+    if (has_layers(c) && m->context > CONTEXT) pst_shape_add(keys, "model.context=%d", CONTEXT);
+}
+
+static void add_steps(const pst_shape *s, int64_t micro_batch, pst_shape_keys *keys) {
+    pst_shape_add(keys, "name=verify");
+    pst_shape_add(keys, "train.steps=%" PRIu64, s->steps);
+    pst_shape_add(keys, "train.micro_batch=%" PRId64, micro_batch);
+    pst_shape_add(keys, "train.batch=%" PRId64, micro_batch * s->n_micro);
+    pst_shape_add(keys, "train.hang_slack=60");
+    pst_shape_add(keys, "eval.every=0");
+    pst_shape_add(keys, "eval.tokens=1");
+    pst_shape_add(keys, "checkpoint.every=1");
+    pst_shape_add(keys, "checkpoint.keep=1000");
+    pst_shape_add(keys, "parallel.graphs=false");
+    pst_shape_add(keys, "log.level=error");
+}
+
+static pst_status too_large(const pst_config *c, uint64_t n, const char *why) {
+    char because[128] = "";
+    if (why) snprintf(because, sizeof because, ", and cannot be shrunk because %s", why);
+    return pst_fail(PST_EINPUT,
+                    "the model has %.0f M parameters%s; expected at most %.0f M: verify a smaller "
+                    "one (model.layers, model.channels) with the same %s",
+                    (double)n / 1e6, because, (double)most_parameters / 1e6,
+                    *c->parallel.plan ? "degrees instead of parallel.plan" : "layout");
+}
+
+/* The size of the model as it will run. */
+static pst_status check_size(const pst_config *c, const pst_shape *s, const char *why) {
+    pst_config *small = NULL;
+    pst_prepared *p = NULL;
+    pst_prepare_options options = {.n_rank = 1, .threads = 1};
+    pst_shape_keys keys = {.n = 0};
+    PST_TRY(pst_config_copy(c, &small));
+    pst_shape_alone(&keys, 1, 1);
+    pst_status status = pst_shape_apply(small, &s->small);
+    if (status == PST_OK) status = pst_shape_apply(small, &keys);
+    options.isa = pst_prepare_isa_to_inspect(small);
+    options.n_eval_micro = 1;
+    if (status == PST_OK) status = pst_prepare(small, &options, &p);
+    if (status == PST_OK && parameters(p) > most_parameters)
+        status = too_large(c, parameters(p), why);
+    pst_prepared_close(p);
+    pst_config_close(small);
+    return status;
+}
+
+pst_status pst_shape_choose(const pst_config *c, uint32_t n_rank, pst_shape *s) {
+    const pst_model_row *row;
+    pst_model_config m;
+    PST_TRY(pst_prepare_model(c, &row, &m));
+    uint32_t lanes = pst_prepare_lanes(c), data = c->parallel.data ? (uint32_t)c->parallel.data : 1,
+             stages = n_rank / lanes ? n_rank / lanes : 1;
+    const char *why = why_fixed(c);
+    if (c->parallel.n_tensors > 1) stages = c->parallel.n_tensors;
+    *s = (pst_shape){.n_rank = n_rank,
+                     .data = data,
+                     .tensor = c->parallel.tensor ? (uint32_t)c->parallel.tensor : 1,
+                     .steps = STEPS};
+    int64_t micro_batch = c->train.micro_batch < MICRO_BATCH ? c->train.micro_batch : MICRO_BATCH;
+    if (why) {
+        snprintf(s->note, sizeof s->note, "model and batch are as configured: %s", why);
+        micro_batch = c->train.micro_batch;
+    } else if (!has_layers(c)) {
+        why = "model.kind has no layers to leave out";
+        snprintf(s->note, sizeof s->note, "the model is as configured: model.kind %s has no layers",
+                 c->model.kind);
+    }
+    s->n_micro = why_fixed(c) ? (uint32_t)(c->train.batch / c->train.micro_batch)
+                              : few_micros(c, stages, data);
+    if (!why_fixed(c)) add_model(c, &m, stages, &s->small);
+    add_steps(s, micro_batch, &s->small);
+    return check_size(c, s, why);
+}

@@ -1,0 +1,146 @@
+/* `penstock verify`: the order of the checks, and what they share. */
+#include "verify/verify.h"
+#include "backends/registry.h"
+#include "base/clock.h"
+#include "base/plural.h"
+#include "base/sized.h"
+#include "checkpoint/durable.h"
+#include "prepare/planned.h"
+#include "run/setup.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* --- set-up ----------------------------------------------------------------------------------- */
+
+/* A new folder that the user has named. */
+static pst_status keep_folder(pst_verifying *v, const char *keep) {
+    if (snprintf(v->folder, sizeof v->folder, "%s", keep) >= PST_VERIFY_PATH - 256)
+        return pst_fail(PST_EINPUT, "--keep '%.60s...': the path is too long", keep);
+    if (mkdir(keep, 0777) == 0) return PST_OK;
+    *v->folder = 0;
+    if (errno == EEXIST)
+        return pst_fail(PST_EINPUT, "--keep %s: exists already; expected a new folder", keep);
+    return pst_fail(pst_status_of_errno(errno), "--keep %s: %s", keep, strerror(errno));
+}
+
+static pst_status make_folder(pst_verifying *v) {
+    const char *keep = v->options->keep, *parent = getenv("TMPDIR");
+    if (keep && *keep) return keep_folder(v, keep);
+    if (!parent || !*parent) parent = "/tmp";
+    snprintf(v->folder, sizeof v->folder, "%.400s/penstock-verify-XXXXXX", parent);
+    if (mkdtemp(v->folder)) return PST_OK;
+    *v->folder = 0;
+    return pst_fail(PST_ENOMEM, "cannot create a folder in %s: %s", parent, strerror(errno));
+}
+
+static pst_status refuse(const pst_config *c) {
+    if (strcmp(pst_registry_world()->name, "single"))
+        return pst_fail(PST_EINPUT, "verify starts ranks itself: run it without a launcher");
+    if (pst_config_is_auto(c))
+        return pst_fail(PST_EINPUT, "parallel.plan auto leaves the layout open: write a plan "
+                                    "(penstock plan RUN.yaml -o plan.yaml), and give that");
+    if (!strcmp(c->parallel.device, "timed"))
+        return pst_fail(PST_EINPUT,
+                        "parallel.device timed computes nothing that could be compared");
+    return PST_OK;
+}
+
+/* The small run, prepared as the runs will prepare it. */
+static pst_status prepare_small(const pst_verifying *v, const pst_shape_keys *keys, uint32_t n_rank,
+                                pst_config **config, pst_prepared **p) {
+    pst_prepare_options options = {.n_rank = n_rank, .threads = 1, .plan = keys ? NULL : v->plan};
+    PST_TRY(pst_config_copy(v->config, config));
+    pst_config *c = *config;
+    pst_status status = pst_shape_apply(c, &v->shape.small);
+    if (status == PST_OK && keys) status = pst_shape_apply(c, keys);
+    options.isa = pst_prepare_isa_to_inspect(c);
+    options.n_eval_micro = v->shape.n_micro;
+    return status == PST_OK ? pst_prepare(c, &options, p) : status;
+}
+
+static pst_status set_up(pst_verifying *v) {
+    uint32_t n_rank;
+    const pst_verify_options *o = v->options;
+    PST_TRY(pst_config_load(o->file, o->override, o->n_override, &v->config));
+    PST_TRY(refuse(v->config));
+    PST_TRY(pst_planned_config(&v->config, &v->plan));
+    PST_TRY(pst_planned_ranks(v->config, v->plan, o->ranks, &n_rank));
+    PST_TRY(pst_shape_choose(v->config, n_rank, &v->shape));
+    pst_promise_of(v->config, &v->shape, &v->promise);
+    pst_shape_alone(&v->one, 1, v->promise.parts);
+    pst_shape_alone(&v->alone, v->shape.tensor, v->promise.parts);
+    PST_TRY(prepare_small(v, &v->one, 1, &v->config_one, &v->prepared_one));
+    PST_TRY(prepare_small(v, NULL, n_rank, &v->config_small, &v->prepared));
+    return make_folder(v);
+}
+
+static void clean_up(pst_verifying *v) {
+    pst_recording_close(v->of_one);
+    pst_recording_close(v->of_alone);
+    pst_recording_close(v->of_configured);
+    pst_prepared_close(v->prepared);
+    pst_prepared_close(v->prepared_one);
+    pst_plan_close(v->plan);
+    pst_config_close(v->config_one);
+    pst_config_close(v->config_small);
+    pst_config_close(v->config);
+    if (*v->folder && !(v->options->keep && *v->options->keep)) pst_durable_remove(v->folder);
+}
+
+/* --- checks ----------------------------------------------------------------------------------- */
+
+static void announce(const pst_verifying *v) {
+    const pst_shape *s = &v->shape;
+    if (v->options->json) return;
+    fprintf(v->out, "%u rank%s; %llu steps of %u micro-batches, seed %llu", s->n_rank,
+            pst_plural(s->n_rank), (unsigned long long)s->steps, s->n_micro,
+            (unsigned long long)v->seed);
+    for (uint32_t i = 0; i < s->small.n; i++)
+        if (!strncmp(s->small.text[i], "model.", 6)) fprintf(v->out, ", %s", s->small.text[i]);
+    fprintf(v->out, "\n");
+    if (*s->note) fprintf(v->out, "%s\n", s->note);
+    fflush(v->out);
+}
+
+static pst_status run_checks(pst_verifying *v) {
+    static pst_status (*const checks[])(pst_verifying *) = {
+        pst_verify_lists,   pst_verify_one,    pst_verify_tensor_ranks, pst_verify_configured,
+        pst_verify_resumed, pst_verify_killed, pst_verify_reference};
+    for (size_t i = 0, printed = 0; i < sizeof checks / sizeof *checks; i++) {
+        PST_TRY(checks[i](v));
+        for (; printed < v->table.n; printed++)
+            if (!v->options->json) pst_check_print(v->table.check + printed, v->out);
+    }
+    return PST_OK;
+}
+
+/* The result: OK if all have passed. */
+static pst_status conclude(const pst_verifying *v, double seconds) {
+    uint32_t failed = pst_check_failed(&v->table);
+    if (v->options->json) PST_TRY(pst_check_json(&v->table, seconds, v->out));
+    else if (!failed) fprintf(v->out, "verified: %u checks in %.1f s\n", v->table.n, seconds);
+    if (!failed) return PST_OK;
+    return pst_fail(PST_EINTERNAL, "%u of %u checks failed", failed, v->table.n);
+}
+
+pst_status pst_verify(const pst_verify_options *options, FILE *out) {
+    pst_verify_options o;
+    PST_TRY(pst_sized_take("pst_verify", options, &o, sizeof o));
+    if (!o.file || !out) return pst_fail(PST_EINPUT, "pst_verify: file or out is NULL");
+    pst_verifying *v = calloc(1, sizeof *v);
+    if (!v) return pst_fail(PST_ENOMEM, "no memory for a verification");
+    v->options = &o;
+    v->out = out;
+    v->seed = o.seed;
+    uint64_t began = pst_monotonic_ns();
+    pst_setup_log("error");
+    pst_status status = set_up(v);
+    if (status == PST_OK) announce(v);
+    if (status == PST_OK) status = run_checks(v);
+    if (status == PST_OK) status = conclude(v, (double)(pst_monotonic_ns() - began) * 1e-9);
+    clean_up(v);
+    free(v);
+    return status;
+}
