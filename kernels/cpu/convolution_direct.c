@@ -201,14 +201,13 @@ void pst_conv_forward(pst_device *device, const pst_linear_ops *ops, const pst_c
     run(&j, 1);
 }
 
-/* No window has these pixels. */
-static void clear(const pst_conv_job *j) {
-    for (uint64_t i = 0; i < j->images * j->rows * j->columns; i++) {
-        const uint64_t x = i % j->columns, y = i / j->columns % j->rows,
-                       n = i / j->columns / j->rows;
-        memset(j->y + (n * j->to.image + y * j->to.row + x * j->to.pixel) * j->size, 0,
-               j->to.channels * j->size);
-    }
+/* A row of pixels that no window has. */
+static void clear_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const pst_conv_job *j = arg;
+    const uint64_t at = tile / j->rows * j->to.image + tile % j->rows * j->to.row;
+    for (uint64_t x = 0; x < j->columns; x++)
+        memset(j->y + (at + x * j->to.pixel) * j->size, 0, j->to.channels * j->size);
 }
 
 void pst_conv_backward(pst_device *device, const pst_linear_ops *ops,
@@ -223,7 +222,7 @@ void pst_conv_backward(pst_device *device, const pst_linear_ops *ops,
             j.y = (uint8_t *)call->y + j.to_first * j.size;
             j.weight = call->weight;
             if (!j.rows) continue;
-            if (!j.h) clear(&j);
+            if (!j.h) pst_device_run(device, clear_tile, &j, j.images * j.rows);
             else {
                 run(&j, first);
                 first = 0;

@@ -40,10 +40,10 @@ typedef struct {
 } pst_conv_row;
 
 /* W: c[outs,cols] (+)= the sum over rows x n pixels of the products of dy's `outs` channels and
- * `cols` numbers of a run of x. */
+ * `cols` numbers of a run of x. As many channels of dy as a panel has are read. */
 typedef struct {
     const float *dy, *x;
-    uint64_t dy_row, x_row, x_pixel; /* fp32 numbers between rows; between pixels */
+    uint64_t dy_row, dy_pixel, x_row, x_pixel; /* fp32 numbers between rows; between pixels */
     uint64_t rows, n, outs, cols;
     float *c;
     uint64_t ld;

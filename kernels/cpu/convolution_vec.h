@@ -20,11 +20,15 @@ static void direct_copy(const pst_conv_copy *t) {
     memset(to, 0, left * steps * sizeof *to);
     if (!t->from) return;
     to += left * steps;
-    uint64_t n = t->n, channels = t->channels;
-    if (t->pixel == channels && channels % PRODUCT_TERMS == 0) { /* one run */
-        channels *= n;
-        n = 1;
+    uint64_t n = t->n;
+    const uint64_t channels = t->channels;
+#if !defined(VEC_F16)
+    if (t->pixel == channels && channels % PRODUCT_TERMS == 0) { /* one run, as it is */
+        memcpy(to, t->from, n * steps * sizeof *to);
+        to += n * steps;
+        n = 0;
     }
+#endif
     for (uint64_t p = 0; p < n; p++) {
         const vx *from = (const vx *)t->from + p * t->pixel;
         for (uint64_t i = 0; i < channels; i += TERMS) {
@@ -43,9 +47,11 @@ static void direct_widen(const pst_conv_copy *t) {
     memset(to, 0, left * t->channels * sizeof *to);
     if (!t->from) return;
     to += left * t->channels;
-    for (uint64_t p = 0; p < t->n; p++, to += t->channels) {
+    const int whole = t->pixel == t->channels; /* one run */
+    const uint64_t runs = whole ? 1 : t->n, length = whole ? t->n * t->channels : t->channels;
+    for (uint64_t p = 0; p < runs; p++, to += length) {
         const vx *from = (const vx *)t->from + p * t->pixel;
-        VEC_EACH(i, n, t->channels, { v_store_n(to + i, x_load_n(from + i, n), n); });
+        VEC_EACH(i, n, length, { v_store_n(to + i, x_load_n(from + i, n), n); });
     }
     memset(to, 0, t->right * t->channels * sizeof *to);
 }
@@ -218,7 +224,7 @@ static void direct_multiply(const pst_conv_row *t) {
 
 typedef struct {
     const float *dy, *x;
-    uint64_t dy_row, x_row, x_pixel, rows, n, outs;
+    uint64_t dy_row, dy_pixel, x_row, x_pixel, rows, n, outs;
     float *c;
     uint64_t ld;
     unsigned last;
@@ -233,7 +239,7 @@ VEC_INLINE void direct_sum_block(unsigned vectors, const direct_sum_job *j) {
     }
     for (uint64_t row = 0; row < j->rows; row++) {
         const float *dy = j->dy + row * j->dy_row, *x = j->x + row * j->x_row;
-        for (uint64_t p = 0; p < j->n; p++, dy += DIRECT_OUTS, x += j->x_pixel) {
+        for (uint64_t p = 0; p < j->n; p++, dy += j->dy_pixel, x += j->x_pixel) {
             vf cols[DIRECT_VECTORS];
             VEC_UNROLL for (unsigned v = 0; v + 1 < vectors; v++) cols[v] = v_load(x + v * VEC_W);
             cols[vectors - 1] = v_load_n(x + (vectors - 1) * VEC_W, j->last);
@@ -269,18 +275,19 @@ static __attribute__((noinline)) void direct_sum_3(const direct_sum_job *j) {
 static void direct_sum(const pst_conv_sum *t) {
     static void (*const blocks[])(const direct_sum_job *) = {direct_sum_1, direct_sum_2,
                                                              direct_sum_3};
-    const direct_sum_job j = {t->dy,
-                              t->x,
-                              t->dy_row,
-                              t->x_row,
-                              t->x_pixel,
-                              t->rows,
-                              t->n,
-                              t->outs,
-                              t->c,
-                              t->ld,
-                              (unsigned)((t->cols - 1) % VEC_W + 1),
-                              t->add};
+    const direct_sum_job j = {.dy = t->dy,
+                              .x = t->x,
+                              .dy_row = t->dy_row,
+                              .dy_pixel = t->dy_pixel,
+                              .x_row = t->x_row,
+                              .x_pixel = t->x_pixel,
+                              .rows = t->rows,
+                              .n = t->n,
+                              .outs = t->outs,
+                              .c = t->c,
+                              .ld = t->ld,
+                              .last = (unsigned)((t->cols - 1) % VEC_W + 1),
+                              .add = t->add};
     blocks[(t->cols - 1) / VEC_W](&j);
 }
 

@@ -10,7 +10,8 @@ enum {
     TILES = 16, /* tiles times parts: at least so many, if there are enough bands */
     BAND_BYTES = 192 << 10,
     BAND_PIXELS = 768,
-    CHUNK_PIXELS = 128 /* summed at a time: a run of their x fits in an L1 cache */
+    CHUNK_PIXELS = 128, /* summed at a time: a run of their x fits in an L1 cache */
+    NEAR_PIXELS = 64    /* channels of dy up to which a chunk of it stays in an L1 cache */
 };
 
 typedef struct {
@@ -43,7 +44,14 @@ static uint64_t copy_bytes(const pst_conv_job *j) {
                    sizeof(float));
 }
 
+/* Panels of few fp32 channels are read where they are. */
+static int in_place(const pst_conv_job *j) {
+    return j->dtype == PST_F32 && j->to.channels <= NEAR_PIXELS &&
+           j->to.channels % PST_CONV_OUTS == 0;
+}
+
 static uint64_t dy_bytes(const pst_conv_job *j) {
+    if (in_place(j)) return 0;
     const uint64_t outs = pst_min_u64(j->to.channels, TILE_OUTS);
     return j->band_rows * j->columns * pst_div_up(outs, PST_CONV_OUTS) * PST_CONV_OUTS *
            sizeof(float);
@@ -68,19 +76,33 @@ typedef struct {
     const weight_job *of;
     uint64_t out, outs; /* output channels */
     pst_conv_band band;
-    float *x, *dy, *sum;
-    uint64_t panel; /* numbers of a panel of dy */
-    int add;        /* to what earlier bands gave */
+    float *x, *copied, *sum; /* copied: dy */
+    const float *dy;
+    /* fp32 numbers between panels, rows and pixels of dy */
+    uint64_t panel, row, pixel;
+    int add; /* to what earlier bands gave */
 } tile_job;
 
-static void spread_rows(const tile_job *t) {
+static void find_dy(tile_job *t) {
     const pst_conv_job *j = &t->of->of;
-    const uint64_t at = t->band.image * j->to.image + t->band.row * j->to.row + t->out;
+    const uint64_t at = t->band.image * j->to.image + t->band.row * j->to.row + t->out,
+                   outs = j->ops->direct->outs;
+    if (in_place(j)) {
+        t->dy = (const float *)(const void *)t->of->dy + at;
+        t->panel = outs;
+        t->row = j->to.row;
+        t->pixel = j->to.pixel;
+        return;
+    }
+    t->panel = t->band.rows * j->columns * outs;
+    t->row = j->columns * outs;
+    t->pixel = outs;
+    t->dy = t->copied;
     const pst_conv_copy copy = {.from = t->of->dy + at * j->size,
                                 .n = t->band.rows * j->columns,
                                 .pixel = j->to.pixel,
                                 .channels = t->outs,
-                                .to = t->dy};
+                                .to = t->copied};
     j->ops->direct->spread(&copy, t->panel);
 }
 
@@ -96,7 +118,8 @@ static void sum_chunk(const tile_job *t, uint64_t row, uint64_t rows, int add) {
                 const pst_conv_sum sum = {.dy = t->dy + out / ops->outs * t->panel +
                                                 row * j->columns * ops->outs,
                                           .x = t->x + (row * j->step + i) * line + col,
-                                          .dy_row = j->columns * ops->outs,
+                                          .dy_row = t->row,
+                                          .dy_pixel = t->pixel,
                                           .x_row = j->step * line,
                                           .x_pixel = j->step * t->band.channels,
                                           .rows = rows,
@@ -110,11 +133,11 @@ static void sum_chunk(const tile_job *t, uint64_t row, uint64_t rows, int add) {
             }
 }
 
-static void sum_band(const tile_job *t) {
+static void sum_band(tile_job *t) {
     const pst_conv_job *j = &t->of->of;
     const uint64_t few = CHUNK_PIXELS / j->columns, chunk = few ? few : 1;
     pst_conv_copy_band(j, &t->band, (uint8_t *)t->x);
-    spread_rows(t);
+    find_dy(t);
     for (uint64_t row = 0; row < t->band.rows; row += chunk)
         sum_chunk(t, row, pst_min_u64(chunk, t->band.rows - row), t->add || row);
 }
@@ -131,14 +154,13 @@ static void run_tile(void *arg, uint64_t tile, uint32_t thread) {
     t.band.channel = at % w->slices * j->slice;
     t.band.channels = pst_min_u64(j->slice, j->from.channels - t.band.channel);
     t.x = (float *)(void *)(j->bands + thread * j->sizes.thread);
-    t.dy = t.x + copy_bytes(j) / sizeof(float);
+    t.copied = t.x + copy_bytes(j) / sizeof(float);
     t.sum = w->sums + (part * j->to.channels + t.out) * terms_of(j) +
             t.outs * j->h * j->w * t.band.channel;
     for (uint64_t unit = units * part / w->parts; unit < end; unit++) {
         t.band.image = unit / w->bands;
         t.band.row = unit % w->bands * j->band_rows;
         t.band.rows = pst_min_u64(j->band_rows, j->rows - t.band.row);
-        t.panel = t.band.rows * j->columns * j->ops->direct->outs;
         sum_band(&t);
         t.add = 1;
         pst_device_poll(j->device, thread);
