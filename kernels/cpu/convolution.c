@@ -1,9 +1,10 @@
-/* Convolution as products: the windows of a band of pixels are copied as rows of a matrix into
- * scratch (im2col, Chellapilla et al. 2006), then multiplied as in linear. Images have their
- * channels last, so that one row of a window is one copy. For 1x1 windows with stride 1 the image
- * itself is the matrix. With stride 1 the input gradient is a convolution of the output gradient
- * with the flipped weight; else gradients of windows are computed and summed per pixel. The bands
- * depend on the shape alone, because they affect the result's bits. */
+/* Convolution. With AVX2 it is direct (convolution_ops.h), but for 1x1 windows with stride 1, whose
+ * image is a matrix already. Otherwise it is a matrix product: the windows of a band of pixels are
+ * copied as rows of a matrix into scratch (im2col, Chellapilla et al. 2006), then multiplied as in
+ * linear. Images have their channels last, so that one row of a window is one copy. With stride 1
+ * the input gradient is a convolution of the output gradient with the flipped weight; else
+ * gradients of windows are computed and summed per pixel. The bands depend on the shape alone,
+ * because they affect the result's bits. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"
 #include <string.h>

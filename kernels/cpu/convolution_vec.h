@@ -130,6 +130,7 @@ VEC_INLINE void direct_block(unsigned rows, unsigned vectors, const direct_job *
     const uint64_t pixel = j->pixel;
     VEC_UNROLL for (unsigned r = 0; r < rows; r++) {
         VEC_UNROLL for (unsigned v = 0; v < vectors; v++) sum[r][v] = v_set(0.0f);
+        for (unsigned v = 0; v < vectors; v++) __builtin_prefetch(j->c + r * j->ld + v * VEC_W, 1);
     }
     for (uint64_t run = 0; run < j->runs; run++) {
         const packed *at[6];
