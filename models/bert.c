@@ -74,7 +74,9 @@ static pst_status build(const pst_model_config *config, pst_graph **graph) {
     if (config->infer)
         return pst_fail(PST_EINPUT, "model bert fills in masked tokens; it does not generate text");
     if (config->activation == PST_ACT_RELU)
-        return pst_fail(PST_EINPUT, "model.activation is relu; model bert always uses gelu_erf");
+        return pst_fail(
+            PST_EINPUT,
+            "model.activation is relu, but model bert always uses gelu_erf; remove the key");
     pst_block b;
     PST_TRY(pst_block_open(config, "bert", &b));
     pst_status status = fill_graph(&b);

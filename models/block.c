@@ -87,7 +87,8 @@ pst_status pst_block_residual(pst_block *b, const char *name, uint32_t residual)
 
 pst_status pst_block_check(const pst_model_config *c) {
     PST_TRY(pst_model_check(c));
-    if (c->heads == 0) return pst_fail(PST_EINPUT, "model.heads is 0; set it, or model.preset");
+    if (c->heads == 0)
+        return pst_fail(PST_EINPUT, "model.heads is 0; set model.heads or model.preset");
     if (c->channels % c->heads)
         return pst_fail(PST_EINPUT, "model.heads is %u, which does not divide model.channels %u",
                         c->heads, c->channels);

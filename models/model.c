@@ -29,7 +29,7 @@ pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *pres
     if (config->preset[0] == 0)
         return pst_fail(PST_EINPUT, "model.kind %s: set model.preset (%s), or %s", config->kind,
                         known, sizes);
-    return pst_fail(PST_EINPUT, "model.preset: %s has no preset \"%s\"; its presets are %s",
+    return pst_fail(PST_EINPUT, "model.preset: model %s has no preset \"%s\"; expected one of %s",
                     config->kind, config->preset, known);
 }
 
@@ -43,7 +43,8 @@ pst_status pst_model_check(const pst_model_config *c) {
     };
     for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++)
         if (size[i].value == 0)
-            return pst_fail(PST_EINPUT, "model.%s is 0; set it, or model.preset", size[i].name);
+            return pst_fail(PST_EINPUT, "model.%s is 0; set this key or model.preset",
+                            size[i].name);
     if (c->infer && c->dtype != PST_F32)
         return pst_fail(PST_EINTERNAL,
                         "a model that generates text needs dtype F32: its logits are read as F32");

@@ -118,8 +118,13 @@ static void read_cuts(const pst_balance_items *p, uint64_t bound, const uint64_t
 
 pst_status pst_balance_cut(const pst_balance_items *items, uint32_t *chunk_of_item) {
     const uint32_t n = items->n, n_chunk = items->n_chunk;
-    if (n_chunk == 0) return pst_fail(PST_EINPUT, "a partition needs at least one chunk");
-    if (n < n_chunk) return pst_fail(PST_EINPUT, "%u operators cannot fill %u chunks", n, n_chunk);
+    if (n_chunk == 0)
+        return pst_fail(PST_EINPUT, "cannot cut a model into 0 chunks; expected 1 or more");
+    if (n < n_chunk)
+        return pst_fail(
+            PST_EINPUT,
+            "%u operators cannot be cut into %u chunks; expected at most one chunk per operator", n,
+            n_chunk);
     size_t row = (size_t)n + 1;
     uint64_t *table = malloc(row * ((size_t)n_chunk + 1) * sizeof(*table));
     uint64_t *pair = malloc(2 * row * sizeof(*pair));

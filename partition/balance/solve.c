@@ -103,7 +103,7 @@ static pst_status open_by_chunk(const profile *p, const pst_schedule *s, const d
     x->slow = slow ? malloc(s->n_chunk * sizeof *x->slow) : NULL;
     x->again = recompute ? malloc(s->n_chunk * sizeof *x->again) : NULL;
     if ((slow && !x->slow) || (recompute && !x->again))
-        return pst_fail(PST_ENOMEM, "no memory to partition for %u chunks", s->n_chunk);
+        return pst_fail(PST_ENOMEM, "no memory to partition into %u chunks", s->n_chunk);
     for (uint32_t c = 0; c < s->n_chunk; c++) {
         if (slow) x->slow[c] = slow[s->rank_of_chunk[c]];
         if (recompute) x->again[c] = p->again[recompute[c]];

@@ -120,7 +120,8 @@ const pst_profile_row *pst_profile_rows(const pst_profile *p, uint32_t *n) {
 
 static pst_status make_room(pst_profile *p) {
     if (p->n == PST_PROFILE_ROWS)
-        return pst_fail(PST_EINPUT, "a profile has at most %d durations", PST_PROFILE_ROWS);
+        return pst_fail(PST_EINPUT, "too many durations; a profile can have at most %d",
+                        PST_PROFILE_ROWS);
     return pst_grow(&p->row, sizeof *p->row, p->n, &p->room, "for a profile");
 }
 
@@ -161,7 +162,8 @@ pst_status pst_profile_check(const pst_profile *p, const pst_profile_head *here)
     PST_TRY(differ("processor", h->cpu, here->cpu));
     PST_TRY(differ("instruction set", h->isa, here->isa));
     if (h->cpus != here->cpus)
-        return pst_fail(PST_EINPUT, "the profile was measured on %u processors, not %u", h->cpus,
+        return pst_fail(PST_EINPUT,
+                        "the profile was measured on a machine with %u processors, not %u", h->cpus,
                         here->cpus);
     if (h->threads != here->threads)
         return pst_fail(PST_EINPUT, "the profile was measured with %u thread%s per rank, not %u",

@@ -27,7 +27,7 @@ enum { N_WORK = sizeof works / sizeof *works };
 static pst_status read_text(const pst_yaml *y, const yaml_node_t *node, char *to, size_t bytes) {
     const char *text = pst_yaml_text(node);
     if (node && !*text) return pst_yaml_fail(y, node, "expected ", "a text");
-    if (strlen(text) >= bytes) return pst_yaml_fail(y, node, "the text is too long", "");
+    if (strlen(text) >= bytes) return pst_yaml_fail(y, node, "this text is too long", "");
     for (const char *c = text; *c; c++)
         if ((unsigned char)*c < ' ' || *c == '"' || *c == '\\')
             return pst_yaml_fail(y, node, "expected ", "plain text");
@@ -67,7 +67,9 @@ static pst_status read_times(pst_yaml *y, const yaml_node_t *node, const yaml_no
         PST_TRY(pst_profile_set(p, of.kind, of.text, of.size, busy, value));
     }
     pst_profile_rows(p, &after);
-    return after > before ? PST_OK : pst_yaml_fail(y, node, "this entry is given twice", "");
+    return after > before
+               ? PST_OK
+               : pst_yaml_fail(y, node, "this entry is a duplicate of an earlier one", "");
 }
 
 static pst_status read_operator(pst_yaml *y, const yaml_node_t *node, pst_profile *p) {
@@ -199,7 +201,8 @@ pst_status pst_profile_print(const pst_profile *p, FILE *out) {
     }
     if (*h->penstock) fprintf(out, "penstock: \"%s\"\n", h->penstock);
     if (*h->date) fprintf(out, "date: \"%s\"\n", h->date);
-    fprintf(out, "# ns: one rank alone; busy_ns: while that many ranks compute at once\n");
+    fprintf(out,
+            "# ns: measured on one rank; busy_ns: measured while `ranks` ranks compute at once\n");
     fprintf(out, "machine: {cpu: \"%s\", isa: %s, cpus: %u, threads: %u, ranks: %u", h->cpu, h->isa,
             h->cpus, h->threads, h->ranks);
     if (*h->device) fprintf(out, ", device: \"%s\"", h->device);

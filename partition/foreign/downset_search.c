@@ -41,7 +41,8 @@ static pst_status states(search *s) {
         s->n_option += pst_downset_most(&p->kind[k]);
         if (n * s->list->n > 1 << 25)
             return pst_fail(PST_ENOMEM,
-                            "%u downsets on this many devices; at most %d states are supported",
+                            "%u downsets times the possible numbers of devices exceed %d search "
+                            "states; use fewer devices",
                             s->list->n, 1 << 25);
     }
     s->n_state = (uint32_t)n;

@@ -85,10 +85,10 @@ static pst_status climb(const pst_downset_problem *p, const pst_downset_list *li
 
 static pst_status check(const pst_downset_problem *p) {
     if (p->n_item < 1 || p->n_item > PST_DOWNSET_ITEMS)
-        return pst_fail(PST_EINPUT, "%u items to split; expected 1 to %d", p->n_item,
+        return pst_fail(PST_EINPUT, "the graph has %u items; expected 1 to %d", p->n_item,
                         PST_DOWNSET_ITEMS);
     if (p->n_kind < 1 || p->n_kind > PST_DOWNSET_KINDS)
-        return pst_fail(PST_EINPUT, "%u kinds of devices; expected 1 to %d", p->n_kind,
+        return pst_fail(PST_EINPUT, "there are %u kinds of devices; expected 1 to %d", p->n_kind,
                         PST_DOWNSET_KINDS);
     return PST_OK;
 }

@@ -73,10 +73,10 @@ static pst_status read_edges(const pst_import_at *root, const json_t *edges, pst
         double *known = &im->transfer[e->from];
         if (*known < 0) *known = cost;
         if (fabs(*known - cost) > 1e-6)
-            return pst_fail(
-                PST_EINPUT,
-                "%s: %scost: %g, but %g on an earlier edge from %lld; these must be equal",
-                at.where, at.path, cost, *known, (long long)im->id[e->from]);
+            return pst_fail(PST_EINPUT,
+                            "%s: %scost is %g, but an earlier edge has cost %g; all edges from "
+                            "node %lld need the same cost",
+                            at.where, at.path, cost, *known, (long long)im->id[e->from]);
     }
     for (uint32_t v = 0; v < im->n_node; v++) im->transfer[v] = fmax(im->transfer[v], 0);
     return PST_OK;

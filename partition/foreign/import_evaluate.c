@@ -9,7 +9,7 @@
 static pst_status check_order(const pst_import *im, const pst_import_plan *plan) {
     for (uint32_t v = 0; v < im->n_node; v++)
         if (plan->part_of[v] >= plan->n_part)
-            return NO_PLAN("node %lld has no part", (long long)im->id[v]);
+            return NO_PLAN("node %lld is in no part", (long long)im->id[v]);
     for (uint32_t i = 0; i < im->n_edge; i++) {
         const pst_import_edge *e = &im->edge[i];
         if (!plan->not_contiguous && !im->backward[e->to] &&
@@ -25,7 +25,9 @@ static pst_status check_order(const pst_import *im, const pst_import_plan *plan)
         uint32_t *of = &first[im->class_of[v]];
         if (*of == UINT32_MAX) *of = plan->part_of[v];
         if (*of != plan->part_of[v])
-            status = NO_PLAN("node %lld is in another part than its class", (long long)im->id[v]);
+            status =
+                NO_PLAN("node %lld is not in the same part as the other nodes of its colour class",
+                        (long long)im->id[v]);
     }
     free(first);
     return status;
@@ -41,10 +43,12 @@ static pst_status check_devices(const pst_import *im, const pst_import_plan *pla
             for (uint32_t v = 0; v < im->n_node; v++)
                 if (plan->part_of[v] == s) size += im->size[v];
             if (size > im->kind[k].memory * (1 + 1e-9))
-                return NO_PLAN("part %u needs %g bytes, more than its device has", s, size);
+                return NO_PLAN("part %u needs %g bytes, but the device has %g", s, size,
+                               im->kind[k].memory);
         }
         if (!plan->group && used > im->kind[k].count)
-            return NO_PLAN("it uses %llu devices, more than there are", (unsigned long long)used);
+            return NO_PLAN("%llu devices of kind %s are used, but only %u exist",
+                           (unsigned long long)used, im->kind[k].name, im->kind[k].count);
     }
     return PST_OK;
 }
@@ -116,21 +120,22 @@ static pst_status check_machines(const pst_import *im, const pst_import_plan *pl
     for (uint32_t s = 0; s < plan->n_part; s++) {
         int first = s == 0 || plan->group[s] != plan->group[s - 1];
         if (first && plan->group[s] != (s ? plan->group[s - 1] + 1 : 0))
-            return NO_PLAN("group %u is out of order", plan->group[s]);
+            return NO_PLAN("group %u: expected groups numbered from 0 in the order of the stages",
+                           plan->group[s]);
         if (!first && plan->copies[s] != plan->copies[s - 1])
-            return NO_PLAN("group %u has stages with different numbers of machines",
+            return NO_PLAN("group %u: the stages have different numbers of machines",
                            plan->group[s]);
         if (first) {
             machines += plan->copies[s];
             devices = 0;
         }
         if ((devices += plan->devices[s]) > im->kind[0].count || plan->copies[s] < 1)
-            return NO_PLAN("group %u needs %llu devices of each machine, more than it has",
-                           plan->group[s], (unsigned long long)devices);
+            return NO_PLAN("group %u needs %llu devices of each machine, but a machine has %u",
+                           plan->group[s], (unsigned long long)devices, im->kind[0].count);
     }
     return machines <= im->machines ? PST_OK
-                                    : NO_PLAN("it uses %llu machines, more than there are",
-                                              (unsigned long long)machines);
+                                    : NO_PLAN("%llu machines are used, but only %u exist",
+                                              (unsigned long long)machines, im->machines);
 }
 
 /* Copies of a group also exchange its parameters between machines; those of the first group use a
@@ -184,7 +189,8 @@ pst_status pst_import_evaluate(const pst_import *im, pst_import_plan *plan) {
     for (uint32_t v = 0; v < im->n_node; v++) {
         double time = im->time[(size_t)plan->kind[plan->part_of[v]] * im->n_node + v];
         if (!isfinite(time))
-            return NO_PLAN("node %lld is not allowed on its device", (long long)im->id[v]);
+            return NO_PLAN("node %lld is not allowed on the kind of device that the plan gives it",
+                           (long long)im->id[v]);
         plan->load[plan->part_of[v]] += time;
     }
     PST_TRY(im->format == PST_IMPORT_PIPEDREAM ? stages(im, plan) : transfers(im, plan));

@@ -34,7 +34,8 @@ static pst_status next_line(reader *r, int *more) {
     r->at += length + (end != NULL);
     r->line++;
     if (length && from[length - 1] == '\r') length--;
-    if (length >= sizeof r->now) return BAD(r, "a line of more than %zu bytes", sizeof r->now - 1);
+    if (length >= sizeof r->now)
+        return BAD(r, "the line is longer than %zu bytes", sizeof r->now - 1);
     memcpy(r->now, from, length);
     r->now[length] = 0;
     if (strlen(r->now) != length) return BAD(r, "a byte 0");
@@ -47,7 +48,7 @@ static int is_blank(const char *line) { return line[strspn(line, " \t")] == 0; }
 static pst_status read_id(const reader *r, const char *text, int64_t *id, const char **rest) {
     const char *digits = text + (strncmp(text, "node", 4) ? 0 : 4);
     size_t n = strspn(digits, "0123456789");
-    if (n < 1 || n > 9) return BAD(r, "'%.20s': expected node and a number, such as node4", text);
+    if (n < 1 || n > 9) return BAD(r, "'%.20s': expected 'node' and a number, such as node4", text);
     *id = strtol(digits, NULL, 10);
     *rest = digits + n;
     return PST_OK;
@@ -70,8 +71,7 @@ static pst_status read_value(const reader *r, const char *text, const char *key,
         at = end + strspn(end, " ");
         if (!list || *at == ']') break;
         if (*at != ';')
-            return BAD(r, "%s: '%.20s': expected numbers in brackets with ; between them", key,
-                       end);
+            return BAD(r, "%s: '%.20s': expected numbers in brackets, separated by ';'", key, end);
     }
     *to = sum;
     return PST_OK;
@@ -106,7 +106,9 @@ static pst_status read_outline(reader *r, outline *o) {
         o->ids[o->n] = (pst_import_id){id, o->n};
         o->n++;
     }
-    if (!o->n) return pst_fail(PST_EINPUT, "%s: neither JSON nor a graph.txt with nodes", r->where);
+    if (!o->n)
+        return pst_fail(PST_EINPUT, "%s: the file is neither JSON nor a graph.txt with nodes",
+                        r->where);
     return pst_import_sort(o->ids, o->n, r->where);
 }
 
@@ -181,7 +183,9 @@ static pst_status read_graph(reader *r, outline *o, pst_import_edge *edge, uint3
     rewind_to_start(r);
     PST_TRY(read_edges(r, o, edge));
     uint32_t n = number_nodes(o, edge, number), n_edge = 0;
-    if (!n) return pst_fail(PST_EINPUT, "%s: it has only inputs", r->where);
+    if (!n)
+        return pst_fail(PST_EINPUT, "%s: the graph has only input nodes; expected operators",
+                        r->where);
     PST_TRY(pst_import_allocate(im, n, o->n_edge, 1));
     for (uint32_t i = 0; i < o->n_edge; i++) {
         pst_import_edge e = {number[edge[i].from], number[edge[i].to]};

@@ -59,7 +59,11 @@ static pst_status read_degrees(const pst_import_at *root, const json_t *nodes,
         PST_TRY(member(&at, "TMPCs", &ways));
         json_object_foreach((json_t *)ways.json, key, value) PST_TRY(add_degree(&ways, key, p));
     }
-    return p->n_degree ? PST_OK : pst_fail(PST_EINPUT, "%s: no node has TMPCs", root->where);
+    return p->n_degree
+               ? PST_OK
+               : pst_fail(PST_EINPUT,
+                          "%s: TMPCs is empty for every node; expected tensor degrees with costs",
+                          root->where);
 }
 
 /* --- ways ------------------------------------------------------------------------------------- */
@@ -89,7 +93,7 @@ static pst_status read_sync(const pst_import_at *way, const char *key, int incom
         PST_TRY(pst_import_number(&at, name, 0, MOST, 0, &to->extra[i - p->first[v]]));
         n++;
     }
-    if (json_object_size(at.json) != n) return bad(&at, "names a node without an edge to it");
+    if (json_object_size(at.json) != n) return bad(&at, "names a node to which there is no edge");
     return PST_OK;
 }
 

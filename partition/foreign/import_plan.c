@@ -44,7 +44,8 @@ static pst_status apply_dnn(const pst_plan_graph_options *o, pst_import *im) {
     if (o->memory > 0) im->kind[0].memory = o->memory;
     for (uint32_t k = 0; k < im->n_kind; k++) devices += im->kind[k].count;
     if (devices) return PST_OK;
-    return pst_fail(PST_EINPUT, "%s: maxFPGAs and maxCPUs are 0: no device to plan for", o->graph);
+    return pst_fail(PST_EINPUT,
+                    "%s: maxFPGAs and maxCPUs are 0; set one of them, or give --devices", o->graph);
 }
 
 /* cluster: NULL: not given. */
@@ -58,16 +59,14 @@ static pst_status apply_pipedream(const pst_plan_graph_options *o, const pst_clu
                         "%s has no links; give --bandwidth, or a link such as ib:400Gb/s",
                         o->cluster);
     if (!im->kind[0].count || !(im->bandwidth > 0))
-        return pst_fail(
-            PST_EINPUT, "%s has no %s", o->graph,
-            im->kind[0].count
-                ? "bandwidth; give --bandwidth, such as 25GB/s"
-                : "number of devices; give --devices, and --bandwidth if it is missing, too");
+        return pst_fail(PST_EINPUT, "%s gives no %s", o->graph,
+                        im->kind[0].count ? "bandwidth; give --bandwidth, such as 25GB/s"
+                                          : "number of devices; give --devices and --bandwidth");
     if (o->memory > 0)
         return pst_fail(PST_EINPUT,
                         "PipeDream's cost model has no memory limit; leave out --memory");
     if (o->machines * o->devices > MOST_DEVICES)
-        return pst_fail(PST_EINPUT, "at most %d devices are supported", MOST_DEVICES);
+        return pst_fail(PST_EINPUT, "too many devices; at most %d are supported", MOST_DEVICES);
     if (o->machines > 1 && !(o->between > 0))
         return pst_fail(PST_EINPUT,
                         "%s has no bandwidth between machines; give --between, such as 10GB/s",
@@ -107,7 +106,7 @@ static pst_status apply(const pst_plan_graph_options *o, pst_import *im) {
                         "workloads, not for %s",
                         o->graph, formats[im->format].format);
     if (o->devices > MOST_DEVICES)
-        return pst_fail(PST_EINPUT, "at most %d devices are supported", MOST_DEVICES);
+        return pst_fail(PST_EINPUT, "too many devices; at most %d are supported", MOST_DEVICES);
     if (o->cluster && *o->cluster) PST_TRY(pst_cluster_load(o->cluster, &cluster));
     pst_status status = apply_to(o, cluster, im);
     pst_cluster_close(cluster);
@@ -212,7 +211,8 @@ static void print_text(const pst_import *im, const pst_import_plan *plan, FILE *
             is_proven(plan) ? ": proven optimal" : "");
     fprintf(out, "%u nodes as %u items; %u downsets%s; %.3f s\n", im->n_node, plan->n_item,
             plan->n_downset,
-            plan->complete ? "" : " near one order of the items, because all are too many",
+            plan->complete ? ""
+                           : " (only those near one order of the items, because all are too many)",
             plan->seconds);
     print_table(im, plan, out);
 }
@@ -234,7 +234,7 @@ static pst_status evaluate(const pst_plan_graph_options *o, const pst_import *im
         print_stages(im, &plan, out);
     } else {
         fprintf(out, "%s  %.6g %s%s\n", model, plan.objective, im->unit,
-                plan.not_contiguous ? "  not contiguous: data goes back to an earlier part" : "");
+                plan.not_contiguous ? "  not contiguous: an edge leads to an earlier part" : "");
         print_table(im, &plan, out);
     }
     pst_import_plan_close(&plan);
@@ -261,7 +261,7 @@ pst_status pst_plan_graph(const pst_plan_graph_options *options, FILE *out) {
     pst_plan_graph_options o;
     pst_import *im = NULL;
     PST_TRY(pst_sized_take("pst_plan_graph", options, &o, sizeof o));
-    if (!o.graph) return pst_fail(PST_EINPUT, "pst_plan_graph: no graph");
+    if (!o.graph) return pst_fail(PST_EINPUT, "pst_plan_graph: options.graph is NULL");
     pst_status status = pst_file_parse(o.graph, MOST_BYTES, parse_into, &im);
     if (status == PST_OK) status = plan_graph(&o, im, out);
     pst_import_close(im);

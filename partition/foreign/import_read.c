@@ -44,10 +44,10 @@ static pst_status read_nodes(const reader *r, const pst_import_at *at, const jso
                          ? pst_import_find(r->ids, r->im->n_node, json_integer_value(id))
                          : PST_IMPORT_NODES;
         if (v == PST_IMPORT_NODES)
-            return wrong(at, "nodes: one is not the id of a node in the graph");
+            return wrong(at, "nodes: an element is not the id of a node of the graph");
         if (r->plan->part_of[v] != UINT32_MAX)
-            return pst_fail(PST_EINPUT, "%s: %s nodes: %lld is in an earlier stage", at->where,
-                            at->path, (long long)r->im->id[v]);
+            return pst_fail(PST_EINPUT, "%s: %s nodes: node %lld is already in an earlier stage",
+                            at->where, at->path, (long long)r->im->id[v]);
         r->plan->part_of[v] = r->plan->n_part;
     }
     return PST_OK;
@@ -60,7 +60,7 @@ static pst_status read_kind(const reader *r, const pst_import_at *at) {
             r->plan->kind[r->plan->n_part] = k;
             return PST_OK;
         }
-    return wrong(at, "kind: no devices have this kind");
+    return wrong(at, "kind: the cluster has no devices of this kind");
 }
 
 /* Variants by name, in the order of the nodes. */
@@ -71,7 +71,7 @@ static pst_status read_ways(const reader *r, const pst_import_at *at, const json
     while (t < p->n_degree && p->degree[t] != r->plan->tensor[r->plan->n_part]) t++;
     if (t == p->n_degree) return wrong(at, "tensor: no node has this degree");
     if (json_array_size(ways) != json_array_size(nodes))
-        return wrong(at, "ways: expected one for each node");
+        return wrong(at, "ways: expected one variant name per node");
     for (size_t i = 0; i < json_array_size(nodes); i++) {
         uint32_t v = pst_import_find(r->ids, r->im->n_node,
                                      json_integer_value(json_array_get(nodes, i))),
@@ -81,7 +81,7 @@ static pst_status read_ways(const reader *r, const pst_import_at *at, const json
                (!name || !*name || strcmp(pst_tensor_way_of(p, v, t, w)->name, name)))
             w++;
         if (w == PST_TENSOR_WAYS)
-            return wrong(at, "ways: a node has no such variant with this tensor degree");
+            return wrong(at, "ways: a node does not have the named variant at this tensor degree");
         r->plan->way[v] = (uint8_t)w;
     }
     return PST_OK;
@@ -99,9 +99,9 @@ static pst_status read_stage(const reader *r, const pst_import_at *at) {
     PST_TRY(pst_import_integer(at, "group", 0, MOST, 1, &group));
     PST_TRY(pst_import_integer(at, "machines", 1, MOST, 1, &machines));
     if (r->im->format == PST_IMPORT_DNN && data > 1)
-        return wrong(at, "data: this cost model has no replicas");
+        return wrong(at, "data: this cost model has no replicas; expected 1");
     if (!r->im->tensor && tensor > 1)
-        return wrong(at, "tensor: this cost model has no tensor degrees");
+        return wrong(at, "tensor: this cost model has no tensor degrees; expected 1");
     plan->devices[s] = (uint32_t)data;
     plan->tensor[s] = (uint32_t)tensor;
     plan->group[s] = (uint32_t)group;

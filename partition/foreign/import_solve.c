@@ -44,9 +44,10 @@ static pst_status take(const pst_import *im, const uint32_t *item_of, const pst_
 static pst_status evaluate(const pst_import *im, double objective, pst_import_plan *plan) {
     PST_TRY(pst_import_evaluate(im, plan));
     if (fabs(plan->objective - objective) > 1e-9 * fmax(objective, plan->objective))
-        return pst_fail(PST_EINTERNAL,
-                        "the plan's objective is %.17g, not %.17g as the solver says",
-                        plan->objective, objective);
+        return pst_fail(
+            PST_EINTERNAL,
+            "the evaluated objective of the plan is %.17g, but the solver computed %.17g",
+            plan->objective, objective);
     plan->lower_bound = fmin(plan->lower_bound, plan->objective);
     return PST_OK;
 }
@@ -106,21 +107,24 @@ static pst_status no_plan(const pst_import *im, pst_downset_problem *p,
     PST_TRY(check_places(im));
     say_kinds(im, devices, sizeof devices);
     if (isfinite(found->lower_bound))
-        return pst_fail(PST_EINPUT, "no plan for %s was found in %g s: allow more time", devices,
-                        seconds);
+        return pst_fail(PST_EINPUT, "no plan for %s was found in %g s; increase --time-limit",
+                        devices, seconds);
     PST_TRY(smallest_memory(p, seconds, &memory));
     if (isfinite(memory) && im->n_kind > 1 && isfinite(im->kind[1].memory))
-        return pst_fail(PST_ENOMEM,
-                        "no plan for %s fits into their memory; %.10g bytes%s each would be enough",
-                        devices, ceil(memory), gibibytes(memory, needs));
+        return pst_fail(
+            PST_ENOMEM,
+            "no plan for %s fits in device memory; %.10g bytes%s per device would be enough",
+            devices, ceil(memory), gibibytes(memory, needs));
     if (isfinite(memory))
-        return pst_fail(PST_ENOMEM,
-                        "no plan for %s fits into %.10g bytes%s each; %.10g%s would be enough",
-                        devices, im->kind[0].memory, gibibytes(im->kind[0].memory, has),
-                        ceil(memory), gibibytes(memory, needs));
-    return pst_fail(
-        PST_EINPUT,
-        "no plan for %s is feasible: no kind of device can hold all nodes of some class", devices);
+        return pst_fail(
+            PST_ENOMEM,
+            "no plan for %s fits in %.10g bytes%s per device; %.10g bytes%s would be enough",
+            devices, im->kind[0].memory, gibibytes(im->kind[0].memory, has), ceil(memory),
+            gibibytes(memory, needs));
+    return pst_fail(PST_EINPUT,
+                    "no plan for %s is feasible: the nodes of a colour class are not all allowed "
+                    "on one kind of device",
+                    devices);
 }
 
 /* --- stages with tensor degrees --------------------------------------------------------------- */
@@ -149,7 +153,8 @@ static pst_status take_tensor(const pst_import *im, pst_tensor_plan *found, pst_
 static pst_status no_tensor_plan(const pst_tensor_problem *p, const pst_tensor_plan *found,
                                  double seconds) {
     if (found->complete && found->lower_bound < 1e99)
-        return pst_fail(PST_EINPUT, "no plan for %u devices was found in %g s: allow more time",
+        return pst_fail(PST_EINPUT,
+                        "no plan for %u devices was found in %g s; increase --time-limit",
                         p->devices, seconds);
     char needs[32], has[32];
     double memory = INFINITY;
@@ -157,13 +162,13 @@ static pst_status no_tensor_plan(const pst_tensor_problem *p, const pst_tensor_p
     if (isfinite(memory))
         return pst_fail(
             PST_ENOMEM,
-            "no plan for %u devices fits into %.10g bytes%s each; %.0f%s would be enough",
+            "no plan for %u devices fits in %.10g bytes%s per device; %.0f bytes%s would be enough",
             p->devices, p->memory, gibibytes(p->memory, has), ceil(memory),
             gibibytes(memory, needs));
-    return pst_fail(
-        PST_EINPUT,
-        "no plan for %u devices is feasible with any memory: no tensor degree is small enough",
-        p->devices);
+    return pst_fail(PST_EINPUT,
+                    "no plan for %u devices is feasible with any memory: every tensor degree needs "
+                    "more devices",
+                    p->devices);
 }
 
 static pst_status solve_tensor(const pst_import *im, double seconds, pst_import_plan *plan) {

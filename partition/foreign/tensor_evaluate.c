@@ -52,9 +52,9 @@ static pst_status check(const pst_tensor_problem *p, const pst_tensor_plan *plan
         *replicas += plan->data[s];
     }
     if (devices > p->devices || *replicas > p->micro_batches)
-        return NO_PLAN("too many devices or replicas");
+        return NO_PLAN("more devices than the workload has, or more replicas than micro-batches");
     for (uint32_t v = 0; v < p->n_node; v++)
-        if (plan->part_of[v] >= plan->n_part) return NO_PLAN("node %u has no stage", v);
+        if (plan->part_of[v] >= plan->n_part) return NO_PLAN("node %u is in no stage", v);
     for (uint32_t i = 0; i < p->n_edge; i++)
         if (plan->part_of[p->edge[i].from] > plan->part_of[p->edge[i].to])
             return NO_PLAN("edge %u leads to an earlier stage", i);
@@ -89,7 +89,8 @@ static pst_status evaluate_stage(const pst_tensor_problem *p, const pst_tensor_p
         }
     }
     if (memory > p->memory * (1 + 1e-9))
-        return NO_PLAN("stage %u needs %g bytes, more than its device has", s, memory);
+        return NO_PLAN("stage %u needs %g bytes per device, more than the device memory", s,
+                       memory);
     *load = (bytes / d + 4 * (d - 1) * parameters / d / p->micro_batches) / p->bandwidth + time / d;
     return PST_OK;
 }

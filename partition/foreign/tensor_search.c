@@ -330,8 +330,10 @@ static pst_status stage_of(search *s, uint32_t d, uint32_t sum, uint32_t part,
     plan->degree[part] = s->p->degree[t];
     plan->data[part] = replicas;
     free(way);
-    return fit == PST_TENSOR_FITS ? PST_OK
-                                  : pst_fail(PST_EINTERNAL, "a stage that was found does not fit");
+    return fit == PST_TENSOR_FITS
+               ? PST_OK
+               : pst_fail(PST_EINTERNAL,
+                          "the search returned a stage that does not fit in device memory");
 }
 
 static pst_status plan_of(search *s, uint32_t sum, pst_tensor_plan *plan) {

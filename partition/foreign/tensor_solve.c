@@ -46,8 +46,10 @@ static pst_status attempt(climb *c, double limit, int *found) {
     }
     pst_status status = pst_tensor_evaluate(c->p, &plan, c->load);
     if (status == PST_OK && plan.objective > limit * (1 + 1e-9))
-        status = pst_fail(PST_EINTERNAL, "a stage takes %.17g s, not %.17g as the search says",
-                          plan.objective, limit);
+        status = pst_fail(
+            PST_EINTERNAL,
+            "the evaluated time of a stage is %.17g s, but the search computed at most %.17g s",
+            plan.objective, limit);
     if (status == PST_OK && (!c->best.n_part || plan.objective < c->best.objective)) {
         pst_tensor_plan_close(&c->best);
         c->best = plan;

@@ -248,9 +248,10 @@ pst_status pst_search_evaluate(pst_search_context *x, pst_search_candidates *set
     if (!set->orders.device) {
         PST_TRY(pst_search_orders_of(x->problem, c, &set->orders));
         if (!set->orders.n)
-            snprintf(set->row.why, sizeof set->row.why,
-                     "infeasible: needs %u tensor groups of %u devices of one kind on a node",
-                     c->pipeline * c->data, c->tensor);
+            snprintf(
+                set->row.why, sizeof set->row.why,
+                "infeasible: needs %u tensor groups, each of %u devices of one kind on one node",
+                c->pipeline * c->data, c->tensor);
     }
     if (!set->orders.n) {
         set->n_config = 0;

@@ -102,12 +102,12 @@ static pst_status add_sets(list *l) {
     if (p->pipeline.n && p->pipeline.value[0] > p->n_item)
         return pst_fail(
             PST_EINPUT,
-            "infeasible: %u pipeline stages need as many operators, and the model has %u",
+            "infeasible: %u pipeline stages need at least one operator each, but the model has %u",
             p->pipeline.value[0], p->n_item);
-    return pst_fail(
-        PST_EINPUT,
-        "infeasible: no allowed pipeline x tensor x data %s the %llu devices of the cluster",
-        p->all_devices ? "is equal to" : "fits", (unsigned long long)n);
+    return pst_fail(PST_EINPUT,
+                    "infeasible: no allowed product pipeline x tensor x data %s the %llu devices "
+                    "of the cluster",
+                    p->all_devices ? "uses exactly" : "fits on", (unsigned long long)n);
 }
 
 /* With very many rows each keeps only what is evaluated first. */

@@ -383,12 +383,14 @@ static uint32_t sequences(const pst_search_problem *p, const pst_search_config *
 static void say_infeasible(const pst_search_problem *p, const pst_search_config *like,
                            const list *l, char why[160]) {
     if (!l->micros)
-        snprintf(why, 160, "infeasible: no micro_batch splits %u samples over %u replicas",
+        snprintf(why, 160,
+                 "infeasible: no allowed micro_batch divides %u samples among %u replicas",
                  p->batch, like->data);
     else if (!l->feasible) snprintf(why, 160, "infeasible: %s", l->why);
     else
         snprintf(why, 160,
-                 "infeasible: no schedule has %u stages for %u operators, or all are too long",
+                 "infeasible: every schedule for %u stages needs more than %u operators, or is too "
+                 "long to search",
                  like->pipeline, p->n_item);
 }
 

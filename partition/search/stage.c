@@ -104,13 +104,15 @@ static pst_status find_speed(const pst_search_problem *problem, const pst_search
     *speed = of[*group].speed;
     for (uint32_t t = 1; t < pst_grid_degree(grid, stage); t++) {
         if (of[group[t]].kind != of[*group].kind)
-            return pst_fail(PST_EINPUT,
-                            "infeasible: devices %u and %u of a tensor group differ in kind",
-                            *group, group[t]);
+            return pst_fail(
+                PST_EINPUT,
+                "infeasible: devices %u and %u of a tensor group are of different kinds", *group,
+                group[t]);
         if (of[group[t]].node != of[*group].node && !problem->tensor_across_nodes)
-            return pst_fail(PST_EINPUT,
-                            "infeasible: devices %u and %u of a tensor group are on two nodes",
-                            *group, group[t]);
+            return pst_fail(
+                PST_EINPUT,
+                "infeasible: devices %u and %u of a tensor group are on different nodes", *group,
+                group[t]);
         if (of[group[t]].speed < *speed) *speed = of[group[t]].speed;
     }
     return PST_OK;
@@ -128,8 +130,8 @@ static pst_status check_border(pst_search_context *x, const pst_search_config *c
     PST_TRY(pst_search_table_of(x, c, kind, next, &other));
     if (other->table && other->table->cross[item] == t->table->cross[item]) return PST_OK;
     return pst_fail(PST_EINPUT,
-                    "infeasible: between stages of %u and %u tensor ranks, the value before "
-                    "operator %u is split",
+                    "infeasible: a stage border between %u and %u tensor ranks before operator %u, "
+                    "where the activation is split",
                     t->key.tensor, other->key.tensor, item);
 }
 

@@ -41,7 +41,8 @@ pst_status pst_search_context_open(const pst_search_problem *problem, pst_search
     *x = (pst_search_context){
         .problem = problem, .end_ns = UINT64_MAX, .limit_ns = UINT64_MAX, .best_ns = UINT64_MAX};
     if (problem->n_schedule > PST_SEARCH_SCHEDULES)
-        return pst_fail(PST_EINPUT, "%u schedules to search; at most %d are supported",
+        return pst_fail(PST_EINPUT,
+                        "%u schedules are given to the search; at most %d are supported",
                         problem->n_schedule, PST_SEARCH_SCHEDULES);
     if (problem->time_limit_s > 0) {
         double limit = problem->time_limit_s * 1e9;
@@ -54,7 +55,8 @@ pst_status pst_search_context_open(const pst_search_problem *problem, pst_search
     for (uint32_t i = 0; i < problem->n_schedule; i++) {
         PST_TRY(pst_schedule_find(problem->schedule[i], &x->row[i]));
         if (x->row[i]->kind != PST_SCHEDULE_GENERATED)
-            return pst_fail(PST_EINPUT, "the search does not support schedule %s; name others",
+            return pst_fail(PST_EINPUT,
+                            "the search does not support schedule %s; choose other schedules",
                             x->row[i]->name);
     }
     return PST_OK;
@@ -165,8 +167,8 @@ static pst_status ask(pst_search_context *x, pst_search_table *t) {
     }
     if (status != PST_OK) return status;
     if (t->table->n != x->problem->n_item)
-        return pst_fail(PST_EINTERNAL, "the cost table has %u operators instead of %u", t->table->n,
-                        x->problem->n_item);
+        return pst_fail(PST_EINTERNAL, "the cost table has %u operators, but the model has %u",
+                        t->table->n, x->problem->n_item);
     return add_up(t);
 }
 

@@ -35,7 +35,7 @@ static void why_too_large(const pst_search_problem *problem, pst_search_row *row
     if (held > 1) m += snprintf(row->why + m, capacity, ": %.4g micro-batches in flight", held);
     else m += snprintf(row->why + m, capacity, ", with one micro-batch in flight");
     if (recomputes_all(c, row->stage))
-        snprintf(row->why + m, sizeof row->why - (size_t)m, ", everything recomputed");
+        snprintf(row->why + m, sizeof row->why - (size_t)m, " and full recomputation");
 }
 
 static int spans_nodes(const pst_search_problem *p, const pst_candidate *c) {
@@ -83,12 +83,15 @@ static void why_longer(const pst_search_problem *p, const pst_candidate *best,
     } else if (candidate->step_ns == best->step_ns) {
         snprintf(row->why, sizeof row->why, "as fast as the best");
     } else if (used < by_best && most == computation) {
-        snprintf(row->why, sizeof row->why, "uses %u of %u devices", used, p->cluster->n_device);
+        snprintf(row->why, sizeof row->why, "uses only %u of %u devices", used,
+                 p->cluster->n_device);
     } else if (most == computation) {
-        snprintf(row->why, sizeof row->why, "longest stage computes %.3f ms, %.3f ms more",
+        snprintf(row->why, sizeof row->why,
+                 "longest stage computes %.3f ms, %.3f ms more than in the best layout",
                  part[most].own * 1e-6, more * 1e-6);
     } else {
-        snprintf(row->why, sizeof row->why, "%s %.0f%% of the step, %.3f ms more", part[most].text,
+        snprintf(row->why, sizeof row->why,
+                 "%s %.0f%% of the step, %.3f ms more than in the best layout", part[most].text,
                  100 * part[most].own / step, more * 1e-6);
     }
 }
@@ -97,7 +100,9 @@ void pst_search_why(const pst_search_problem *problem, const pst_candidate *best
                     pst_search_row *row) {
     const pst_candidate *c = row->best;
     if (!c) {
-        if (!*row->why) snprintf(row->why, sizeof row->why, "not evaluated");
+        if (!*row->why)
+            snprintf(row->why, sizeof row->why,
+                     "not evaluated: time limit reached, or lower bound above the best step");
         return;
     }
     if (!row->fits) {

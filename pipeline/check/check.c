@@ -19,33 +19,36 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
     const pst_job *job = c->job;
     const pst_instr_list *list = &job->list[rank];
     const pst_instr *in = &list->instr[i];
-    if (in->opcode >= PST_OP_COUNT) return fail_at(rank, i, "no such opcode");
+    if (in->opcode >= PST_OP_COUNT) return fail_at(rank, i, "unknown opcode");
     int flush = pst_instr_is_flush(list, i), head = pst_instr_is_head(list, i),
         piece = pst_job_is_piece(list, i);
     uint8_t queue = PST_Q_COMPUTE;
     if (in->opcode == PST_OP_SEND) queue = PST_Q_SEND;
     if (in->opcode == PST_OP_RECV) queue = PST_Q_RECV;
     if (head && queue == PST_Q_COMPUTE)
-        return fail_at(rank, i, "a compute instruction in the head");
+        return fail_at(rank, i, "a compute instruction is not allowed in the head");
     if (head) queue = PST_Q_HEAD;
-    if (in->queue != queue) return fail_at(rank, i, "it is in the wrong queue");
-    if (queue != PST_Q_COMPUTE && in->peer >= job->n_rank) return fail_at(rank, i, "unknown peer");
+    if (in->queue != queue) return fail_at(rank, i, "wrong queue for this opcode");
+    if (queue != PST_Q_COMPUTE && in->peer >= job->n_rank)
+        return fail_at(rank, i, "unknown peer rank");
     if (flush ? in->opcode <= PST_OP_BW
               : in->opcode > PST_OP_REDUCE || (in->opcode == PST_OP_REDUCE && !piece)) {
-        return fail_at(rank, i, flush ? "a pass in the flush" : "the flush begins too early");
+        return fail_at(rank, i,
+                       flush ? "a pass is not allowed in the flush"
+                             : "this opcode is only allowed in the flush");
     }
     uint32_t n_micro = piece ? job->n_micro : pst_job_micros(job, rank);
     int early = piece && job->zero != 2; /* it names neither */
     if (!flush && !head && !early &&
         (in->chunk >= job->n_chunk || in->micro >= n_micro ||
          job->rank_of_chunk[in->chunk] != pst_job_stage(job, rank))) {
-        return fail_at(rank, i, "its chunk or micro-batch is not on this rank");
+        return fail_at(rank, i, "this rank does not have the chunk or the micro-batch");
     }
     if (in->dep > list->n_dep || in->n_dep > list->n_dep - in->dep)
-        return fail_at(rank, i, "its dependencies are out of range");
+        return fail_at(rank, i, "dependency indices are out of range");
     for (uint32_t d = 0; d < in->n_dep; d++) {
         if (list->dep[in->dep + d] >= i)
-            return fail_at(rank, i, "it waits for a later instruction");
+            return fail_at(rank, i, "depends on a later instruction of the list");
     }
     return PST_OK;
 }
@@ -53,27 +56,37 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
 static pst_status check_lists(const pst_checker *c) {
     const pst_job *job = c->job;
     if (!job->n_rank || job->n_rank != pst_grid_size(job->grid) || (job->split && !job->backward)) {
-        return pst_fail(PST_EINPUT, "the job's sizes do not match its grid");
+        return pst_fail(
+            PST_EINPUT,
+            "the job's number of ranks, grid and kinds of passes contradict each other");
     }
     for (uint32_t k = 0; k < job->grid.data; k++) {
         if (!job->micros[k] || job->micros[k] > job->n_micro)
-            return pst_fail(PST_EINPUT, "replica %u has %u micro-batches", k, job->micros[k]);
+            return pst_fail(PST_EINPUT, "replica %u has %u micro-batches; expected 1 to %u", k,
+                            job->micros[k], job->n_micro);
     }
     for (uint32_t t = 0; t < job->grid.tensor; t++) {
         if (job->n_chunk != c->cuts[t]->n_chunk)
-            return pst_fail(PST_EINPUT, "the job's sizes do not match its cut");
+            return pst_fail(PST_EINPUT,
+                            "the job has %u chunks, but the cut of tensor rank %u has %u",
+                            job->n_chunk, t, c->cuts[t]->n_chunk);
         for (uint32_t k = 0; k < job->n_chunk && !job->alone; k++)
             if (c->cuts[t]->chunk[k].n_local != c->cuts[0]->chunk[k].n_local)
-                return pst_fail(PST_EINPUT, "chunk %u has other values on tensor rank %u", k, t);
+                return pst_fail(PST_EINPUT,
+                                "chunk %u has %u values on tensor rank %u and %u on tensor rank 0; "
+                                "expected the same number",
+                                k, c->cuts[t]->chunk[k].n_local, t, c->cuts[0]->chunk[k].n_local);
     }
     for (uint32_t k = 0; k < job->n_chunk; k++) {
         if (job->rank_of_chunk[k] >= job->grid.pipeline)
-            return pst_fail(PST_EINPUT, "chunk %u has no rank", k);
+            return pst_fail(PST_EINPUT, "chunk %u is on stage %u; expected a stage below %u", k,
+                            job->rank_of_chunk[k], job->grid.pipeline);
     }
     for (uint32_t r = 0; r < job->n_rank; r++) {
         if (job->list[r].n_flush > job->list[r].n_instr ||
             job->list[r].n_head > job->list[r].n_instr - job->list[r].n_flush)
-            return pst_fail(PST_EINPUT, "rank %u: head or flush is too long", r);
+            return pst_fail(PST_EINPUT,
+                            "rank %u: head and flush are longer than the instruction list", r);
         for (uint32_t i = 0; i < job->list[r].n_instr; i++) PST_TRY(check_instr(c, r, i));
     }
     return PST_OK;
@@ -89,7 +102,7 @@ static pst_status place_part(const pst_checker *c, uint32_t rank, uint32_t i, ui
                     *before = latest == PST_NONE ? NULL : &list->instr[latest];
     uint32_t *at = pst_checker_pass(c, in->chunk, in->opcode, in->micro);
     if (*at == PST_NONE || *at != latest || !before->n || before->from + before->n != in->from)
-        return pst_checker_fail_at(c, rank, i, "it does not follow the part of its pass before it");
+        return pst_checker_fail_at(c, rank, i, "does not continue the previous part of the pass");
     c->again[c->instr_first[rank] + i] = *at;
     *at = i;
     return PST_OK;
@@ -117,7 +130,8 @@ static pst_status place_pass(const pst_checker *c, uint32_t rank, uint32_t i, ui
         return PST_OK;
     }
     const char *name = pst_instr_text(c->job, rank, i, text, sizeof text);
-    if (!allowed) return pst_fail(PST_EINPUT, "%s is not a pass of this kind of schedule", name);
+    if (!allowed)
+        return pst_fail(PST_EINPUT, "%s is a kind of pass that this schedule does not use", name);
     if (*at != PST_NONE) return pst_fail(PST_EINPUT, "%s occurs twice", name);
     if (early) return pst_fail(PST_EINPUT, "%s runs before its %s", name, pst_opcode_name(before));
     return pst_fail(PST_EINPUT,
@@ -139,7 +153,7 @@ static pst_status check_all_there(const pst_checker *c) {
                 if (in && (!in->n || in->from + in->n == c->cut->chunk[k].program[op].n_step))
                     continue;
                 return pst_fail(PST_EINPUT, "%s c%u m%u is missing on rank %u%s",
-                                pst_opcode_name(op), k, m, rank, in ? ", its last part" : "");
+                                pst_opcode_name(op), k, m, rank, in ? " (the last part)" : "");
             }
         }
     }
@@ -163,7 +177,8 @@ static pst_status check_passes(pst_checker *c) {
                 const pst_instr *in = &job->list[r].instr[i];
                 if (in->opcode > PST_OP_BW) continue;
                 if (!is_in_program(c, in))
-                    status = pst_checker_fail_at(c, r, i, "its pass has no such steps");
+                    status =
+                        pst_checker_fail_at(c, r, i, "the steps are out of the range of the pass");
                 else if (pst_instr_begins(in)) status = place_pass(c, r, i, next);
                 else status = place_part(c, r, i, latest);
                 latest = i;
@@ -180,7 +195,7 @@ static pst_status check_passes(pst_checker *c) {
 static pst_status check_slot_table(const pst_checker *c) {
     const pst_slots *s = c->slots;
     if (s->n_class != c->cut->n_class || s->n_micro < c->n_micro) {
-        return pst_fail(PST_EINPUT, "the slots do not match the job");
+        return pst_fail(PST_EINPUT, "the slot table was made for another job");
     }
     for (uint32_t k = 0; k < s->n_class; k++) {
         const pst_class *x = &s->class_[k];
@@ -188,14 +203,16 @@ static pst_status check_slot_table(const pst_checker *c) {
                               c->lane))
             continue;
         if (x->chunk != c->cut->class_[k].chunk || x->bytes < c->cut->class_[k].bytes) {
-            return pst_fail(PST_EINPUT, "class %u: its slots have %llu bytes, its values need %llu",
-                            k, (unsigned long long)x->bytes,
-                            (unsigned long long)c->cut->class_[k].bytes);
+            return pst_fail(
+                PST_EINPUT, "slot class %u: slots have %llu bytes, but the values need %llu bytes",
+                k, (unsigned long long)x->bytes, (unsigned long long)c->cut->class_[k].bytes);
         }
         for (uint32_t m = 0; m < c->n_micro; m++) {
             if (x->slot_of_micro[m] < x->n_slot) continue;
-            return pst_fail(PST_EINPUT, "class %u of chunk %u: micro-batch %u has no slot among %u",
-                            k, x->chunk, m, x->n_slot);
+            return pst_fail(
+                PST_EINPUT,
+                "slot class %u of chunk %u: micro-batch %u has no slot; the class has %u slots", k,
+                x->chunk, m, x->n_slot);
         }
     }
     return PST_OK;
@@ -236,7 +253,6 @@ pst_status pst_job_check(const pst_job *job, const pst_cut *cut, const pst_slots
                          pst_check_mode mode) {
     pst_slots *const all[] = {(pst_slots *)(uintptr_t)slots}; /* only read */
     if (job->n_rank && pst_grid_lanes(job->grid) != 1)
-        return pst_fail(PST_EINPUT, "the job has %u lanes; expected one",
-                        pst_grid_lanes(job->grid));
+        return pst_fail(PST_EINPUT, "the job has %u lanes; expected 1", pst_grid_lanes(job->grid));
     return pst_job_check_grid(job, &cut, slots ? all : NULL, mode);
 }

@@ -34,7 +34,7 @@ pst_status pst_checker_open(pst_checker *c) {
     size_t instrs = 0;
     pst_checker_enter(c, pst_job_first_lane(job));
     c->local_first = malloc((c->cut->n_chunk + 1) * sizeof *c->local_first);
-    if (!c->local_first) return pst_fail(PST_ENOMEM, "no memory to check a job");
+    if (!c->local_first) return pst_fail(PST_ENOMEM, "no memory to check the instruction lists");
     for (uint32_t k = 0; k < c->cut->n_chunk; k++) {
         c->local_first[k] = locals;
         locals += c->cut->chunk[k].n_local;

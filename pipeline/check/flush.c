@@ -17,7 +17,7 @@ static uint32_t uses_of(const pst_checker *c, uint32_t param) {
 }
 
 static pst_status fail_flush(const flush *f, const char *why) {
-    return pst_fail(PST_EINPUT, "rank %u: %s in the flush", f->rank, why);
+    return pst_fail(PST_EINPUT, "rank %u, flush: %s", f->rank, why);
 }
 
 /* The compute instructions are in order, each with the right count. */
@@ -36,8 +36,10 @@ static pst_status check_computes(flush *f) {
         const pst_instr *in = &f->list->instr[i];
         if (in->queue != PST_Q_COMPUTE) continue;
         if (turn[post][in->opcode] < last)
-            return fail_flush(f, post ? "REDUCE, NORM, STEP and GATHER, VALIDATE are out of order"
-                                      : "REDUCE, NORM, GATHER, STEP are out of order");
+            return fail_flush(
+                f, post
+                       ? "instructions are not in the order REDUCE, NORM, STEP and GATHER, VALIDATE"
+                       : "instructions are not in the order REDUCE, NORM, GATHER, STEP");
         last = turn[post][in->opcode];
         counts[in->opcode]++;
         if (in->opcode == PST_OP_NORM) f->norm = i;
@@ -45,11 +47,12 @@ static pst_status check_computes(flush *f) {
         if (in->opcode == PST_OP_STEP) f->step = i;
         if (in->opcode == PST_OP_STEP || in->opcode == PST_OP_VALIDATE) f->last = i;
     }
-    if (counts[PST_OP_NORM] != 1) return fail_flush(f, "not exactly one NORM");
+    if (counts[PST_OP_NORM] != 1) return fail_flush(f, "expected exactly one NORM");
     if (counts[PST_OP_GATHER] != (f->rank == pst_job_gathers(f->c->job)))
-        return fail_flush(f, "expected GATHER once, on rank 0 only,");
-    if (counts[PST_OP_STEP] != 1) return fail_flush(f, "not exactly one STEP");
-    if (counts[PST_OP_VALIDATE] != (uint32_t)post) return fail_flush(f, "not exactly one VALIDATE");
+        return fail_flush(f, "expected exactly one GATHER on rank 0 and none on other ranks");
+    if (counts[PST_OP_STEP] != 1) return fail_flush(f, "expected exactly one STEP");
+    if (counts[PST_OP_VALIDATE] != (uint32_t)post)
+        return fail_flush(f, "expected one VALIDATE with post-validation, else none");
     /* its copy overlays their memory */
     for (uint32_t x = 0; post && x < f->first; x++)
         PST_TRY(pst_checker_need(f->c, f->rank, x, f->step));
@@ -72,10 +75,12 @@ static pst_status check_partial(const flush *f) {
         n += in->opcode == PST_OP_REDUCE && in->param == PST_NONE;
     }
     if (n != (uint32_t)is_partial(f))
-        return fail_flush(f, "the tensor group does not reduce its gradients exactly once");
+        return fail_flush(f, "expected exactly one reduction of gradients over the tensor group if "
+                             "it has partial gradients, else none");
     if (!n) return PST_OK;
     if (f->list->instr[at].opcode != PST_OP_REDUCE || f->list->instr[at].param != PST_NONE)
-        return fail_flush(f, "the tensor group does not reduce its gradients first");
+        return fail_flush(
+            f, "the reduction of gradients over the tensor group is not the first instruction");
     for (uint32_t i = f->first; i < f->list->n_instr; i++) {
         const pst_instr *in = &f->list->instr[i];
         int leaves = in->opcode == PST_OP_SEND && in->param < f->c->cut->graph->n_param;
@@ -94,7 +99,7 @@ static pst_status check_norm_message(flush *f, uint32_t i) {
         return PST_OK; /* for its stage's other ranks */
     uint32_t made = f->rank != to ? f->norm : f->gather, read = f->rank != to ? f->last : f->gather;
     if (f->rank != to && f->list->instr[i].peer != to)
-        return fail_flush(f, "a norm message without rank 0");
+        return fail_flush(f, "neither end of a gradient norm message is rank 0");
     sends ? f->n_send++ : f->n_recv++;
     return sends ? pst_checker_need(f->c, f->rank, made, i)
                  : pst_checker_need(f->c, f->rank, i, read);
@@ -121,11 +126,13 @@ static pst_status check_join(const flush *f, uint32_t i) {
                 f->list->instr[r].param != other->param || f->list->instr[r].use != other->use ||
                 f->list->instr[r].micro != other->micro))
             r++;
-        if (r == f->list->n_instr) return fail_flush(f, "a received accumulator is not added");
+        if (r == f->list->n_instr)
+            return fail_flush(f, "a REDUCE of a received gradient accumulator is missing");
         PST_TRY(pst_checker_need(f->c, f->rank, r, i));
     }
-    return reduce == PST_NONE ? fail_flush(f, "a received accumulator is not added")
-                              : pst_checker_need(f->c, f->rank, i, reduce);
+    return reduce == PST_NONE
+               ? fail_flush(f, "a REDUCE of a received gradient accumulator is missing")
+               : pst_checker_need(f->c, f->rank, i, reduce);
 }
 
 static pst_status check_accumulator(const flush *f, uint32_t i) {
@@ -167,7 +174,10 @@ static pst_status check_return(const flush *f, uint32_t param) {
     }
     /* with several, replicas send it piece by piece */
     uint32_t wanted = here && f->c->job->grid.data == 1;
-    return back != wanted ? fail_flush(f, "the sum of a shared parameter is not received") : PST_OK;
+    return back != wanted
+               ? fail_flush(
+                     f, "the RECV of a shared parameter's gradient sum is missing or occurs twice")
+               : PST_OK;
 }
 
 static pst_status check_flush(flush *f) {
@@ -177,9 +187,9 @@ static pst_status check_flush(flush *f) {
     for (uint32_t i = f->first; i < f->list->n_instr; i++) {
         const pst_instr *in = &f->list->instr[i];
         if (in->param != PST_NONE && (in->param >= n_param || in->use >= uses_of(f->c, in->param)))
-            return fail_flush(f, "an unknown parameter");
+            return fail_flush(f, "unknown parameter or use of a parameter");
         if (in->n && (f->c->job->grid.data == 1 || in->param == PST_NONE))
-            return fail_flush(f, "a piece of a parameter, but there is only one replica");
+            return fail_flush(f, "an exchange between replicas, but there is only one replica");
         if (in->queue == PST_Q_COMPUTE || in->n) continue; /* pieces: pipeline/check/replicas.c */
         PST_TRY(in->param == PST_NONE ? check_norm_message(f, i) : check_accumulator(f, i));
     }
@@ -189,8 +199,8 @@ static pst_status check_flush(flush *f) {
                    : 1;
     uint32_t n = f->rank != pst_job_gathers(job) ? own : job->n_rank - own;
     if (f->n_send != n || f->n_recv != n)
-        return fail_flush(f, "messages of the gradient norm are missing or too many (partial sums "
-                             "to the rank that adds them, or the total back)");
+        return fail_flush(f, "wrong number of gradient norm messages (partial sums to rank 0, and "
+                             "the total from rank 0)");
     for (uint32_t p = 0; p < n_param; p++) PST_TRY(check_return(f, p));
     PST_TRY(pst_checker_sums(f->c, f->rank));
     if (job->alone) return PST_OK; /* exchanges between replicas are only summarised */
@@ -206,6 +216,7 @@ pst_status pst_checker_flush(const pst_checker *c, uint32_t rank) {
                .stage = pst_checker_stage(c, rank),
                .first = list->n_instr - list->n_flush};
     if (!list->n_flush != !c->job->list[pst_job_gathers(c->job)].n_flush)
-        return fail_flush(&f, "only some ranks take part");
+        return fail_flush(
+            &f, "either all ranks or none need a flush; instructions are missing or extra");
     return list->n_flush ? check_flush(&f) : PST_OK;
 }

@@ -54,19 +54,21 @@ static pst_status check_piece(const head *h, uint32_t i) {
     int holds;
     if (in->param >= g->n_param || !g->param[in->param].n_use || in->use != PST_NONE ||
         in->local != PST_NONE)
-        return pst_checker_fail_at(h->c, h->rank, i, "it carries no weight");
+        return pst_checker_fail_at(h->c, h->rank, i, "the message is not for a weight");
     uint32_t k = stepped_by(h, in);
     if (k == h->share->n_replica)
-        return pst_checker_fail_at(h->c, h->rank, i, "it is not a whole piece");
+        return pst_checker_fail_at(h->c, h->rank, i, "the elements are not exactly one piece");
     uint32_t owner = owner_of(h, in->param, k);
     if (in->opcode == PST_OP_SEND)
         return owner == h->rank
                    ? pst_checker_need(h->c, h->rank, i, h->step)
-                   : pst_checker_fail_at(h->c, h->rank, i, "this rank does not update it");
+                   : pst_checker_fail_at(h->c, h->rank, i, "another rank updates this piece");
     PST_TRY(check_readers(h, in->param, i, &holds));
     if (!holds || owner == h->rank || in->peer != owner ||
         h->seen[h->base[in->param] + in->from / PST_PIECE]++)
-        return pst_checker_fail_at(h->c, h->rank, i, "it is not expected from this sender");
+        return pst_checker_fail_at(
+            h->c, h->rank, i,
+            "this rank does not need the piece from this sender, or receives it twice");
     return PST_OK;
 }
 
@@ -77,8 +79,8 @@ static pst_status check_all_there(const head *h) {
         for (pst_piece at = {.param = p}; holds && pst_share_next(h->share, &at);)
             if (owner_of(h, p, at.owner) != h->rank && !h->seen[h->base[p] + at.from / PST_PIECE])
                 return pst_fail(PST_EINPUT,
-                                "rank %u: replica %u's update of parameter %u from element %llu is "
-                                "not received",
+                                "rank %u: the weights that replica %u updates in parameter %u, "
+                                "from element %llu, are not received",
                                 h->rank, at.owner, p, (unsigned long long)at.from);
     }
     return PST_OK;
@@ -90,7 +92,7 @@ static pst_status check_pieces(head *h) {
         if (in->opcode == PST_OP_STEP) h->step = i;
         if (in->opcode <= PST_OP_BW) h->first[in->chunk] = i;
     }
-    if (h->step == PST_NONE) return pst_fail(PST_EINPUT, "rank %u: no STEP", h->rank);
+    if (h->step == PST_NONE) return pst_fail(PST_EINPUT, "rank %u: STEP is missing", h->rank);
     for (uint32_t i = 0; i < h->list->n_head; i++) PST_TRY(check_piece(h, i));
     return check_all_there(h);
 }
@@ -106,8 +108,10 @@ pst_status pst_checker_head(const pst_checker *c, uint32_t rank) {
               .step = PST_NONE};
     if (!job->zero || !c->cut->graph)
         return h.list->n_head
-                   ? pst_fail(PST_EINPUT, "rank %u: the list has a head, but nothing is sharded",
-                              rank)
+                   ? pst_fail(
+                         PST_EINPUT,
+                         "rank %u: the list has a head, but no optimizer state is sharded (zero 0)",
+                         rank)
                    : PST_OK;
     h.share = job->share[h.at.tensor];
     h.first = malloc(job->n_chunk * sizeof *h.first);

@@ -16,22 +16,23 @@ static pst_status check_end(const pst_checker *c, uint32_t rank, uint32_t i) {
     const pst_chunk *chunk = &c->cut->chunk[in->chunk];
     int sends = in->opcode == PST_OP_SEND;
     if (!stays_in_lane(c->job, sends ? rank : in->peer, sends ? in->peer : rank))
-        return pst_checker_fail_at(c, rank, i, "its peer is in another lane");
+        return pst_checker_fail_at(c, rank, i, "the peer rank is in another lane");
     if (in->local >= chunk->n_local)
-        return pst_checker_fail_at(c, rank, i, "it refers to a value that its chunk does not have");
+        return pst_checker_fail_at(c, rank, i, "the chunk does not have this value");
     const pst_local *l = &chunk->local[in->local];
     if ((sends ? l->channel_out : l->channel_in) != in->channel) {
-        return pst_checker_fail_at(c, rank, i, "its value uses another channel");
+        return pst_checker_fail_at(c, rank, i, "the cut assigns another channel to this value");
     }
     if (in->bytes != l->bytes)
-        return pst_checker_fail_at(c, rank, i, "its size differs from its value's");
+        return pst_checker_fail_at(c, rank, i,
+                                   "the message size differs from the size of the value");
     uint32_t *at =
         &(sends ? c->send_at : c->recv_at)[pst_checker_cell(c, in->chunk, in->local, in->micro)];
     if (*at != PST_NONE && !sends)
-        return pst_checker_fail_at(c, rank, i, "the value is transferred twice");
+        return pst_checker_fail_at(c, rank, i, "the value is sent or received twice");
     for (uint32_t k = *at; k != PST_NONE; k = c->again[c->instr_first[rank] + k])
         if (c->job->list[rank].instr[k].peer == in->peer)
-            return pst_checker_fail_at(c, rank, i, "the value is transferred twice");
+            return pst_checker_fail_at(c, rank, i, "the value is sent or received twice");
     c->again[c->instr_first[rank] + i] = *at;
     *at = i;
     return PST_OK;
@@ -44,28 +45,31 @@ static pst_status check_pair(const pst_checker *c, uint32_t rank, uint32_t i) {
     const pst_instr *send = &mine->instr[i], *recv = &theirs->instr[j];
     if (send->bytes != recv->bytes) {
         char text[128];
-        return pst_fail(PST_EINPUT, "%s sends %llu bytes, its RECV takes %llu",
+        return pst_fail(PST_EINPUT, "%s sends %llu bytes, but the RECV expects %llu bytes",
                         pst_instr_text(c->job, rank, i, text, sizeof text),
                         (unsigned long long)send->bytes, (unsigned long long)recv->bytes);
     }
     int head = pst_instr_is_head(mine, i), flush = pst_instr_is_flush(mine, i),
         piece = pst_job_is_piece(mine, i);
     if (flush != pst_instr_is_flush(theirs, j))
-        return pst_checker_fail_at(c, rank, i, "one end is in the flush, the other is not");
+        return pst_checker_fail_at(c, rank, i, "only one of SEND and RECV is in the flush");
     if (head != pst_instr_is_head(theirs, j))
-        return pst_checker_fail_at(c, rank, i, "one end is in the head, the other is not");
+        return pst_checker_fail_at(c, rank, i, "only one of SEND and RECV is in the head");
     if (piece != pst_job_is_piece(theirs, j))
-        return pst_checker_fail_at(c, rank, i, "one end is of a gradient, the other is not");
+        return pst_checker_fail_at(c, rank, i,
+                                   "only one of SEND and RECV transfers a piece of a gradient");
     if (head || flush || piece) {
         int same = send->param == recv->param && send->from == recv->from && send->n == recv->n &&
                    (send->use == PST_NONE) == (recv->use == PST_NONE) &&
                    (!piece || (send->chunk == recv->chunk && send->micro == recv->micro));
         return same ? PST_OK
-                    : pst_checker_fail_at(c, rank, i, "its ends name different parameters");
+                    : pst_checker_fail_at(c, rank, i,
+                                          "SEND and RECV name different pieces of parameters");
     }
     uint32_t sent = c->cut->chunk[send->chunk].local[send->local].value;
     if (sent != c->cut->chunk[recv->chunk].local[recv->local].value || send->micro != recv->micro) {
-        return pst_checker_fail_at(c, rank, i, "its RECV names another value or micro-batch");
+        return pst_checker_fail_at(c, rank, i,
+                                   "SEND and RECV name different values or micro-batches");
     }
     return PST_OK;
 }
@@ -82,15 +86,14 @@ static pst_status check_fifo(const pst_checker *c, uint32_t rank, uint32_t *newe
         uint32_t before = newest[in->peer], sent = c->walk->partner[rank][i];
         if (before != PST_NONE && c->walk->partner[rank][before] > sent) {
             char text[4][128];
-            return pst_fail(
-                PST_EINPUT,
-                "deadlock in first-in-first-out order: %s comes after %s, which waits for %s, "
-                "which comes after %s",
-                pst_instr_text(c->job, rank, i, text[0], sizeof text[0]),
-                pst_instr_text(c->job, rank, before, text[1], sizeof text[1]),
-                pst_instr_text(c->job, in->peer, c->walk->partner[rank][before], text[2],
-                               sizeof text[2]),
-                pst_instr_text(c->job, in->peer, sent, text[3], sizeof text[3]));
+            return pst_fail(PST_EINPUT,
+                            "deadlock, because messages arrive in first-in-first-out order: %s "
+                            "comes after %s, which waits for %s, which comes after %s",
+                            pst_instr_text(c->job, rank, i, text[0], sizeof text[0]),
+                            pst_instr_text(c->job, rank, before, text[1], sizeof text[1]),
+                            pst_instr_text(c->job, in->peer, c->walk->partner[rank][before],
+                                           text[2], sizeof text[2]),
+                            pst_instr_text(c->job, in->peer, sent, text[3], sizeof text[3]));
         }
         newest[in->peer] = i;
     }
@@ -105,9 +108,9 @@ pst_status pst_checker_messages(pst_checker *c, pst_check_mode mode) {
         for (uint32_t i = 0; i < list->n_instr; i++) {
             if (list->instr[i].queue == PST_Q_COMPUTE) continue;
             if (c->walk->partner[r][i] == PST_NONE) {
-                return pst_checker_fail_at(c, r, i,
-                                           list->instr[i].opcode == PST_OP_SEND ? "it has no RECV"
-                                                                                : "it has no SEND");
+                return pst_checker_fail_at(
+                    c, r, i,
+                    list->instr[i].opcode == PST_OP_SEND ? "no matching RECV" : "no matching SEND");
             }
             int value = !pst_instr_is_head(list, i) && !pst_instr_is_flush(list, i) &&
                         !pst_job_is_piece(list, i);

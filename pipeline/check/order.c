@@ -76,8 +76,9 @@ static pst_status fail_missing(uint32_t rank, uint32_t chunk, uint32_t local, ui
                                uint32_t event) {
     const char *what = is_send(event) ? "SEND" : "pass";
     if (event == PST_EV_RECV_F || event == PST_EV_RECV_B) what = "RECV";
-    return pst_fail(PST_EINPUT, "rank %u: no %s of c%u m%u for value %u", rank, what, chunk, micro,
-                    local);
+    return pst_fail(PST_EINPUT,
+                    "rank %u: the %s of chunk %u, micro-batch %u for value %u is missing", rank,
+                    what, chunk, micro, local);
 }
 
 /* Every use of a value comes after its birth. */
@@ -280,13 +281,13 @@ static pst_status check_offsets(const pst_checker *c, uint32_t k) {
         const pst_buffer *a = &chunk->buffer[i];
         if (a->place != PST_PLACE_SLOT || a->class_ != k) continue;
         if (a->offset + a->bytes > c->slots->class_[k].bytes) {
-            return pst_fail(PST_EINPUT, "class %u: buffer %u does not fit in its slot", k, i);
+            return pst_fail(PST_EINPUT, "slot class %u: buffer %u does not fit in the slot", k, i);
         }
         for (uint32_t j = 0; j < i; j++) {
             const pst_buffer *b = &chunk->buffer[j];
             if (b->place != PST_PLACE_SLOT || b->class_ != k || !a->bytes || !b->bytes) continue;
             if (a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset) continue;
-            return pst_fail(PST_EINPUT, "class %u: buffers %u and %u overlap", k, j, i);
+            return pst_fail(PST_EINPUT, "slot class %u: buffers %u and %u overlap", k, j, i);
         }
     }
     return PST_OK;

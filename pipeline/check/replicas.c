@@ -22,7 +22,7 @@ typedef struct {
 } exchange;
 
 static pst_status fail_piece(const exchange *x, uint32_t param, uint64_t from, const char *why) {
-    return pst_fail(PST_EINPUT, "rank %u: parameter %u from %llu: %s in the flush or before it",
+    return pst_fail(PST_EINPUT, "rank %u: replica reduction of parameter %u from element %llu: %s",
                     x->rank, param, (unsigned long long)from, why);
 }
 
@@ -52,11 +52,15 @@ static pst_status list_pieces(exchange *x) {
         }
         if (!in->n) continue;
         if (early && (in->chunk || in->micro))
-            return fail_piece(x, in->param, in->from, "it is of no micro-batch");
+            return fail_piece(
+                x, in->param, in->from,
+                "a chunk or micro-batch is given for a gradient that is summed over micro-batches");
         pst_piece whole = {.param = in->param, .from = in->from};
         if (in->param >= g->n_param || !pst_share_find(x->c->job->share[x->at.tensor], &whole))
-            return fail_piece(x, in->param, in->from, "no piece begins at that element");
-        if (in->n != whole.n) return fail_piece(x, in->param, in->from, "it is not a whole piece");
+            return fail_piece(x, in->param, in->from,
+                              "no piece of the parameter begins at this element");
+        if (in->n != whole.n)
+            return fail_piece(x, in->param, in->from, "the elements are not exactly one piece");
         uint32_t k = x->base[in->param] + in->from / PST_PIECE;
         if (x->head[k] == PST_NONE) x->head[k] = i;
         else x->next[x->tail[k]] = i;
@@ -151,37 +155,40 @@ static pst_status check_owner(const exchange *x, const piece *p) {
     for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {
         const pst_instr *in = &x->list->instr[i];
         if (added && in->opcode != PST_OP_SEND) {
-            return fail_piece(x, p->param, p->from, "its gradient is added twice");
+            return fail_piece(x, p->param, p->from, "the gradient is added twice");
         } else if (in->opcode == PST_OP_RECV) {
             pst_grid_place from = pst_grid_at(job->grid, in->peer);
             if (!in->buffer || in->use || in->peer != rank_at(x, x->at.stage, from.replica))
-                return fail_piece(x, p->param, p->from, "it is received from the wrong rank");
+                return fail_piece(x, p->param, p->from,
+                                  "the gradient is received from the wrong rank");
             x->buffer[in->buffer - 1] = (pst_interval){from.replica, from.replica + 1};
         } else if (in->opcode == PST_OP_REDUCE) {
             if (reduce == PST_NONE) PST_TRY(check_ready(x, p, i));
             if (in->use || !in->buffer || in->buffer == in->into ||
                 !pst_checker_add_up(in->into ? &x->buffer[in->into - 1] : &own,
                                     &x->buffer[in->buffer - 1]))
-                return fail_piece(x, p->param, p->from,
-                                  "replicas are not added in the order of the tree");
+                return fail_piece(
+                    x, p->param, p->from,
+                    "gradients of replicas are not added in the order of the binary tree");
             reduce = i;
         } else {
             pst_grid_place to = pst_grid_at(job->grid, in->peer);
             if (in->use || job->zero || first_use_on(x->c, p->param, to.stage) == PST_NONE ||
                 to.tensor % pst_grid_degree(job->grid, x->at.stage) != x->at.tensor)
-                return fail_piece(x, p->param, p->from, "it is sent to the wrong rank");
+                return fail_piece(x, p->param, p->from, "the sum is sent to the wrong rank");
             PST_TRY(pst_checker_need(x->c, x->rank, reduce == PST_NONE ? x->step : reduce, i));
             sent++;
         }
     }
     if (own.lo != 0 || own.hi != job->grid.data)
-        return fail_piece(x, p->param, p->from, "a replica's gradient is not added");
+        return fail_piece(x, p->param, p->from, "the gradient of a replica is not added");
     for (uint32_t s = 0; s < job->grid.pipeline && !job->zero; s++)
         if (first_use_on(x->c, p->param, s) != PST_NONE)
             holders += job->grid.data * lanes_through(x, s);
     return sent == (job->zero ? 0 : holders - 1)
                ? PST_OK
-               : fail_piece(x, p->param, p->from, "not all ranks with the parameter receive it");
+               : fail_piece(x, p->param, p->from,
+                            "not all ranks with the parameter receive the sum");
 }
 
 /* This rank's whole accumulator of a use, sent to another stage. */
@@ -198,8 +205,9 @@ static pst_status check_lent(const exchange *x, uint32_t param, uint32_t use, ui
     int wanted = pst_grid_is_home(grid, pst_checker_stage_of_use(x->c, param, 0), x->c->lane);
     return lent || !wanted
                ? PST_OK
-               : fail_piece(x, param, 0,
-                            "its accumulator is not sent to the stage of the first use");
+               : fail_piece(
+                     x, param, 0,
+                     "the accumulator is not sent to the stage of the parameter's first use");
 }
 
 static pst_status check_return(const exchange *x, const piece *p, uint32_t sent, uint32_t recv) {
@@ -207,7 +215,8 @@ static pst_status check_return(const exchange *x, const piece *p, uint32_t sent,
     uint32_t use = first_use_on(x->c, p->param, x->at.stage);
     if (in->peer != rank_at(x, pst_checker_stage_of_use(x->c, p->param, 0), p->owner) ||
         in->buffer || in->use != use)
-        return fail_piece(x, p->param, p->from, "it is not received from its owner");
+        return fail_piece(x, p->param, p->from,
+                          "the sum is not received from the owner of the piece");
     PST_TRY(sent != PST_NONE ? pst_checker_need(x->c, x->rank, sent, recv)
                              : check_lent(x, p->param, use, recv));
     return pst_checker_need(x->c, x->rank, recv, x->step);
@@ -230,13 +239,13 @@ static pst_status check_other(const exchange *x, const piece *p) {
             PST_TRY(check_return(x, p, sent, i));
             received = i;
         } else {
-            return fail_piece(x, p->param, p->from, "an unexpected instruction");
+            return fail_piece(x, p->param, p->from, "unexpected instruction");
         }
     }
     if (adds && sent == PST_NONE)
-        return fail_piece(x, p->param, p->from, "its gradient is not sent");
+        return fail_piece(x, p->param, p->from, "the gradient is not sent");
     return returns && received == PST_NONE
-               ? fail_piece(x, p->param, p->from, "its sum is not received")
+               ? fail_piece(x, p->param, p->from, "the sum is not received")
                : PST_OK;
 }
 

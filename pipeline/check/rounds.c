@@ -88,10 +88,11 @@ static pst_status check_reduce(const rounds *x, uint32_t i, uint32_t *added) {
     if (in->into != PST_INTO_ACCUMULATOR)
         return add_up(x, &x->sum[in->into], from, in->micro)
                    ? PST_OK
-                   : pst_checker_fail_at(x->c, x->rank, i,
-                                         "replicas are not added in the order of the tree");
+                   : pst_checker_fail_at(
+                         x->c, x->rank, i,
+                         "gradients of replicas are not added in the order of the binary tree");
     if (!is_same(*from, all))
-        return pst_checker_fail_at(x->c, x->rank, i, "a replica's gradient is not added");
+        return pst_checker_fail_at(x->c, x->rank, i, "the gradient of a replica is not added");
     *from = (pst_interval){0, 0};
     *added = i;
     return PST_OK;
@@ -114,32 +115,36 @@ static pst_status check_owner(const rounds *x, uint32_t head, uint32_t micro, ui
                    takes_part(x, from.replica, micro)) {
             x->sum[in->buffer] = widen(x, (pst_interval){from.replica, from.replica + 1}, micro);
         } else {
-            return pst_checker_fail_at(x->c, x->rank, i,
-                                       "unexpected message in this reduction round");
+            return pst_checker_fail_at(
+                x->c, x->rank, i,
+                "unexpected instruction in the gradient reduction of this micro-batch");
         }
     }
     if (*added == PST_NONE)
-        return pst_fail(PST_EINPUT, "rank %u: a piece of a gradient of m%u is not added", x->rank,
-                        micro);
+        return pst_fail(PST_EINPUT, "rank %u: a piece of a gradient of micro-batch %u is not added",
+                        x->rank, micro);
     return before == PST_NONE || before < *added
                ? PST_OK
-               : pst_checker_fail_at(x->c, x->rank, *added,
-                                     "the previous micro-batch is added later");
+               : pst_checker_fail_at(
+                     x->c, x->rank, *added,
+                     "the gradient of the previous micro-batch is added later than this one");
 }
 
 /* At the other ranks: it is sent, once. */
 static pst_status check_other(const rounds *x, uint32_t head, uint32_t chunk, uint32_t micro,
                               uint32_t owner) {
     if (head == PST_NONE && takes_part(x, x->at.replica, micro))
-        return pst_fail(PST_EINPUT, "rank %u: a piece of a gradient of c%u m%u is not sent",
+        return pst_fail(PST_EINPUT,
+                        "rank %u: a piece of a gradient of chunk %u, micro-batch %u is not sent",
                         x->rank, chunk, micro);
     if (head == PST_NONE) return PST_OK;
     const pst_instr *in = &x->list->instr[head];
     uint32_t to = pst_grid_rank(x->c->job->grid, x->at.stage, owner, x->at.tensor);
     if (in->opcode != PST_OP_SEND || in->peer != to || in->buffer ||
         !takes_part(x, x->at.replica, micro) || x->bin_next[head] != PST_NONE)
-        return pst_checker_fail_at(x->c, x->rank, head,
-                                   "unexpected message in this reduction round");
+        return pst_checker_fail_at(
+            x->c, x->rank, head,
+            "unexpected instruction in the gradient reduction of this micro-batch");
     return pst_checker_need(x->c, x->rank, pass_of(x, chunk, micro), head);
 }
 
@@ -176,10 +181,11 @@ static pst_status list_pieces(const rounds *x) {
         if (!pst_job_is_piece(x->list, i)) continue;
         if (in->param >= g->n_param || !is_here(x, in->param) ||
             chunk_of(x, in->param) != in->chunk || in->use)
-            return pst_checker_fail_at(x->c, x->rank, i, "no gradient that is sharded here");
+            return pst_checker_fail_at(x->c, x->rank, i,
+                                       "the gradient is not sharded on this rank");
         pst_piece whole = {.param = in->param, .from = in->from};
         if (!pst_share_find(x->c->job->share[x->at.tensor], &whole) || in->n != whole.n)
-            return pst_checker_fail_at(x->c, x->rank, i, "it is not a whole piece");
+            return pst_checker_fail_at(x->c, x->rank, i, "the elements are not exactly one piece");
         size_t bin =
             (size_t)(x->base[in->param] + in->from / PST_PIECE) * x->c->job->n_micro + in->micro;
         size_t cell = (size_t)in->chunk * x->c->job->n_micro + in->micro;
@@ -195,7 +201,11 @@ static pst_status list_pieces(const rounds *x) {
 static pst_status check_slots(const rounds *x) {
     const pst_slots *s = x->c->slots;
     uint32_t n = x->c->job->n_micro, cells = x->c->job->n_chunk * n;
-    if (!s->gradient) return pst_fail(PST_EINPUT, "rank %u: there are no gradient slots", x->rank);
+    if (!s->gradient)
+        return pst_fail(
+            PST_EINPUT,
+            "rank %u: the gradients are sharded, but the slot table has no gradient slots",
+            x->rank);
     for (uint32_t i = 0; i < x->first; i++) {
         const pst_instr *in = &x->list->instr[i];
         if (in->opcode != (x->c->job->split ? PST_OP_W : PST_OP_BW)) continue;

@@ -10,24 +10,27 @@ typedef struct {
 } part;
 
 static pst_status fail_sum(uint32_t rank, uint32_t param, const char *why) {
-    return pst_fail(PST_EINPUT, "rank %u: parameter %u: %s in the flush", rank, param, why);
+    return pst_fail(PST_EINPUT, "rank %u, flush, parameter %u: %s", rank, param, why);
 }
 
 /* One REDUCE of whole accumulators. at: [parts] of its parameter. */
 static pst_status add(const pst_checker *c, uint32_t rank, const pst_instr *in, part *at) {
     uint32_t n = c->job->parts,
              further = c->cut->use_first[in->param + 1] - c->cut->use_first[in->param] - 1;
-    if (in->micro >= n || in->chunk >= n) return fail_sum(rank, in->param, "unknown part");
+    if (in->micro >= n || in->chunk >= n) return fail_sum(rank, in->param, "unknown accumulator");
     part *sum = &at[in->chunk], *with = &at[in->micro];
     if (in->use) { /* in the order of uses */
         if (sum != with || sum->sum.hi - sum->sum.lo != 1 || sum->joined + 1 != in->use)
-            return fail_sum(rank, in->param, "a use is not added exactly once, to its own part");
+            return fail_sum(
+                rank, in->param,
+                "the gradient of a use is not added exactly once, or to another accumulator");
         sum->joined++;
         return PST_OK;
     }
     if (sum == with || sum->joined != further || with->joined != further ||
         !pst_checker_add_up(&sum->sum, &with->sum))
-        return fail_sum(rank, in->param, "parts are not added in the order of the tree");
+        return fail_sum(rank, in->param,
+                        "accumulators are not added in the order of the binary tree");
     return PST_OK;
 }
 
@@ -37,10 +40,13 @@ static pst_status check_param(const pst_checker *c, uint32_t rank, uint32_t p, c
                              pst_checker_stage(c, rank);
     for (uint32_t k = 0; k < c->job->parts; k++)
         if (at[k].joined != (owner ? n_use - 1 : 0))
-            return fail_sum(rank, p, "a shared parameter is not added exactly once");
+            return fail_sum(
+                rank, p,
+                "the gradient of a use of this shared parameter is missing or added twice");
     uint32_t all = owner ? c->job->parts : 1;
-    return at[0].sum.lo == 0 && at[0].sum.hi == all ? PST_OK
-                                                    : fail_sum(rank, p, "a part is not added");
+    return at[0].sum.lo == 0 && at[0].sum.hi == all
+               ? PST_OK
+               : fail_sum(rank, p, "an accumulator is not added");
 }
 
 pst_status pst_checker_sums(const pst_checker *c, uint32_t rank) {

@@ -41,9 +41,10 @@ static pst_status change_link(pst_cluster *c, char *name, const char *value, con
     if (!pst_level_find(name, &level, &directions))
         return wrong(change, "unknown link; expected one of " PST_LEVEL_NAMES);
     if (!has_level(c, level))
-        return wrong(change, level == PST_LEVEL_NODE
-                                 ? "the cluster has only one node, so no link between nodes"
-                                 : "no node has several devices, so no link between them");
+        return wrong(change,
+                     level == PST_LEVEL_NODE
+                         ? "the cluster has one node, so it has no link between nodes"
+                         : "no node has several devices, so there is no link between devices");
     if (!of || !strcmp(of, "bandwidth")) {
         if (!pst_cluster_rate(value, &rate))
             return wrong(change, "expected a rate with its unit, such as 200Gb/s or 450GB/s");
@@ -51,7 +52,7 @@ static pst_status change_link(pst_cluster *c, char *name, const char *value, con
         return PST_OK;
     }
     if (strcmp(of, "latency"))
-        return wrong(change, "unknown value of a link; expected bandwidth or latency");
+        return wrong(change, "unknown property of a link; expected bandwidth or latency");
     if (!pst_cluster_latency(value, &ns)) return wrong(change, "expected a time, such as 10us");
     for (uint32_t i = 0; i < c->n_node; i++) c->node[i].link[level].latency_ns = ns;
     return PST_OK;
@@ -82,9 +83,9 @@ static pst_status change_device(pst_cluster *c, char *name, const char *value, c
     if (!read_range(c, name, &from, &to)) return wrong(change, which);
     int speed = of && !strcmp(of, "speed"), memory = of && !strcmp(of, "memory");
     if (!speed && !memory)
-        return wrong(change, "unknown value of a device; expected speed or memory");
+        return wrong(change, "unknown property of a device; expected speed or memory");
     if (speed && (!pst_number_real(value, &v) || v < 1e-3 || v > 1e3))
-        return wrong(change, "expected a number from 0.001 to 1000");
+        return wrong(change, "expected a speed from 0.001 to 1000 (1: the data sheet of the kind)");
     if (memory && (!pst_number_bytes(value, &v) || v < 1 || v >= 0x1p60))
         return wrong(change, "expected a size, such as 40GiB");
     for (uint32_t d = from; d < to; d++) {

@@ -27,7 +27,7 @@ pst_status pst_cluster_add_kind(pst_cluster *c, const pst_device_kind *kind, uin
     for (*index = 0; *index < c->n_kind; ++*index)
         if (!strcmp(c->kind[*index].name, kind->name)) return PST_OK;
     pst_device_kind *more = realloc(c->kind, (c->n_kind + 1) * sizeof *more);
-    if (!more) return pst_fail(PST_ENOMEM, "no memory for kinds of devices");
+    if (!more) return pst_fail(PST_ENOMEM, "no memory for the kinds of devices");
     c->kind = more;
     c->kind[c->n_kind++] = *kind;
     return PST_OK;

@@ -61,7 +61,8 @@ static pst_status read_kind(reader *r, const yaml_node_t *node, pst_device_kind 
     PST_TRY(read_name(r, value[0], sizeof kind->name, kind->name));
     for (uint32_t i = 0; i < r->n_own; i++)
         if (!strcasecmp(r->own[i].name, kind->name))
-            return pst_yaml_fail(&r->y, value[0], "two kinds have the same name: ", kind->name);
+            return pst_yaml_fail(&r->y, value[0],
+                                 "this name is already used by another kind: ", kind->name);
     PST_TRY(read_rate(r, value[1], &kind->bytes_per_s));
     if (value[2]) PST_TRY(read_memory(r, value[2], &kind->memory));
     for (int i = 0; i < 5; i++)
@@ -69,8 +70,9 @@ static pst_status read_kind(reader *r, const yaml_node_t *node, pst_device_kind 
             PST_TRY(pst_yaml_real(&r->y, value[3 + i], 1, 1e24, &kind->flops[dtype[i]]));
     for (int i = 0; i < 5; i++)
         if (value[3 + i]) return PST_OK;
-    return pst_yaml_fail(&r->y, node, "the peak FLOP/s are missing; ",
-                         "expected one of fp32, tf32, bf16, fp16, fp8, such as bf16: 312e12");
+    return pst_yaml_fail(
+        &r->y, node, "the peak rate is missing; ",
+        "set at least one of fp32, tf32, bf16, fp16, fp8 in FLOP/s, such as bf16: 312e12");
 }
 
 static pst_status read_kinds(reader *r, const yaml_node_t *list) {
@@ -78,7 +80,7 @@ static pst_status read_kinds(reader *r, const yaml_node_t *list) {
     PST_TRY(pst_yaml_list(&r->y, list, 1, PST_DEVICE_KINDS_OWN,
                           "kinds, such as [{name: x1, fp32: 20e12, bandwidth: 1TB/s}]", &n));
     r->own = calloc(n, sizeof *r->own);
-    if (!r->own) return pst_fail(PST_ENOMEM, "%s: no memory for %u kinds", r->y.file, n);
+    if (!r->own) return pst_fail(PST_ENOMEM, "%s: no memory for %u kinds of devices", r->y.file, n);
     for (uint32_t i = 0; i < n; i++, r->n_own++)
         PST_TRY(read_kind(r, pst_yaml_item(&r->y, list, i), &r->own[i]));
     return PST_OK;
@@ -108,7 +110,8 @@ static pst_status read_link(reader *r, const yaml_node_t *node, pst_level level,
         return pst_yaml_fail(&r->y, value[1], "expected ", "a time, such as 10us or 500ns");
     if (level != PST_LEVEL_NODE && (value[2] || value[3]))
         return pst_yaml_fail(&r->y, value[2] ? value[2] : value[3],
-                             "nics and oversubscription are ", "for the link between nodes only");
+                             "nics and oversubscription are ",
+                             "only allowed for the link between nodes");
     if (value[2]) PST_TRY(pst_yaml_u32(&r->y, value[2], 1, 1024, &link->nics));
     if (value[3]) PST_TRY(pst_yaml_real(&r->y, value[3], 1, 1000, &link->oversubscription));
     return PST_OK;
@@ -130,7 +133,7 @@ static pst_status read_links(reader *r, const yaml_node_t *node,
         if (!pst_level_find(pst_yaml_text(key), &level, &directions))
             return pst_yaml_fail(&r->y, key, what, PST_LEVEL_NAMES);
         if (seen[level]++)
-            return pst_yaml_fail(&r->y, key, "expected only one link between ",
+            return pst_yaml_fail(&r->y, key, "given twice: the link between ",
                                  level == PST_LEVEL_NODE ? "nodes" : "devices of a node");
         PST_TRY(read_link(r, yaml_document_get_node(&r->y.document, pair->value), level, directions,
                           &given[level]));

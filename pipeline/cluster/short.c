@@ -56,7 +56,8 @@ static pst_status next(reader *r) {
                             r->file, r->column);
     snprintf(r->word, sizeof r->word, "%.*s", (int)(r->at - from < WORD ? r->at - from : WORD - 1),
              from);
-    return r->at - from < WORD ? PST_OK : fail(r, "this word is too long");
+    return r->at - from < WORD ? PST_OK
+                               : fail(r, "this word is too long; expected at most 63 characters");
 }
 
 static int count(const char *text, size_t n, uint32_t most, uint32_t *value) {
@@ -119,13 +120,14 @@ static pst_status read_option(reader *r, group *g) {
     *value++ = 0;
     if (!strcmp(text, "speed")) {
         if (!pst_number_real(value, &g->speed) || g->speed < 1e-3 || g->speed > 1e3)
-            return fail(r, "expected a number from 0.001 to 1000");
+            return fail(r, "expected a speed from 0.001 to 1000 (1: the data sheet of the kind)");
     } else if (!strcmp(text, "memory")) {
         if (!pst_number_bytes(value, &v) || v < 1 || v >= 0x1p60)
             return fail(r, "expected a size, such as 64GiB");
         g->memory = (uint64_t)v;
     } else if (pst_level_find(text, &level, &directions)) {
-        if (g->given[level].bytes_per_s) return fail(r, "expected only one link of this level");
+        if (g->given[level].bytes_per_s)
+            return fail(r, "a link between the same devices or nodes is already given");
         return read_link(r, value, level, directions, &g->given[level]);
     } else return fail(r, "unknown option; expected speed, memory, or a link: " PST_LEVEL_NAMES);
     return PST_OK;

@@ -5,7 +5,8 @@
 
 /* 1: *(TYPE **)array has capacity for one more. */
 static int grow(pst_job_builder *b, void *array, size_t size, uint32_t n, size_t *room) {
-    if (b->status == PST_OK) b->status = pst_grow(array, size, n, room, "for instructions");
+    if (b->status == PST_OK)
+        b->status = pst_grow(array, size, n, room, "for the instruction lists");
     return b->status == PST_OK;
 }
 

@@ -104,7 +104,7 @@ static pst_status open_cut(const pst_cut_spec *spec, pst_cut **cut) {
     }
     if (!x || !x->chunk || !x->chunk_of_node) {
         pst_cut_close(x);
-        return pst_fail(PST_ENOMEM, "no memory for a cut of %u chunks", spec->n_chunk);
+        return pst_fail(PST_ENOMEM, "no memory to cut the graph into %u chunks", spec->n_chunk);
     }
     for (uint32_t i = 0; i < n_node; i++)
         x->chunk_of_node[i] = spec->chunk_of_node ? spec->chunk_of_node[i] : i;
@@ -116,14 +116,14 @@ static pst_status find_uses(pst_cut *cut) {
     const pst_graph *g = cut->graph;
     uint32_t n_param = g ? g->n_param : 0, n_use = 0;
     if (!(cut->use_first = calloc(n_param + 1, sizeof *cut->use_first)))
-        return pst_fail(PST_ENOMEM, "no memory for uses");
+        return pst_fail(PST_ENOMEM, "no memory for the uses of parameters");
     for (uint32_t p = 0; p < n_param; p++) {
         cut->use_first[p] = n_use;
         n_use += g->param[p].n_use;
     }
     cut->use_first[n_param] = n_use;
     if (!(cut->use_chunk = calloc(n_use ? n_use : 1, sizeof *cut->use_chunk)))
-        return pst_fail(PST_ENOMEM, "no memory for uses");
+        return pst_fail(PST_ENOMEM, "no memory for the uses of parameters");
     for (uint32_t n = 0; g && n < g->n_node; n++)
         for (uint32_t i = 0; i < g->node[n].n_param; i++)
             cut->use_chunk[cut->use_first[g->node[n].param[i]] + g->node[n].use[i]] =
@@ -133,7 +133,10 @@ static pst_status find_uses(pst_cut *cut) {
 
 static pst_status check_chunks(const uint32_t *chunk_of_node, uint32_t n_node, uint32_t n_chunk) {
     if (!n_node || !n_chunk || chunk_of_node[0] != 0 || chunk_of_node[n_node - 1] != n_chunk - 1)
-        return pst_fail(PST_EINPUT, "invalid cut of %u operators into %u chunks", n_node, n_chunk);
+        return pst_fail(PST_EINPUT,
+                        "invalid cut of %u operators into %u chunks: expected the first operator "
+                        "in chunk 0 and the last operator in the last chunk",
+                        n_node, n_chunk);
     for (uint32_t i = 1; i < n_node; i++)
         if (chunk_of_node[i] != chunk_of_node[i - 1] &&
             chunk_of_node[i] != chunk_of_node[i - 1] + 1)

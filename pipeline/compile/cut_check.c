@@ -62,19 +62,23 @@ static pst_status check_local(const pst_cut *cut, uint32_t c, const pst_local *l
     const pst_buffer *b = cut->chunk[c].buffer + l->buffer;
     if (l->bytes > b->bytes || b->birth > l->birth ||
         ((l->uses | 1u << l->birth) & ~(uint32_t)b->deaths))
-        return pst_fail(PST_EINTERNAL, "chunk %u: the buffer of value %u does not cover its life",
-                        c, l->value);
+        return pst_fail(
+            PST_EINTERNAL,
+            "chunk %u: the buffer of value %u is too small, or free while the value is in use", c,
+            l->value);
     if (b->place == PST_PLACE_SLOT) {
         const pst_cut_class *k = cut->class_ + b->class_;
         if (b->class_ >= cut->n_class || k->chunk != c || k->birth != b->birth ||
             k->deaths != b->deaths || b->offset + b->bytes > k->bytes)
-            return pst_fail(PST_EINTERNAL, "chunk %u: the class of value %u does not hold it", c,
-                            l->value);
+            return pst_fail(
+                PST_EINTERNAL,
+                "chunk %u: the slot class of value %u has another chunk, lifetime or size", c,
+                l->value);
     }
     if (b->place == PST_PLACE_SCRATCH &&
         b->offset + b->bytes > cut->chunk[c].program[b->pass_local - 1].scratch_bytes)
         return pst_fail(PST_EINTERNAL,
-                        "chunk %u: value %u lies outside of its program's scratch memory", c,
+                        "chunk %u: value %u is outside the scratch memory of the pass", c,
                         l->value);
     return PST_OK;
 }
@@ -96,12 +100,12 @@ static pst_status check_channels(const pst_cut *cut, uint64_t *side) {
             if (l->channel_in == PST_NONE) continue;
             if (l->channel_in >= cut->n_channel ||
                 side[l->channel_in] != ((uint64_t)l->value << 32 | 1))
-                return pst_fail(PST_EINTERNAL, "channel %u has no sender of value %u",
-                                l->channel_in, l->value);
+                return pst_fail(PST_EINTERNAL, "channel %u: no chunk sends value %u", l->channel_in,
+                                l->value);
             side[l->channel_in] = 0;
         }
     for (uint32_t k = 0; k < cut->n_channel; k++)
-        if (side[k]) return pst_fail(PST_EINTERNAL, "channel %u has no receiver", k);
+        if (side[k]) return pst_fail(PST_EINTERNAL, "channel %u: no chunk receives the value", k);
     return PST_OK;
 }
 
@@ -115,16 +119,16 @@ pst_status pst_cut_check(const pst_cut *cut) {
             PST_TRY(check_local(cut, c, chunk->local + i));
     }
     if (steps != cut->tape->n_step)
-        return pst_fail(PST_EINTERNAL, "the programs have %u steps; expected %u, as the tape",
+        return pst_fail(PST_EINTERNAL, "the chunks have %u steps in total, but the tape has %u",
                         steps, cut->tape->n_step);
     uint64_t *side = calloc((size_t)cut->n_channel + 1, sizeof *side);
     pst_status status =
-        side ? check_channels(cut, side) : pst_fail(PST_ENOMEM, "no memory to check a cut");
+        side ? check_channels(cut, side) : pst_fail(PST_ENOMEM, "no memory to check the cut");
     free(side);
     for (uint32_t c = 0; status == PST_OK && c < cut->n_chunk; c++) {
         uint32_t *holds = calloc(n, sizeof *holds);
         status =
-            holds ? play_chunk(cut, c, holds) : pst_fail(PST_ENOMEM, "no memory to check a cut");
+            holds ? play_chunk(cut, c, holds) : pst_fail(PST_ENOMEM, "no memory to check the cut");
         free(holds);
     }
     return status;

@@ -196,9 +196,10 @@ static pst_status store_list(pst_job_builder *b) {
     list->dep = malloc(((size_t)b->n_pair + 1) * sizeof *list->dep);
     uint32_t *first = calloc((size_t)list->n_instr + 2, sizeof *first),
              *on = malloc(((size_t)b->n_pair + 1) * sizeof *on);
-    pst_status status = list->dep && first && on
-                            ? PST_OK
-                            : pst_fail(PST_ENOMEM, "no memory for the deps of rank %u", b->rank);
+    pst_status status =
+        list->dep && first && on
+            ? PST_OK
+            : pst_fail(PST_ENOMEM, "no memory for the dependencies of rank %u", b->rank);
     if (status == PST_OK) {
         group_deps(b, list->n_instr, first, on);
         for (uint32_t i = 0; i < list->n_instr; i++)
@@ -242,19 +243,20 @@ static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
 /* --- the job ---------------------------------------------------------------------------------- */
 
 static const char *passes_text(int backward, int split) {
-    if (!backward) return split ? ", split" : "";
-    return split ? ", backward, split" : ", backward";
+    if (!backward) return split ? ", forward only, split" : ", forward only";
+    return split ? ", B and W separate" : ", B and W fused";
 }
 
 static pst_status check_schedule(const pst_schedule *s, const pst_cut *cut) {
     if (s->n_chunk != cut->n_chunk || !s->backward != !cut->backward ||
         (cut->backward && !s->split != !cut->split))
         return pst_fail(PST_EINPUT,
-                        "schedule %s (%u chunks%s) does not match the cut (%u chunks%s)", s->name,
-                        s->n_chunk, passes_text(s->backward, s->split), cut->n_chunk,
+                        "schedule %s (%u chunks%s) and the cut (%u chunks%s) contradict each other",
+                        s->name, s->n_chunk, passes_text(s->backward, s->split), cut->n_chunk,
                         passes_text(cut->backward, cut->split));
     return s->n_chunk > UINT16_MAX
-               ? pst_fail(PST_EINPUT, "%u chunks; expected at most 65535", s->n_chunk)
+               ? pst_fail(PST_EINPUT, "the schedule has %u chunks; expected at most 65535",
+                          s->n_chunk)
                : PST_OK;
 }
 

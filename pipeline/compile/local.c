@@ -68,12 +68,13 @@ static pst_status number_channels(pst_cut *cut, pst_spread *x) {
         if (value->kind == PST_VALUE_SAVED ||
             home != (value->kind == PST_VALUE_GRAD ? x->high[v] : x->low[v]))
             return pst_fail(PST_EINTERNAL,
-                            "tape value %u is read in a chunk that it is never sent to", v);
+                            "tape value %u is read in a chunk to which it is never sent", v);
         next += x->high[v] - x->low[v];
         if (next >= PST_CHANNEL_COLLECTIVE)
-            return pst_fail(PST_EINPUT,
-                            "too many values cross stage boundaries; expected at most %d",
-                            PST_CHANNEL_COLLECTIVE);
+            return pst_fail(
+                PST_EINPUT,
+                "too many values cross chunk boundaries; expected at most %d: use fewer chunks",
+                PST_CHANNEL_COLLECTIVE);
     }
     cut->n_channel = (uint32_t)next;
     return PST_OK;
@@ -164,7 +165,7 @@ pst_status pst_cut_locals(pst_cut *cut, pst_spread *x, uint32_t c) {
             n++;
         }
         if (!fill && !(chunk->local = calloc(n ? n : 1, sizeof *chunk->local)))
-            return pst_fail(PST_ENOMEM, "no memory for %u locals", n);
+            return pst_fail(PST_ENOMEM, "no memory for %u values of a chunk", n);
     }
     chunk->n_local = n;
     mark_uses(cut, x, c, chunk);
@@ -191,7 +192,7 @@ static pst_status merge(const pst_chunk *chunk, uint32_t *parent) {
                     chunk->local[with->index].bytes != chunk->local[o->index].bytes)
                     return pst_fail(PST_EINTERNAL,
                                     "operand %u of node %u cannot share the memory of operand %d: "
-                                    "other kind or size",
+                                    "the kind or size differs",
                                     i, step->node, o->share);
                 parent[find(parent, o->index)] = find(parent, with->index);
             }
@@ -207,7 +208,7 @@ static pst_status join_local(const pst_cut *cut, pst_buffer *b, const pst_local 
         *b = (pst_buffer){
             .birth = PST_EV_COUNT, .first_step = PST_NONE, .class_ = PST_NONE, .place = place};
     if (b->place != place && (b->place == PST_PLACE_DATA || place == PST_PLACE_DATA))
-        return pst_fail(PST_EINTERNAL, "a data tensor must not be overwritten");
+        return pst_fail(PST_EINTERNAL, "an operator overwrites a data tensor");
     if (place == PST_PLACE_OUTPUT) b->place = place;
     if (l->bytes > b->bytes) b->bytes = l->bytes;
     if (l->birth < b->birth) b->birth = l->birth;
@@ -269,7 +270,7 @@ static pst_status class_for(pst_cut *cut, uint32_t c, uint32_t first, const pst_
         if (cut->class_[*index].birth == b->birth && cut->class_[*index].deaths == b->deaths)
             return PST_OK;
     pst_cut_class *more = realloc(cut->class_, (cut->n_class + 1) * sizeof *more);
-    if (!more) return pst_fail(PST_ENOMEM, "no memory for %u classes", cut->n_class + 1);
+    if (!more) return pst_fail(PST_ENOMEM, "no memory for %u slot classes", cut->n_class + 1);
     cut->class_ = more;
     cut->class_[cut->n_class++] =
         (pst_cut_class){.chunk = c, .birth = b->birth, .deaths = b->deaths};

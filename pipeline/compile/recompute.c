@@ -151,7 +151,7 @@ static pst_status copy_values(const rewriting *x) {
     uint32_t n = tape->n_value, more = 0;
     for (uint32_t s = 0; s < tape->n_step; s++) more += x->again[s] ? tape->step[s].n_operand : 0;
     pst_value *value = realloc(tape->value, ((size_t)n + more) * sizeof *value);
-    if (!value) return pst_fail(PST_ENOMEM, "no memory for %u values that are made again", more);
+    if (!value) return pst_fail(PST_ENOMEM, "no memory for %u values that are recomputed", more);
     tape->value = value;
     memset(x->copy, 0xff, n * sizeof *x->copy);
     for (uint32_t s = 0; s < tape->n_step; s++)
@@ -224,9 +224,9 @@ static pst_status rewrite(const rewriting *x) {
     if (!more) return PST_OK;
     pst_tape_step *step = malloc(((size_t)tape->n_step + more) * sizeof *step);
     uint8_t *is_sum = malloc((size_t)tape->n_step + more);
-    pst_status status = step && is_sum
-                            ? copy_values(x)
-                            : pst_fail(PST_ENOMEM, "no memory for %u steps that run again", more);
+    pst_status status =
+        step && is_sum ? copy_values(x)
+                       : pst_fail(PST_ENOMEM, "no memory for %u steps that are recomputed", more);
     if (status == PST_OK) fill(x, n_value, step, is_sum);
     else {
         free(step);
@@ -247,7 +247,7 @@ pst_status pst_cut_recompute(pst_cut *cut, const uint8_t *mode) {
                    .moved = calloc(n_step, sizeof *x.moved)};
     pst_status status = x.redo && x.again && x.back && x.copy && x.moved
                             ? rewrite(&x)
-                            : pst_fail(PST_ENOMEM, "no memory to plan what runs again");
+                            : pst_fail(PST_ENOMEM, "no memory to plan recomputation");
     free(x.redo);
     free(x.again);
     free(x.back);

@@ -88,9 +88,10 @@ static pst_status open_stage(const pst_job_spec *spec, const pst_job *job,
 static pst_status check_count(const pst_job *job) {
     uint64_t n = (uint64_t)pst_job_pieces(job) * job->n_micro;
     if (n <= INT32_MAX) return PST_OK;
-    return pst_fail(PST_EINPUT,
-                    "zero 2: %llu messages with gradients per step are too many; use zero 1",
-                    (unsigned long long)n);
+    return pst_fail(
+        PST_EINPUT,
+        "parallel.zero 2: %llu gradient messages per step are too many; use parallel.zero 1",
+        (unsigned long long)n);
 }
 
 pst_status pst_rounds_open(const pst_job_spec *spec, const pst_job *job, pst_rounds **rounds) {

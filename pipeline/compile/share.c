@@ -70,7 +70,7 @@ pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, u
         if (pst_param_elements(g->param + p) > MAX_ELEMENTS)
             return pst_fail(PST_EINPUT,
                             "parameter %s has %llu elements; expected at most 2^32 with several "
-                            "replicas: split it with parallel.tensor",
+                            "replicas: split the parameter with parallel.tensor",
                             g->param[p].name, (unsigned long long)pst_param_elements(g->param + p));
     pst_share *s = calloc(1, sizeof *s);
     uint64_t *load = calloc((size_t)n_stage * n_replica + 1, sizeof *load);
@@ -81,7 +81,7 @@ pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, u
     if (!s || !load || !s->bound || !s->whole || !s->pieces) {
         pst_share_close(s);
         free(load);
-        return pst_fail(PST_ENOMEM, "no memory to share %u parameters among %u replicas", n,
+        return pst_fail(PST_ENOMEM, "no memory to shard %u parameters among %u replicas", n,
                         n_replica);
     }
     for (uint32_t p = 0; p < n; p++) {

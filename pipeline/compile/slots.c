@@ -24,7 +24,7 @@ pst_status pst_slots_open(const pst_cut *cut, uint32_t n_micro, pst_slots **slot
     }
     if (failed) {
         pst_slots_close(s);
-        return pst_fail(PST_ENOMEM, "no memory for %u classes of slots", cut->n_class);
+        return pst_fail(PST_ENOMEM, "no memory for %u slot classes", cut->n_class);
     }
     *slots = s;
     return PST_OK;

@@ -22,7 +22,7 @@ pst_status pst_executor_open(const pst_executor_config *config, pst_executor **x
     if (config->device->ops->flags & PST_DEVICE_ASYNC &&
         !(e->ahead = calloc(PST_EXECUTOR_AHEAD, sizeof *e->ahead))) {
         free(e);
-        return pst_fail(PST_ENOMEM, "no memory for the launches of rank %u", config->rank);
+        return pst_fail(PST_ENOMEM, "no memory for the launch queue of rank %u", config->rank);
     }
     pst_status status = pst_executor_captures_open(e);
     if (status != PST_OK) {

@@ -43,16 +43,16 @@ pst_status pst_executor_captures_open(pst_executor *x) {
     const pst_device_ops *ops = x->config.device->ops;
     if (!x->ahead || !x->config.hooks.captures || !ops->capture_begin) return PST_OK;
     x->captures = calloc(1, sizeof *x->captures);
-    return x->captures
-               ? PST_OK
-               : pst_fail(PST_ENOMEM, "no memory for the captures of rank %u", x->config.rank);
+    return x->captures ? PST_OK
+                       : pst_fail(PST_ENOMEM, "no memory for the captured graphs of rank %u",
+                                  x->config.rank);
 }
 
 void pst_executor_captures_close(pst_executor *x) {
     pst_executor_captures *c = x->captures;
     if (!c) return;
     pst_log(PST_LOG_DEBUG,
-            "rank %u: %u graphs of %u operators were captured, and launched %" PRIu64 " times",
+            "rank %u: captured %u graphs with %u operators in total, launched %" PRIu64 " times",
             x->config.rank, c->n_captured, c->n_captured_step, c->n_replayed);
     for (uint32_t b = 0; b < BUCKETS; b++)
         for (pst_executor_run *run = c->bucket[b], *next; run; run = next) {
@@ -145,8 +145,9 @@ const pst_executor_run *pst_executor_find_run(pst_executor *x, const pst_instr *
     if (!run || is_new) return NULL;
     if (!run->launches && capture(x, instr, run) != PST_OK) {
         c->failed = 1;
-        pst_log(PST_LOG_DEBUG, "rank %u: launches are not captured in graphs: %s", x->config.rank,
-                pst_error());
+        pst_log(PST_LOG_DEBUG,
+                "rank %u: operators are launched one by one, because graph capture failed: %s",
+                x->config.rank, pst_error());
     }
     return c->failed ? NULL : run;
 }

@@ -28,7 +28,7 @@ static void name_message(const pst_job *job, uint32_t rank, uint32_t instr, char
         snprintf(buffer, bytes, "%s of chunk %u, micro-batch %u, %s rank %u", opcode, in->chunk,
                  in->micro, way, in->peer);
     else if (in->n)
-        snprintf(buffer, bytes, "%s of part of a %s %s rank %u", opcode,
+        snprintf(buffer, bytes, "%s of a piece of a %s %s rank %u", opcode,
                  in->use == PST_NONE ? "weight" : "gradient", way, in->peer);
     else if (in->param != PST_NONE)
         snprintf(buffer, bytes, "%s of a shared parameter's gradient %s rank %u", opcode, way,
@@ -54,7 +54,7 @@ static void place_in_list(const pst_suspect_scene *s, uint32_t rank, char *buffe
         snprintf(message, sizeof message, "an instruction before ");
     }
     if (at->instr >= list->n_instr) {
-        snprintf(buffer, bytes, "%sthe end%s", message, step);
+        snprintf(buffer, bytes, "%sthe end of the instruction list%s", message, step);
         return;
     }
     const pst_instr *in = list->instr + at->instr;
@@ -78,11 +78,12 @@ const char *pst_suspect_where(const pst_suspect_scene *s, uint32_t rank,
                               pst_suspect_coll_name coll_name, char *buffer, uint32_t bytes) {
     const pst_suspect_rank *r = &s->rank[rank];
     if (!r->known) snprintf(buffer, bytes, "an unknown position");
-    else if (r->left) snprintf(buffer, bytes, "its end");
+    else if (r->left) snprintf(buffer, bytes, "its normal end");
     else if (r->at.activity == PST_AT_COLLECTIVE)
         place_in_collective(&r->at, coll_name, buffer, bytes);
     else if (r->at.activity == PST_AT_HOST)
-        snprintf(buffer, bytes, "its own work after step %llu",
+        snprintf(buffer, bytes,
+                 "host code outside instruction lists and collectives, after step %llu",
                  (unsigned long long)r->at.train_step);
     else place_in_list(s, rank, buffer, bytes);
     return buffer;

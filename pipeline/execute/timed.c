@@ -37,7 +37,8 @@ static pst_status grow_ring(timed_device *d) {
     uint64_t capacity = d->capacity ? 2 * d->capacity : 64;
     launched *ring = malloc(capacity * sizeof *ring);
     if (!ring)
-        return pst_fail(PST_ENOMEM, "no memory for %llu launches", (unsigned long long)capacity);
+        return pst_fail(PST_ENOMEM, "no memory for %llu launched operators",
+                        (unsigned long long)capacity);
     for (uint64_t e = d->first; e < d->next; e++)
         ring[e & (capacity - 1)] = d->ring[e & (d->capacity - 1)];
     free(d->ring);

@@ -198,9 +198,10 @@ static pst_status test(pst_transport *t, uint64_t handle, uint64_t *end_ns) {
     if (q->state == BROKEN) {
         status = pst_fail(PST_EPEER, "rank %u has aborted", q->transfer.peer);
     } else if (q->state == WRONG_SIZE) {
-        status = pst_fail(
-            PST_EINPUT, "rank %u and rank %u disagree about the size of a message: %llu bytes here",
-            t->rank, q->transfer.peer, (unsigned long long)q->transfer.bytes);
+        status = pst_fail(PST_EINPUT,
+                          "the two ends of a message differ in size: rank %u, whose peer is rank "
+                          "%u, expects %llu bytes",
+                          t->rank, q->transfer.peer, (unsigned long long)q->transfer.bytes);
     } else if (q->state == POSTED || pst_clock_now(t->clock) < q->end_ns) {
         return PST_BUSY;
     } else {
@@ -259,14 +260,16 @@ static void abort_end(pst_transport *t) {
 
 static const char *reject(const pst_world *world) {
     (void)world;
-    return "it only connects ranks of one process";
+    return "only connects ranks of one process";
 }
 
 static pst_status open_alone(pst_world *world, const pst_clock *clock, pst_transport **transport) {
     (void)world;
     (void)clock;
     (void)transport;
-    return pst_fail(PST_EINPUT, "the timed transport can only be opened through its hub");
+    return pst_fail(
+        PST_EINPUT,
+        "the timed transport needs pst_timed_hub_open; it cannot be opened for one rank");
 }
 
 static pst_status arm(pst_transport *t, int *fd) {

@@ -99,18 +99,18 @@ static pst_status check_sizes(const pst_layout *p) {
     if (!p->pipeline || !p->n_micro || !p->micro_batch) {
         return pst_fail(
             PST_EINPUT,
-            "plan: %u ranks, %u micro-batches of %u samples; expected 1 or more of each",
+            "plan: ranks is %u, micro_batches %u and micro_batch %u; expected 1 or more of each",
             p->pipeline, p->n_micro, p->micro_batch);
     }
     if (p->n_chunk < p->pipeline) {
         return pst_fail(PST_EINPUT,
-                        "plan: %u chunks for %u ranks; expected a chunk or more for each rank",
+                        "plan: %u chunks for %u ranks; expected one or more chunks per rank",
                         p->n_chunk, p->pipeline);
     }
     if (p->n_chunk > p->n_item) {
         return pst_fail(
             PST_EINPUT,
-            "plan: %u chunks, but only %u operators; expected an operator or more in each chunk",
+            "plan: %u chunks, but only %u operators; expected one or more operators per chunk",
             p->n_chunk, p->n_item);
     }
     return PST_OK;
@@ -119,16 +119,15 @@ static pst_status check_sizes(const pst_layout *p) {
 /* The chunks cover all operators in order, and none is empty. */
 static pst_status check_cut(const pst_layout *p) {
     if (!p->first_item || !p->rank_of_chunk || p->n_recompute != p->n_chunk)
-        return pst_fail(
-            PST_EINPUT,
-            "plan: the cut is missing; expected a stage and a recomputation for each chunk");
+        return pst_fail(PST_EINPUT, "plan: the cut is missing; expected operators, a rank and a "
+                                    "recomputation mode for each chunk");
     if (p->first_item[0] || p->first_item[p->n_chunk] != p->n_item)
         return pst_fail(PST_EINPUT, "plan: the chunks cover operators [%u, %u); expected [0, %u)",
                         p->first_item[0], p->first_item[p->n_chunk], p->n_item);
     for (uint32_t c = 0; c < p->n_chunk; c++)
         if (p->first_item[c] >= p->first_item[c + 1])
             return pst_fail(PST_EINPUT,
-                            "plan: chunk %u of %u is empty; expected an operator or more", c,
+                            "plan: chunk %u of %u has no operators; expected one or more", c,
                             p->n_chunk);
     return PST_OK;
 }
@@ -159,8 +158,9 @@ pst_status pst_plan_check(const pst_plan *p, const pst_graph *graph) {
     const pst_layout *l = &p->layout;
     PST_TRY(check_sizes(l));
     if (l->n_item != graph->n_node) {
-        return pst_fail(PST_EINPUT, "plan: made for %u operators, but the model has %u", l->n_item,
-                        graph->n_node);
+        return pst_fail(PST_EINPUT,
+                        "plan: made for a model with %u operators, but this model has %u",
+                        l->n_item, graph->n_node);
     }
     if (l->micro_batch != graph->micro_batch) {
         return pst_fail(PST_EINPUT,
@@ -170,8 +170,8 @@ pst_status pst_plan_check(const pst_plan *p, const pst_graph *graph) {
     uint64_t hash = pst_graph_hash(graph);
     if (p->graph_hash != hash) {
         return pst_fail(PST_EINPUT,
-                        "plan: made for another model (hash %016" PRIx64
-                        ", this one's is %016" PRIx64 ")",
+                        "plan: made for another model (graph_hash is %016" PRIx64
+                        ", but this model has hash %016" PRIx64 ")",
                         p->graph_hash, hash);
     }
     PST_TRY(check_cut(l));
@@ -232,7 +232,7 @@ static void print_overrides(const pst_plan *p, FILE *out) {
         fputs(i ? ", " : "", out);
         pst_yaml_print_text(p->override[i], out);
     }
-    fputs("]  # given beside the run file\n", out);
+    fputs("]  # command-line overrides of the run file\n", out);
 }
 
 /* The keys of the whole job: run file, cluster, replicas, tensor ranks, ZeRO, devices. */
@@ -240,7 +240,7 @@ static void print_job(const pst_plan *p, FILE *out) {
     if (p->run) {
         fputs("run: ", out);
         pst_yaml_print_text(p->run, out);
-        fputs("  # the run file that the plan was made for\n", out);
+        fputs("  # run file of this plan\n", out);
         print_overrides(p, out);
     }
     if (p->cluster) {
@@ -265,7 +265,8 @@ static void print_job(const pst_plan *p, FILE *out) {
 
 static void print_choices(const pst_plan *p, FILE *out) {
     if (p->n_choice)
-        fputs("products:             # algorithms of matrix products, measured on these devices\n",
+        fputs("products:             # fastest measured algorithm of each matrix product on these "
+              "devices\n",
               out);
     for (uint32_t i = 0; i < p->n_choice; i++) {
         fputs("  - {of: ", out);
@@ -283,9 +284,9 @@ pst_status pst_plan_print(const pst_plan *p, const pst_graph *graph, FILE *out) 
           out);
     fprintf(out, "graph_hash: \"%016" PRIx64 "\"\n", p->graph_hash);
     fprintf(out, "schedule: %s\n", p->layout.schedule);
-    fprintf(out, "ranks: %u             # stages of a pipeline\n", p->layout.pipeline);
+    fprintf(out, "ranks: %u             # number of pipeline stages\n", p->layout.pipeline);
     fprintf(out, "micro_batches: %u      # per optimizer step\n", p->layout.n_micro);
-    fprintf(out, "micro_batch: %u        # samples\n", p->layout.micro_batch);
+    fprintf(out, "micro_batch: %u        # samples per micro-batch\n", p->layout.micro_batch);
     print_job(p, out);
     print_stages(p, graph, out);
     print_choices(p, out);

@@ -107,7 +107,8 @@ static pst_status read_job(reader *r, const yaml_node_t *const *value) {
     if (value[2]) PST_TRY(read_flag(r, value[2], &l->sequence));
     if (value[3]) PST_TRY(pst_yaml_u32(y, value[3], 0, 2, &l->zero));
     if (stages * l->data > PST_CLUSTER_MAX_DEVICES)
-        return pst_yaml_fail(y, value[0], "ranks x data x tensor is too large; expected at most ",
+        return pst_yaml_fail(y, value[0],
+                             "ranks x data x tensor is too large; expected a product of at most ",
                              "65536");
     r->micros = value[4];
     r->device = value[5];
@@ -119,10 +120,9 @@ static pst_status read_job(reader *r, const yaml_node_t *const *value) {
                               "texts of the form section.key=value", &r->n_override));
     if (r->micros)
         PST_TRY(pst_yaml_list(y, r->micros, l->data, l->data,
-                              "numbers, one per replica (micro-batches)", &n));
+                              "one number of micro-batches per replica", &n));
     n = (uint32_t)stages * (l->data ? l->data : 1);
-    return r->device ? pst_yaml_list(y, r->device, n, n, "numbers, one per rank (devices)", &n)
-                     : PST_OK;
+    return r->device ? pst_yaml_list(y, r->device, n, n, "one device number per rank", &n) : PST_OK;
 }
 
 static pst_status read_recompute(const reader *r, const yaml_node_t *node, uint8_t *recompute) {
@@ -233,7 +233,8 @@ static pst_status read_overrides(reader *r, pst_plan *p) {
 static pst_status read_choice_text(reader *r, const yaml_node_t *node, char *to, size_t bytes) {
     if (node->type != YAML_SCALAR_NODE) return pst_yaml_fail(&r->yaml, node, "expected ", "text");
     if (strlen(pst_yaml_text(node)) >= bytes)
-        return pst_yaml_fail(&r->yaml, node, "expected ", "a shorter text");
+        return pst_yaml_fail(&r->yaml, node, "expected ",
+                             "a shorter text (of: at most 199 bytes, is: at most 159 bytes)");
     strcpy(to, pst_yaml_text(node));
     return PST_OK;
 }

@@ -73,7 +73,7 @@ static void place_state(pst_memory_map_builder *b, const pst_optim_row *optim) {
 static pst_status find_owned(pst_memory_map_builder *b) {
     pst_memory_map *x = b->map;
     uint32_t *order = malloc((pst_memory_map_params(b) + 1) * sizeof *order);
-    if (!order) return pst_fail(PST_ENOMEM, "no memory for a memory map");
+    if (!order) return pst_fail(PST_ENOMEM, "no memory to build the memory map");
     if (b->g) pst_graph_param_order(b->g, order);
     for (uint32_t i = 0; i < pst_memory_map_params(b); i++)
         if (x->own_to[order[i]] > x->own_from[order[i]]) x->owned[x->n_owned++] = order[i];
@@ -225,7 +225,7 @@ static pst_status open_grads(pst_memory_map *x, const pst_graph *g) {
     for (uint32_t p = 0; p < n; p++) n_use += g->param[p].n_use;
     x->grad = calloc(n + 1, sizeof *x->grad);
     uint64_t *all = x->grad ? offsets(n_use) : NULL;
-    if (!all) return pst_fail(PST_ENOMEM, "no memory for a memory map");
+    if (!all) return pst_fail(PST_ENOMEM, "no memory to build the memory map");
     x->grad[0] = all; /* one block, freed through parameter 0 */
     for (uint32_t p = 0; p < n; p++) {
         x->grad[p] = all;
@@ -263,7 +263,7 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
         !x->step_from || !x->undo || !x->step_to || !x->grad_from || !x->gradient_in_slot ||
         !x->data || !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk ||
         !x->owned || !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
-        return pst_fail(PST_ENOMEM, "no memory for a memory map");
+        return pst_fail(PST_ENOMEM, "no memory to build the memory map");
     for (uint32_t c = 0; c < b->cut->n_chunk; c++)
         x->has_chunk[c] = (uint8_t)pst_memory_map_has(b, c);
     return open_grads(x, b->g);
@@ -272,7 +272,7 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
 pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map **map) {
     const pst_optim_row *optim = spec->optim;
     pst_memory_map *x = calloc(1, sizeof *x);
-    if (!x) return pst_fail(PST_ENOMEM, "no memory for a memory map");
+    if (!x) return pst_fail(PST_ENOMEM, "no memory to build the memory map");
     x->rank = spec->rank;
     x->n_rank = spec->job->n_rank;
     x->eval_cut = spec->eval_cut;

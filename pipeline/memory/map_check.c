@@ -30,7 +30,7 @@ static void add(ranges *all, const pst_memory_map *x, pst_region region, uint64_
             pst_fail(PST_EINTERNAL, "rank %u: buffer %u of region %s lies outside the region",
                      x->rank, index, pst_region_name(region));
     pst_status grown =
-        pst_grow(&all->r, sizeof *all->r, all->n, &all->capacity, "to check a memory map");
+        pst_grow(&all->r, sizeof *all->r, all->n, &all->capacity, "to check the memory map");
     if (grown != PST_OK) all->status = grown;
     else all->r[all->n++] = (range){from, from + bytes, pst_region_name(region), index};
 }
@@ -106,20 +106,20 @@ static void add_slots(ranges *all, const pst_memory_map *x, const uint64_t *base
 static pst_status check_regions(const pst_memory_map *x) {
     uint64_t end = 0;
     if (x->undo_end > x->total)
-        return pst_fail(PST_EINTERNAL, "rank %u: the undo copy of STEP ends after the arena",
+        return pst_fail(PST_EINTERNAL, "rank %u: the copy that STEP saves exceeds the arena",
                         x->rank);
     for (uint32_t r = 0; r < PST_REGION_COUNT; r++) {
         if (!x->bytes[r]) continue;
         if (x->start[r] < end || x->start[r] % PST_ARENA_ALIGN)
             return pst_fail(PST_EINTERNAL,
-                            "rank %u: region %s overlaps the one before it or is not aligned",
+                            "rank %u: region %s overlaps the previous region or is not aligned",
                             x->rank, pst_region_name((pst_region)r));
         end = x->start[r] + x->bytes[r];
     }
     return end == x->total
                ? PST_OK
-               : pst_fail(PST_EINTERNAL, "rank %u: the total is not the end of the last region",
-                          x->rank);
+               : pst_fail(PST_EINTERNAL,
+                          "rank %u: the arena size is not the end of the last region", x->rank);
 }
 
 /* --- scratch ---------------------------------------------------------------------------------- */
@@ -202,10 +202,11 @@ static pst_status check_programs(const pst_memory_map *x, const pst_cut *cut, ui
     for (uint32_t p = 0; p < 4 && status == PST_OK; p++) {
         scratch_state st = {chunk, malloc(((size_t)chunk->n_buffer + 1) * sizeof *st.valid), 0, p,
                             c};
-        if (!st.valid) return pst_fail(PST_ENOMEM, "no memory to check a memory map");
+        if (!st.valid) return pst_fail(PST_ENOMEM, "no memory to check the memory map");
         if (chunk->program[p].scratch_bytes && base + chunk->program[p].scratch_bytes > x->total)
-            status = pst_fail(PST_EINTERNAL, "rank %u: scratch of chunk %u ends after the arena",
-                              x->rank, c);
+            status =
+                pst_fail(PST_EINTERNAL, "rank %u: the scratch memory of chunk %u exceeds the arena",
+                         x->rank, c);
         for (uint32_t s = 0; s < chunk->program[p].n_step && status == PST_OK; s++)
             status = check_step(&st, s);
         free(st.valid);

@@ -75,8 +75,8 @@ static uint32_t number(reader *r, uint32_t limit) {
 }
 
 static pst_status add_entry(reader *r, entry e) {
-    PST_TRY(
-        pst_grow(&r->entry, sizeof *r->entry, r->n, &r->capacity, "for the actions of a schedule"));
+    PST_TRY(pst_grow(&r->entry, sizeof *r->entry, r->n, &r->capacity,
+                     "to read the actions of a schedule"));
     if (e.chunk >= r->n_chunk || e.micro >= r->n_micro) r->highest = r->n;
     r->entry[r->n++] = e;
     if (e.chunk >= r->n_chunk) r->n_chunk = e.chunk + 1;
@@ -151,7 +151,8 @@ static pst_status read_lines(reader *r) {
         if (r->at < r->end) r->at++;
     }
     if (!r->n)
-        return pst_fail(PST_EINPUT, "%s: no actions; expected a line of actions for each rank",
+        return pst_fail(PST_EINPUT,
+                        "%s: the file has no actions; expected one line of actions per rank",
                         r->file);
     if ((uint64_t)r->n_chunk * r->n_micro <= r->n) return PST_OK;
     const entry *e = &r->entry[r->highest];
@@ -169,19 +170,20 @@ static pst_status place_chunks(const reader *r, pst_schedule *s) {
         const entry *e = &r->entry[i];
         uint32_t *rank = &s->rank_of_chunk[e->chunk];
         if (*rank != UINT32_MAX && *rank != e->rank)
-            return pst_fail(PST_EINPUT,
-                            "%s:%zu:%zu: stage %u is also on rank %u; expected one rank", r->file,
-                            e->line, e->column, e->chunk, *rank);
+            return pst_fail(
+                PST_EINPUT,
+                "%s:%zu:%zu: stage %u is also on rank %u; expected each stage on one rank", r->file,
+                e->line, e->column, e->chunk, *rank);
         *rank = e->rank;
         s->n_action[e->rank] += e->letter == 'B' && s->split ? 2 : 1;
         s->backward |= e->letter != 'F';
     }
     for (uint32_t c = 0; c < s->n_chunk; c++)
         if (s->rank_of_chunk[c] == UINT32_MAX)
-            return pst_fail(
-                PST_EINPUT,
-                "%s: stage %u has no actions; expected all stages below the highest one", r->file,
-                c);
+            return pst_fail(PST_EINPUT,
+                            "%s: stage %u has no actions; expected actions for every stage from 0 "
+                            "to the highest",
+                            r->file, c);
     return PST_OK;
 }
 

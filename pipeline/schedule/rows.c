@@ -26,7 +26,7 @@ static const pst_schedule_row rows[] = {
      .within_1f1b = 1,
      .saves_memory = 1},
     {.name = "1f1b-early",
-     .help = "1f1b with B and W apart: input gradients are sent before W; bubble (p-1)(F+B)",
+     .help = "1f1b with separate B and W: input gradients are sent before W; bubble (p-1)(F+B)",
      .split = 1,
      .n_virtual = 1,
      .generate = pst_schedule_1f1b,
@@ -242,9 +242,10 @@ pst_status pst_schedule_generate(const char *name, uint32_t n_rank, uint32_t n_v
     PST_TRY(pst_schedule_find(name, &row));
     PST_TRY(pst_schedule_virtual(row, n_virtual, &n_virtual));
     if (!row->generate)
-        return pst_fail(PST_EINPUT,
-                        "schedule %s needs more than the numbers of stages and micro-batches",
-                        name);
+        return pst_fail(
+            PST_EINPUT,
+            "schedule %s cannot be generated from the numbers of stages and micro-batches alone",
+            name);
     return row->generate(row, n_rank, n_virtual, n_micro, schedule);
 }
 

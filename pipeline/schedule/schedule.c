@@ -39,12 +39,15 @@ static pst_status check_sizes(const pst_schedule *s) {
     if (!s->n_rank || !s->n_chunk || !s->n_micro || s->n_chunk > PST_SCHEDULE_MAX_CHUNK ||
         s->n_micro > PST_SCHEDULE_MAX_MICRO) {
         return pst_fail(PST_EINPUT,
-                        "schedule %s: %u ranks, %u chunks or %u micro-batches are out of range",
+                        "schedule %s: %u ranks, %u chunks, %u micro-batches: one of these numbers "
+                        "is 0 or too large",
                         s->name, s->n_rank, s->n_chunk, s->n_micro);
     }
     if (s->split && !s->backward)
-        return pst_fail(PST_EINPUT, "schedule %s: B and W are apart, but there is no backward pass",
-                        s->name);
+        return pst_fail(
+            PST_EINPUT,
+            "schedule %s: a schedule without backward passes cannot have separate B and W",
+            s->name);
     for (uint32_t c = 0; c < s->n_chunk; c++) {
         if (s->rank_of_chunk[c] >= s->n_rank) {
             return pst_fail(PST_EINPUT,
@@ -65,13 +68,13 @@ static pst_status check_action(const pst_schedule *s, uint32_t rank, uint32_t i,
     if (s->backward) allowed |= s->split ? 1u << PST_OP_B | 1u << PST_OP_W : 1u << PST_OP_BW;
     if (a->opcode >= PST_OP_COUNT || !(allowed >> a->opcode & 1)) {
         return pst_fail(PST_EINPUT,
-                        "schedule %s: rank %u, entry %u: %s is not allowed in this schedule",
-                        s->name, rank, i, op);
+                        "schedule %s: rank %u, action %u: this schedule does not allow %s", s->name,
+                        rank, i, op);
     }
     if (a->chunk >= s->n_chunk || a->micro >= s->n_micro || s->rank_of_chunk[a->chunk] != rank) {
         return pst_fail(PST_EINPUT,
-                        "schedule %s: rank %u, entry %u: %s of chunk %u, micro-batch %u does not "
-                        "exist, or belongs to another rank",
+                        "schedule %s: rank %u, action %u: %s of chunk %u, micro-batch %u does not "
+                        "exist or belongs to another rank",
                         s->name, rank, i, op, a->chunk, a->micro);
     }
     uint8_t *bits = &done[(size_t)a->chunk * s->n_micro + a->micro];
@@ -112,7 +115,7 @@ pst_status pst_schedule_check_at(const pst_schedule *s, uint32_t *rank, uint32_t
     uint8_t *done = calloc(pairs, 1);
     uint32_t *next = calloc(s->n_chunk, sizeof *next);
     if (!done || !next) {
-        status = pst_fail(PST_ENOMEM, "schedule %s: no memory to check it", s->name);
+        status = pst_fail(PST_ENOMEM, "no memory to check schedule %s", s->name);
         goto free_marks;
     }
     for (uint32_t r = 0; r < s->n_rank && status == PST_OK; r++) {

@@ -46,10 +46,11 @@ static pst_status fail_stuck(const pst_schedule *s, const uint32_t *next, pst_un
     const pst_action *a = &s->action[r][next[r]];
     p->stuck_rank = r;
     p->stuck_action = next[r];
-    return pst_fail(
-        PST_EINPUT,
-        "schedule %s deadlocks: rank %u waits at %s of chunk %u, micro-batch %u (its action %u)",
-        s->name, r, pst_opcode_name((pst_opcode)a->opcode), a->chunk, a->micro, next[r]);
+    return pst_fail(PST_EINPUT,
+                    "schedule %s deadlocks: rank %u waits at %s of chunk %u, micro-batch %u "
+                    "(action %u of the rank)",
+                    s->name, r, pst_opcode_name((pst_opcode)a->opcode), a->chunk, a->micro,
+                    next[r]);
 }
 
 pst_status pst_unit_time_open(const pst_schedule *s, pst_unit_time *p) {

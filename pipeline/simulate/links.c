@@ -21,7 +21,8 @@ void pst_links_close(pst_links *l) {
 }
 
 pst_status pst_links_add(pst_links *l, const pst_link_message *m) {
-    PST_TRY(pst_grow(&l->waiting, sizeof *l->waiting, l->n_waiting, &l->room, "for messages"));
+    PST_TRY(
+        pst_grow(&l->waiting, sizeof *l->waiting, l->n_waiting, &l->room, "for waiting messages"));
     l->waiting[l->n_waiting++] = *m;
     return PST_OK;
 }

@@ -41,8 +41,10 @@ static pst_status join(pst_walk *w, place *cell, uint64_t mask, place here) {
     const pst_instr *other = &w->job->list[there.rank].instr[there.index];
     if (other->opcode == in->opcode || w->partner[there.rank][there.index] != PST_NONE) {
         char text[96];
-        return pst_fail(PST_EINPUT, "two messages have the same channel and seq: %s, seq %u",
-                        pst_instr_text(w->job, here.rank, here.index, text, sizeof text), in->seq);
+        return pst_fail(
+            PST_EINPUT,
+            "two messages have the same channel and sequence number: %s, sequence number %u",
+            pst_instr_text(w->job, here.rank, here.index, text, sizeof text), in->seq);
     }
     w->partner[here.rank][here.index] = there.index;
     w->partner[there.rank][there.index] = here.index;

@@ -343,7 +343,8 @@ static pst_status open_facts(const pst_solver *s, uint64_t rounds, facts *k) {
         k->head[d] = calloc(s->n_op, sizeof *k->head[d]);
         k->counts[d] = rounds ? calloc(s->n_op * s->per_rank, sizeof *k->counts[d]) : NULL;
         if (!k->head[d] || (rounds && !k->counts[d]))
-            return pst_fail(PST_ENOMEM, "schedule solved: no memory for a bound of %zu passes",
+            return pst_fail(PST_ENOMEM,
+                            "schedule solved: no memory for a lower bound over %zu passes",
                             s->n_op);
     }
     return PST_OK;

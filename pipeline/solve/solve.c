@@ -145,8 +145,8 @@ static pst_status check_limits(const pst_solver *s) {
     for (uint32_t r = 0; limit && r < s->n_rank; r++)
         if (s->single_peak[r] > limit[r])
             return pst_fail(PST_EINPUT,
-                            "schedule solved: the memory limit of rank %u is %llu, but a single "
-                            "micro-batch needs %llu",
+                            "schedule solved: the memory limit of rank %u is %llu, but one "
+                            "micro-batch needs %llu (both in the units of the problem)",
                             r, (unsigned long long)limit[r], (unsigned long long)s->single_peak[r]);
     return PST_OK;
 }

@@ -59,8 +59,8 @@ expect 'nosuch.json: No such file' --graph nosuch.json
 expect 'chain.json has transfer times' --graph chain.json --bandwidth 1e9
 expect 'needs cost model max-load, not pipedream' --graph chain.json --cost-model pipedream
 status=4
-expect '100 bytes each; 120 would be enough' --graph chain.json --devices 1
-expect 'bytes each; [0-9]* would be enough' --graph "$SOURCE_DIR/tests/fuzz/corpus/planner/piper.json" --memory 1
+expect '100 bytes per device; 120 bytes would be enough' --graph chain.json --devices 1
+expect 'bytes per device; [0-9]* bytes would be enough' --graph "$SOURCE_DIR/tests/fuzz/corpus/planner/piper.json" --memory 1
 status=2
 expect "cost model 'alpa': expected max-load" --graph chain.json --cost-model alpa
 expect 'graph.txt has no number of devices; give --devices' --graph graph.txt

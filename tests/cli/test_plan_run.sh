@@ -102,7 +102,7 @@ rc=0
 [ $rc = 2 ] && grep -q 'another model.*made with model.channels=48' err || fail "plan of another model: status $rc, $(cat err)"
 expect_plan 2 'from 1 to' run.yaml -n 0
 expect_plan 2 'at least 8, but there are 4 devices' run.yaml -n 4 pipeline=8
-expect_plan 2 'infeasible: 64 pipeline stages need as many operators, and the model has 22' run.yaml -n 64 pipeline=64
+expect_plan 2 'infeasible: 64 pipeline stages need at least one operator each, but the model has 22' run.yaml -n 64 pipeline=64
 expect_plan 2 'has 4 devices' run.yaml --cluster '1x4 h100' -n 5
 expect_plan 2 'micro_batch (3) does not divide' run.yaml -n 4 micro_batch=3
 expect_plan 2 'schedule solved for at most 64 devices' run.yaml --cluster '16x8 h100 ib:400Gb/s' schedule=solved

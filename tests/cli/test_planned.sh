@@ -46,7 +46,7 @@ expect 'parallel.tensor is given as 1, but plan runs/run/plan.yaml says 2' plan=
 expect 'parallel.zero is given as 1, but .* says 2' plan=runs/run/plan.yaml zero=1
 expect 'parallel.recompute is given as \[full\], but' plan=runs/run/plan.yaml recompute=full
 expect 'train.batch is 16, but .* 8 micro-batches of 1' plan=runs/run/plan.yaml batch=16
-expect '34 operators, but the model has 47' plan=runs/run/plan.yaml layers=3
+expect '34 operators, but this model has 47' plan=runs/run/plan.yaml layers=3
 expect 'another model' plan=runs/run/plan.yaml channels=64
 expect 'the job has 2 ranks, but plan .* was made for 8' plan=runs/run/plan.yaml -n 2
 # what would fit is the same as without the plan, but for a new one

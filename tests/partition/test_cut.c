@@ -109,7 +109,7 @@ static void impossible(void **unused) {
     uint32_t chunk[3] = {7, 7, 7};
     pst_balance_items items = {.cost = cost, .n = 3, .n_chunk = 4};
     assert_int_equal(pst_balance_cut(&items, chunk), PST_EINPUT);
-    assert_non_null(strstr(pst_error(), "3 operators cannot fill 4 chunks"));
+    assert_non_null(strstr(pst_error(), "3 operators cannot be cut into 4 chunks"));
     items.n_chunk = 0;
     assert_int_equal(pst_balance_cut(&items, chunk), PST_EINPUT);
     assert_int_equal(chunk[0], 7);

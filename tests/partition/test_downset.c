@@ -179,7 +179,7 @@ static void time_is_limited(void **unused) {
         pst_import_plan_close(&plan);
     } else {
         assert_int_equal(status, PST_EINPUT);
-        assert_non_null(strstr(pst_error(), "allow more time"));
+        assert_non_null(strstr(pst_error(), "increase --time-limit"));
     }
     pst_import_close(im);
 }
@@ -205,7 +205,7 @@ static void too_little_memory_says_how_much_would_do(void **unused) {
     pst_import_plan plan;
     im->kind[0].memory = 29;
     assert_int_equal(pst_import_solve(im, 60, &plan), PST_ENOMEM);
-    assert_non_null(strstr(pst_error(), "29 bytes each; 30 would be enough"));
+    assert_non_null(strstr(pst_error(), "29 bytes per device; 30 bytes would be enough"));
     im->kind[0].memory = 30;
     MUST(pst_import_solve(im, 60, &plan));
     pst_import_plan_close(&plan);

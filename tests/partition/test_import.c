@@ -73,7 +73,7 @@ static void dnn_mistakes(void **unused) {
             "edges[0].destId: no node has the id 2");
     refused(HEAD "\"nodes\": [" NODE(1, "") ", " NODE(2, "") ", " NODE(
                 3, "") "], \"edges\": [" EDGE(1, 2, 1) ", " EDGE(1, 3, 2) "]}",
-            "edges[1].cost: 2, but 1 on an earlier edge from 1");
+            "edges[1].cost is 2, but an earlier edge has cost 1; all edges from node 1 ");
     refused(HEAD "\"nodes\": [" NODE(1, "") ", " NODE(2, "") ", " NODE(
                 3, "") "], \"edges\": [" EDGE(1, 2, 1) ", " EDGE(2, 3, 1) ", " EDGE(3, 2, 1) "]}",
             "2 nodes form a cycle: ");
@@ -105,7 +105,8 @@ static void plans_that_are_none(void **unused) {
     judged_wrong(im, "{", "p:1:1: not JSON");
     judged_wrong(im, "{}", "fpgas: is missing");
     judged_wrong(im, "{\"stages\": [3]}", "stages[0]: expected an object");
-    judged_wrong(im, "{\"stages\": [{\"nodes\": [1, 2, 9]}]}", "stages[0]. nodes: one is not");
+    judged_wrong(im, "{\"stages\": [{\"nodes\": [1, 2, 9]}]}",
+                 "stages[0]. nodes: an element is not");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1]}]}", "node 2 is in no stage");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1]}, {\"nodes\": [1]}]}",
                  "1 is in an earlier stage");
@@ -113,7 +114,7 @@ static void plans_that_are_none(void **unused) {
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1]}, {\"nodes\": [2]}, {\"nodes\": [3]}]}",
                  "it uses 3 devices");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1], \"kind\": \"tpu\"}]}",
-                 "no devices have this kind");
+                 "the cluster has no devices of this kind");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1], \"data\": 0}]}",
                  "data: expected a whole number");
     MUST(pst_import_read_plan(im, scattered, strlen(scattered), "p", &plan));
@@ -147,7 +148,7 @@ static void pipedream(void **unused) {
 static void pipedream_mistakes(void **unused) {
     (void)unused;
     refused("", "nor a graph.txt with nodes");
-    refused("hello\n", "w:1: 'hello': expected node and a number");
+    refused("hello\n", "w:1: 'hello': expected 'node' and a number");
     refused("node1 - x\n", "w:1: ' - x': expected ' -- '");
     refused("node1 -- x\n", "w:1: forward_compute_time=NUMBER is missing");
     refused(LINE(1, "x", "1", "1", "nan"), "w:1: parameter_size: 'nan'");
@@ -158,7 +159,7 @@ static void pipedream_mistakes(void **unused) {
     refused(LINE(1, "x", "1", "1", "0")
                 LINE(2, "x", "1", "1", "0") "\tnode1 -- node2\n\tnode2 -- node1\n",
             "form a cycle: ");
-    refused(LINE(1, "Input0", "1", "1", "0"), "it has only inputs");
+    refused(LINE(1, "Input0", "1", "1", "0"), "the graph has only input nodes");
     refused("node1 -- x -- " COSTS("1", "1", "[1.0, 2.0]", "2"), "w:1: activation_size");
 }
 
@@ -210,7 +211,7 @@ static void piper_mistakes(void **unused) {
     refused(PIPER "\"nodes\": [" MANY(1, "1", WAY("a", "-1", "", "")) "], \"edges\": []}",
             "TMPCs.1[0].timePerSample: expected a number");
     refused(PIPER "\"nodes\": [" MANY(1, "1", WAY("a", "1", "\"3\": 1", "")) "], \"edges\": []}",
-            "names a node without an edge to it");
+            "names a node to which there is no edge");
     refused(PIPER "\"nodes\": [" MANY(1, "1", WAY("a", "1", "", "")) ", " MANY(
                 2, "1", WAY("a", "1", "", "")) "], \"edges\": [" BYTES(1, 2) "]}",
             "nodes[0].TMPCs.1[0].syncTimeBw.2: is missing");

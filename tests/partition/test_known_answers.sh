@@ -93,5 +93,5 @@ again 0.00130317952 piper/bert32a100.json --devices 1024 --memory 8589934592 --b
     --evaluate plan.json >out 2>err && fail "a plan of another graph"
 "$PENSTOCK" plan --graph "$data/piper/bert32a100.json" --devices 64 --memory 1073741824 >out 2>err &&
     fail "a plan in 1 GiB"
-grep -q 'fits into 1073741824 bytes (1 GiB) each; [0-9]* ([0-9.]* GiB) would be enough$' err || fail "$(cat err)"
+grep -q 'fits in 1073741824 bytes (1 GiB) per device; [0-9]* bytes ([0-9.]* GiB) would be enough$' err || fail "$(cat err)"
 exit $bad

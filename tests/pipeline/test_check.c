@@ -99,11 +99,11 @@ static void lost_messages(void **state) {
     study s;
     open_study(&s, "1f1b", 3, 4);
     drop_instr(&s.job->list[1], study_find(&s, 1, PST_OP_RECV, 2, 0));
-    assert_refused(&s, "it has no RECV");
+    assert_refused(&s, "no matching RECV");
     study_close(&s);
     open_study(&s, "1f1b", 3, 4);
     drop_instr(&s.job->list[0], study_find(&s, 0, PST_OP_SEND, 2, 0));
-    assert_refused(&s, "it has no SEND");
+    assert_refused(&s, "no matching SEND");
     study_close(&s);
 }
 
@@ -118,8 +118,9 @@ static void wrong_messages(void **state) {
         if (k == 2) recv->seq = 1;
         if (k == 3) recv->peer = 99;
         if (k == 4) recv->local = 99;
-        static const char *const what[] = {"differs from its value", "it has no ", "same channel",
-                                           "unknown peer", "a value that its chunk does not have"};
+        static const char *const what[] = {"differs from the size of the value", "no matching ",
+                                           "same channel", "unknown peer",
+                                           "the chunk does not have this value"};
         assert_refused(&s, what[k]);
         study_close(&s);
     }
@@ -133,7 +134,7 @@ static void two_micro_batches_exchanged(void **state) {
     pst_instr *b = &s.job->list[1].instr[study_find(&s, 1, PST_OP_RECV, 1, 0)];
     a->seq = 1;
     b->seq = 0; /* each takes the other's message */
-    assert_refused(&s, "another value or micro-batch");
+    assert_refused(&s, "different values or micro-batches");
     study_close(&s);
 }
 
@@ -339,7 +340,7 @@ static void slots_that_do_not_suffice(void **state) {
         }
         assert_true(shared > 0);
         s.slots->class_[0].bytes /= 2;
-        assert_refused(&s, "its values need");
+        assert_refused(&s, "the values need");
         study_close(&s);
     }
 }

@@ -129,7 +129,7 @@ static void one_value_is_changed(void **unused) {
                                            {"link.ib=fast", "expected a rate"},
                                            {"link.ib.width=1", "expected bandwidth or latency"},
                                            {"device.4.speed=1", "expected 0 to 3"},
-                                           {"device.1.speed=nan", "a number from 0.001"},
+                                           {"device.1.speed=nan", "a speed from 0.001"},
                                            {"device.1.colour=red", "expected speed or memory"},
                                            {"memory=3", "expected link.NAME"}};
     pst_cluster *c = parse("2x2 a100-40 ib:2x400Gb/s");
@@ -203,7 +203,7 @@ static void faults_are_named_with_their_place(void **unused) {
          "expected one of device, nvlink"},
         {"links: {ib: -1Gb/s}\nnodes: [{devices: [{}]}]\n", "c.yaml:1:13", "a rate above 0"},
         {"links: {ib: 1Gb/s, nic: 1Gb/s}\nnodes: [{devices: [{}]}]\n", "c.yaml:1:20",
-         "only one link between nodes"},
+         "given twice: the link between nodes"},
         {"links: {ib: {latency: 1us}}\nnodes: [{devices: [{}]}]\n", "c.yaml:1:13",
          "missing key: bandwidth"},
         {"links: {ib: {bandwidth: 1Gb/s, latency: 1}}\nnodes: [{devices: [{}]}]\n", "c.yaml:1:41",
@@ -220,7 +220,7 @@ static void faults_are_named_with_their_place(void **unused) {
         {"8 h100 +", "c.yaml:1:9", "NODESxDEVICES"},
         {"8 h100 fast", "c.yaml:1:8", "expected a link"},
         {"8 h100 ib:0Gb/s", "c.yaml:1:8", "expected a rate"},
-        {"8 h100 ib:1Gb/s nic:1Gb/s", "c.yaml:1:17", "only one link"},
+        {"8 h100 ib:1Gb/s nic:1Gb/s", "c.yaml:1:17", "is already given"},
         {"8 h100 nvlink:2x1GB/s", "c.yaml:1:8", "expected a rate"},
         {"8 h100 bw:1GB/s", "c.yaml:1:8", "expected speed, memory"},
         {"60000x8 h100", "c.yaml:1:", "too many devices; expected at most 65536"},

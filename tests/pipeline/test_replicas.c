@@ -268,7 +268,7 @@ static void weights_are_needed(void **state) {
             leave_out(&t.job->list[peer], partner(t.job, r, at));
             leave_out(&t.job->list[r], at);
             assert_int_equal(check(&t, PST_CHECK_TAGGED), PST_EINPUT);
-            assert_non_null(strstr(pst_error(), "is not received"));
+            assert_non_null(strstr(pst_error(), "are not received"));
             missing++;
         }
         close_replicas(&t);

@@ -351,7 +351,7 @@ static void what_cannot_be(void **state) {
     x.limit[1] = 1;
     assert_int_equal(pst_schedule_solve(&x.p, &s, &found), PST_EINPUT);
     assert_non_null(
-        strstr(pst_error(), "the memory limit of rank 1 is 1, but a single micro-batch needs"));
+        strstr(pst_error(), "the memory limit of rank 1 is 1, but one micro-batch needs"));
     x.p.n_chunk = 4;
     assert_int_equal(pst_schedule_solve(&x.p, &s, &found), PST_EINPUT);
 }
