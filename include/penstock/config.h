@@ -12,53 +12,57 @@ typedef struct pst_config pst_config;
 /* Maximum number of ranks in a job, and of pipeline stages. */
 #define PST_RANKS_MAX 1024
 
-/* Reads `path` (YAML), applies n_override strings "section.key=value" ("key=value" if only one
- * section has the key; keys of nested sections need their full path) and sets every other key to
- * its default. A relative path in the file starts in the file's folder if its first name exists
- * there, else in the current folder. Checks ranges and contradictions. *config is the caller's;
- * free with pst_config_close. EINPUT: pst_error() has file, line, column, what is wrong and what
- * would be right. Any thread. */
+/* Reads the YAML file `path`, applies n_override strings "section.key=value" and sets every other
+ * key to its default. "key=value" is enough if only one section has the key; a key of a nested
+ * section needs its full path. A relative path in the file is relative to the folder of the file if
+ * the first component of the path exists there, else to the current folder. Checks ranges and
+ * contradictions. The caller frees *config with pst_config_close. EINPUT: pst_error() gives file,
+ * line, column, what is wrong and what is allowed. Any thread. */
 PST_API pst_status pst_config_load(const char *path, const char *const *override, size_t n_override,
                                    pst_config **config);
-/* The same from text; `file` is a name for messages. */
+/* Like pst_config_load, but parses `text`; messages call it `file`. */
 PST_API pst_status pst_config_parse(const char *text, const char *file, const char *const *override,
                                     size_t n_override, pst_config **config);
-/* For a program with its own graph and data: the same without a file; model.kind and data.kind
- * are custom. `name` is the run's name. Overrides may select a model for pst_graph_build:
- * "model.kind=gpt". */
+/* Like pst_config_load, but without a file, for a program with its own graph and data: model.kind
+ * and data.kind are "custom". `name` is the name of the run. Overrides may select a model for
+ * pst_graph_build: "model.kind=gpt". */
 PST_API pst_status pst_config_open(const char *name, const char *const *override, size_t n_override,
                                    pst_config **config);
-/* NULL: nothing. */
+/* Frees the configuration. Does nothing for NULL. */
 PST_API void pst_config_close(pst_config *config);
-/* The resolved copy as YAML: every key that is used (no model.heads if model.kind is mlp).
- * pst_config_load reads the same values from it. */
+/* Writes the configuration to `out` as YAML, with every key that the run uses (no model.heads if
+ * model.kind is mlp). pst_config_load reads the same values back. */
 PST_API pst_status pst_config_print(const pst_config *config, FILE *out);
-/* Prints the table of keys with type, default, range and help, for `train --help`. */
+/* Writes the table of keys with type, default, range and help text to `out`, for `train --help`. */
 PST_API void pst_config_help(FILE *out);
 
-/* The full name of the key that an override of this name sets, or that has this name in other
- * programs ("learning_rate": "train.lr"); valid until the thread's next call; NULL: none.
- * *instead: NULL, or, if other programs have such a key and penstock has none, a sentence that
- * says what to use; static. Clears the thread's error. */
+/* Returns the full name of the key that an override called `name` sets, or of the key that
+ * corresponds to `name` in other programs ("learning_rate": "train.lr"); NULL if there is no such
+ * key. The string is valid until the next call on the same thread. *instead is set to NULL or, if
+ * other programs have such a key and penstock has none, to a static sentence that says what to use.
+ * Clears the error message of the thread. */
 PST_API const char *pst_config_key_for(const char *name, const char **instead);
 
 /* One key of a run file, for tools that list keys (manual, completion). */
 typedef struct {
     size_t size; /* sizeof(pst_config_key); set it before the call */
-    /* "": a key at the top level; "a.b": section b of section a */
+    /* "" for a key at the top level; "a.b" for section b within section a */
     const char *section;
     const char *key, *help;
-    const char *fallback; /* the default as text; NULL: the key is required */
-    const char *allowed;  /* "a|b|c"; NULL: any value that fits `expects` */
-    int is_path;          /* the value names files */
-    char expects[260];    /* "a number > 0" */
+    const char *fallback; /* the default value as text; NULL: the key is required */
+    /* the allowed values, "a|b|c"; NULL: any value as described by `expects` */
+    const char *allowed;
+    int is_path;       /* 1: the value is one or more paths */
+    char expects[260]; /* a description of the allowed values: "a number > 0" */
     /* short name for overrides, instead of section.key; NULL: none */
     const char *short_name;
-    const char *former_name; /* a former full name, which is still accepted; NULL: none */
-    char readers[64]; /* "model.kind gpt, bert": with which value the key is used; "": always */
+    const char *former_name; /* a deprecated full name that is still accepted; NULL: none */
+    /* "model.kind gpt, bert": the key is used only with these values; "": always */
+    char readers[64];
 } pst_config_key;
-/* The i-th key in the order of the file, section by section; 0 after the last, or if key->size
- * is 0. The strings of *key are static. Any thread. */
+/* Sets *key to key i (from 0) in the order of a run file, section by section, and returns 1.
+ * Returns 0 if there are fewer keys, or if key->size is 0. The strings of *key are static. Any
+ * thread. */
 PST_API int pst_config_key_at(size_t i, pst_config_key *key);
 #ifdef __cplusplus
 }

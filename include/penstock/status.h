@@ -1,5 +1,5 @@
-/* Status codes of every penstock function, and the message that explains the last failure. The
- * program's exit statuses follow from them: 0 success, 2 wrong input, 3 a rank or link failed, 4
+/* Status codes of all penstock functions, and the message of the last failure. The exit status of
+ * the program follows from the status code: 0 success, 2 wrong input, 3 a rank or link failed, 4
  * out of resources, 5 internal error. */
 #ifndef PENSTOCK_STATUS_H
 #define PENSTOCK_STATUS_H
@@ -33,14 +33,14 @@ typedef enum {
 extern "C" {
 #endif
 
-/* The short text of a status, never NULL. Any thread. */
+/* Returns a short static text for a status, never NULL. Any thread. */
 PST_API const char *pst_status_text(pst_status status);
 
-/* The exit status of the program for a status. Any thread. */
+/* Returns the exit status of the program for a status code. Any thread. */
 PST_API int pst_status_exit(pst_status status);
 
-/* The message of the last failing call on this thread: one line, no newline, never NULL; valid
- * until the next failure on this thread. */
+/* Returns the message of the last failed call on this thread: one line without newline, never NULL,
+ * valid until the next failure on this thread. */
 PST_API const char *pst_error(void);
 
 #ifdef __cplusplus

@@ -1,30 +1,31 @@
-/* A training session: runs a graph according to a plan on data that the program passes in, step by
- * step.
+/* A training session: trains a graph as a plan prescribes, one optimizer step per call, on data
+ * that the program passes in.
  *
- * In a process on its own, a session runs all ranks of the plan, one after another in the calling
- * thread (their kernels use parallel.threads each): for experiments, tests and small models. In a
- * job of several processes (mpirun, srun --mpi=pmix, or started one by one with RANK, WORLD_SIZE,
- * MASTER_ADDR, MASTER_PORT and PENSTOCK_SECRET) each process runs one rank, and the job needs the
- * plan's stages x parallel.data x parallel.tensor processes. Every function here is then
- * collective: all processes make the same calls with the same values. Losses and weights have the
- * same bits in both cases. Opening compares builds, configurations, plans and schedules of the
- * processes (threads, memory, paths and log level may differ between machines), binds each process
- * to cores as parallel.bind says, and between hosts measures messages for the prediction. In a
- * job over several hosts, a process whose rank hangs in a step reports it and ends with status 3.
+ * One process: the session runs all ranks of the plan, one after another in the calling thread
+ * (each rank's kernels use parallel.threads threads). This mode is for experiments, tests and small
+ * models. Several processes (mpirun, srun --mpi=pmix, or processes started with RANK, WORLD_SIZE,
+ * MASTER_ADDR, MASTER_PORT and PENSTOCK_SECRET): each process runs one rank, and the job needs
+ * stages x parallel.data x parallel.tensor processes. Every function here is then collective: all
+ * processes make the same calls with the same values. Losses and weights are bitwise equal in both
+ * modes. pst_session_open checks that all processes have the same build, configuration, plan and
+ * schedule (threads, memory, paths and log level may differ), binds each process to cores
+ * (parallel.bind), and measures messages between hosts for the prediction. In a job on several
+ * hosts, a process whose rank hangs in a step reports the hang and exits with status 3.
  *
- * Errors: EINPUT a NULL, contradictions, unusable files; EPEER a rank or link failed; ENOMEM memory
- * or disk; EINTERNAL. After EPEER or EINTERNAL a session can only be closed. Other processes of a
- * job would wait forever for one that fails alone: if opening fails, or a session that has failed
- * is closed, the process reports it on stderr and asks the launcher to end the job, including this
- * process. A session belongs to one thread at a time. A process may have several open sessions; one
- * that was started by a launcher may open only one in its life. Nothing is printed to stdout;
- * messages go to stderr as log.level says.
+ * Errors: EINPUT for a NULL pointer, contradictions or unusable files; EPEER if a rank or link
+ * failed; ENOMEM if memory or disk space runs out; EINTERNAL for a bug. After EPEER or EINTERNAL
+ * the only allowed call is pst_session_close. In a job, the other processes would wait forever for
+ * a process that fails alone. Therefore, if pst_session_open fails or a failed session is closed,
+ * the process writes the error to stderr and asks the launcher to end the job, including this
+ * process. Only one thread at a time may use a session. A process without a launcher may have
+ * several open sessions; a process started by a launcher may open only one session in its life.
+ * Nothing is written to stdout; log messages go to stderr (log.level).
  *
- * A session installs no signal handlers. A program that has to save before it ends sets a flag
- * in a handler of its own, on every rank, agrees on it between steps, and calls
+ * A session installs no signal handlers. A program that has to save on a signal installs a handler
+ * on every rank that only sets a flag; between steps the ranks agree on the flag and call
  * pst_session_save. A handler that may interrupt a call here must be installed with SA_ONSTACK:
- * oneDNN keeps live data below the stack pointer. Handlers that UCX installs when it is loaded
- * (SIGHUP, crashes) are removed when this library is loaded. */
+ * oneDNN keeps live data below the stack pointer. When this library is loaded, it removes the
+ * handlers that UCX installs (SIGHUP, crashes). */
 #ifndef PENSTOCK_TRAIN_H
 #define PENSTOCK_TRAIN_H
 #include "penstock/plan.h"
@@ -35,68 +36,82 @@ extern "C" {
 
 typedef struct pst_session pst_session;
 
-/* The result of a step. It may grow at its end: `size` tells what the caller knows of it. */
+/* The result of a step. Later versions may add members at the end; `size` says which members the
+ * caller knows. */
 typedef struct {
     size_t size;   /* sizeof(pst_step_result), see pst_step_result_init */
     uint64_t step; /* optimizer steps done, including this one */
-    double loss;   /* mean over the batch before the update, nats. The same bits for every number of
-                      stages and schedule, and for every data degree with parallel.reproducible;
-                      within 1e-5 for every tensor degree (docs/layouts.md) */
-    double lr;     /* learning rate of this step */
-    double grad_norm;        /* norm of all gradients together, before clipping */
-    double step_s;           /* measured, seconds */
-    double predicted_step_s; /* from the plan's simulation; improved by the first measured steps */
-    double bubble;           /* measured idle share of the rank with the longest span, 0 to 1 */
-    double predicted_bubble;
-    uint64_t skipped; /* steps so far that were not finite and changed nothing */
+    /* mean over the batch before the update, in nats. Bitwise equal for all numbers of stages and
+     * schedules, and with parallel.reproducible also for all data degrees; tensor degrees change
+     * the loss by at most 1e-5 (docs/layouts.md) */
+    double loss;
+    double lr;        /* learning rate of this step */
+    double grad_norm; /* norm of all gradients together, before clipping */
+    double step_s;    /* measured duration of the step, seconds */
+    /* predicted duration of a step, seconds: simulated from the plan, then corrected by the first
+     * measured steps */
+    double predicted_step_s;
+    /* measured share of time, 0 to 1, in which the rank with the longest span is idle */
+    double bubble;
+    double predicted_bubble; /* the same share as predicted */
+    uint64_t skipped; /* steps so far that were skipped because of a non-finite loss or gradient */
 } pst_step_result;
 
+/* Sets all members to 0 and `size` to the size of the structure. */
 static inline void pst_step_result_init(pst_step_result *result) {
     memset(result, 0, sizeof *result);
     result->size = sizeof *result;
 }
 
-/* Allocates memory for every rank that runs here, and initializes the parameters. Keys used from
- * config: train.* (batch, optimizer, lr, warmup and decay over train.steps, clip, seed,
- * precision and loss scale, non_finite, hang_factor, hang_slack), parallel.* (except pipeline,
- * chunks, schedule, schedule_file and recompute, which the plan defines), checkpoint.keep,
- * log.level; train.batch must be the plan's micro-batches times b. config, graph and plan are
- * copied. *session is the caller's; free with pst_session_close. ENOMEM also if a rank would not
- * fit in memory; the message has a change that would fit. */
+/* Allocates memory for every rank of this process and initializes the parameters. Uses these keys
+ * of config: train.* (batch, optimizer, lr, warmup and decay over train.steps, clip, seed,
+ * precision and loss scale, non_finite, hang_factor, hang_slack), parallel.* except pipeline,
+ * chunks, schedule, schedule_file and recompute (the plan defines these), checkpoint.keep and
+ * log.level. train.batch must be equal to the plan's micro-batches x train.micro_batch. config,
+ * graph and plan are copied. The caller frees *session with pst_session_close. ENOMEM also if a
+ * rank does not fit in memory; the message suggests a change that fits. */
 PST_API pst_status pst_session_open(const pst_config *config, const pst_graph *graph,
                                     const pst_plan *plan, pst_session **session);
-/* NULL: nothing. Saves nothing. Not collective after a failure. pst_error() is unchanged. */
+/* Frees the session without saving it. Does nothing for NULL. Not collective after a failure. Does
+ * not change pst_error(). */
 PST_API void pst_session_close(pst_session *session);
 
-/* One optimizer step on one batch. data[i], i < n_data: the i-th data tensor that was added to
- * the graph, for the whole batch, [train.batch, dim[1], ...] int32, sample after sample; used
- * during the call only. *result: may be NULL, else initialized. After the first few steps
- * nothing is allocated. EINPUT also if a token is outside its table, or if loss or gradients are
- * not finite: pst_error() names the first operator and tensor, and the weights are unchanged
- * (train.non_finite skip: OK, counted in result.skipped). */
+/* Runs one optimizer step on one batch. data[i], i < n_data: the whole batch of the i-th data
+ * tensor that was added to the graph, int32 [train.batch, dim[1], ...]; read during the call only.
+ * result: NULL, or initialized with pst_step_result_init. After the first few steps the call
+ * allocates no memory. EINPUT also if a token is outside the embedding table, or if the loss or a
+ * gradient is not finite: pst_error() names the first operator and tensor, and the weights are
+ * unchanged (with train.non_finite: skip the call returns OK and counts the step in
+ * result->skipped). */
 PST_API pst_status pst_session_step(pst_session *session, const int32_t *const *data,
                                     uint32_t n_data, pst_step_result *result);
-/* The mean loss (nats) of a batch as for pst_session_step, without dropout; changes nothing. */
+/* Computes the mean loss (nats) of a batch, given as for pst_session_step, without dropout. The
+ * session does not change. */
 PST_API pst_status pst_session_evaluate(pst_session *session, const int32_t *const *data,
                                         uint32_t n_data, double *loss);
 
-/* Writes folder/checkpoints/step-N (docs/formats.md) completely, or nothing if that fails;
- * `folder` is made if it is missing. The newest checkpoint.keep stay there. `penstock inspect
- * FOLDER` shows it. ENOMEM: disk full or not writable; the session can continue. */
+/* Writes a checkpoint to folder/checkpoints/step-N (docs/formats.md), completely or not at all.
+ * Creates `folder` if it is missing, and deletes older checkpoints there except the newest
+ * checkpoint.keep. `penstock inspect FOLDER` shows the checkpoint. ENOMEM if the disk is full or
+ * not writable; the session can continue. */
 PST_API pst_status pst_session_save(pst_session *session, const char *folder);
-/* Loads weights, optimizer state and step of a checkpoint, or of the newest one in a folder that
- * was saved to; any number of ranks may have written it. EINPUT if it has another model,
- * optimizer, train.seed or train.batch (then nothing has changed), or is damaged (the session
- * can then only be closed or loaded again). */
+/* Loads weights, optimizer state and step number. path: a checkpoint folder, or a folder given to
+ * pst_session_save (the newest checkpoint there). Any number of ranks may have written the
+ * checkpoint. EINPUT if the checkpoint has another model, optimizer, train.seed or train.batch (the
+ * session is unchanged), or if it is damaged (the only allowed calls are then pst_session_close and
+ * another pst_session_load). */
 PST_API pst_status pst_session_load(pst_session *session, const char *path);
 
-/* A parameter's values, fp32, in the order of its shape; `elements` must be their number, and
- * `out` has space for them. In a job of several processes every process gets them. */
+/* Copies the values of a parameter to `out` as fp32 in row-major order. `elements` must be the
+ * number of elements of the parameter, and `out` must have space for them. In a job of several
+ * processes every process gets all values. */
 PST_API pst_status pst_session_read(pst_session *session, const char *param, float *out,
                                     uint64_t elements);
-/* XXH64 of all weights (docs/formats.md); equal if all bits are equal. */
+/* Sets *hash to the XXH64 hash of all weights (docs/formats.md), which is equal for bitwise equal
+ * weights. */
 PST_API pst_status pst_session_hash(pst_session *session, uint64_t *hash);
-/* Number of optimizer steps done, including those before a load; 0 for NULL. Not collective. */
+/* Returns the number of optimizer steps of the weights, including the steps before the loaded
+ * checkpoint; 0 for NULL. Not collective. */
 PST_API uint64_t pst_session_steps(const pst_session *session);
 #ifdef __cplusplus
 }

@@ -197,7 +197,7 @@ static void captured(void **state) {
             r[graphs] = run_program(program, yaml, name, more);
             if (r[graphs].exit_status) fail_msg("%s: see %s/%s.log", more, run_folder(), name);
             snprintf(said, sizeof said,
-                     "grep -q ' [1-9][0-9]* graphs of .* launched [1-9][0-9]* times' '%s/%s.log'",
+                     "grep -q ' [1-9][0-9]* graphs with .* launched [1-9][0-9]* times' '%s/%s.log'",
                      run_folder(), name);
             if ((system(said) == 0) != graphs)
                 fail_msg("graphs: see %s/%s.log", run_folder(), name);
