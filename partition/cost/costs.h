@@ -1,6 +1,6 @@
-/* Costs: how long passes, exchanges and messages take on a kind of device. Measured where there is
- * a profile (profile.h), else modelled: the roofline of each operator times the efficiency that
- * this kind of operator reaches at its size (costs_device.c, with sources). */
+/* Costs: durations of passes, exchanges and messages on a kind of device. They come from a profile
+ * (profile.h) if it has them, else from a model: the roofline of each operator times the efficiency
+ * that this kind of operator reaches at this size (costs_device.c, with sources). */
 #ifndef PST_PARTITION_COST_COSTS_H
 #define PST_PARTITION_COST_COSTS_H
 #include "pipeline/cluster/cluster.h"
@@ -9,57 +9,61 @@
 typedef struct pst_profile pst_profile;
 
 typedef struct {
-    const pst_device_kind *kind; /* NULL: the nominal CPU core, as kind `cpu`; other kinds whose
-                                    names begin with "cpu" are cores with other rates */
-    const pst_profile *profile;  /* NULL: none. What it lacks is modelled */
-    uint32_t busy; /* ranks that compute at once on a host, which slows each of them in a profile;
-                      0: 1 */
+    /* NULL: the nominal CPU core, kind `cpu`; other kinds with names that begin with "cpu" are
+     * cores with other rates */
+    const pst_device_kind *kind;
+    /* measured durations; missing ones are modelled. NULL: all are modelled */
+    const pst_profile *profile;
+    /* number of ranks that compute at once on a host; selects the durations of a profile; 0: 1 */
+    uint32_t busy;
     /* Between the tensor ranks of a stage, and between neighbouring stages; NULL: shared memory. */
     const pst_cluster_link *tensor_link, *stage_link;
 } pst_costs;
 extern const pst_cluster_link pst_costs_link;
 
-/* Work of an operator's pass per micro-batch; extra: 0, PST_EXTRA_SUM or PST_EXTRA_RESTORE. */
+/* Work of one pass of an operator for one micro-batch. extra: 0, or the kind of an extra step:
+ * PST_EXTRA_SUM, PST_EXTRA_RESTORE. */
 typedef struct {
     int extra;
     pst_pass pass;
     uint64_t flops, bytes;
 } pst_costs_work;
-/* ns of a pass, also of an exchange. */
+/* Returns the ns of a pass of an operator, or of the exchange that the node is. */
 uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node,
                            const pst_costs_work *work);
-/* Whether the kind is CPU cores; NULL: the nominal core, which is. */
+/* Returns 1 if the kind is a CPU core; also for NULL, the nominal core. */
 int pst_costs_is_cpu(const pst_device_kind *kind);
-/* Whether a GPU with this vendor name is of the kind: "NVIDIA A100-SXM4-80GB" is A100-80. Never for
- * CPUs. */
+/* Returns 1 if a GPU with the vendor name `model` is of this kind: "NVIDIA A100-SXM4-80GB" is of
+ * kind A100-80. Returns 0 for kinds of CPUs. */
 int pst_costs_is_kind(const pst_device_kind *kind, const char *model);
-/* Whether the profile was measured on such devices; NULL: on the run's own. */
+/* Returns 1 if the profile was measured on devices of this kind. kind NULL: on the devices of the
+ * run. */
 int pst_costs_profiled(const pst_device_kind *kind, const pst_profile *profile);
-/* ns of an exchange among `parts` tensor ranks, each of which sends `bytes`. */
+/* Returns the ns of an exchange among `parts` tensor ranks if each of them sends `bytes`. */
 uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts,
                                uint64_t bytes);
-/* Extra ns if the device adds up the sum itself, in the order of the ranks, instead of NCCL; 0 on
- * CPUs and for other exchanges. */
+/* Returns the extra ns of an exact sum, which the device computes in the order of the ranks,
+ * compared with the sum of NCCL; 0 on CPUs and for other exchanges. */
 uint64_t pst_costs_exact_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts,
                             uint64_t bytes);
-/* The flush: the norm reads each gradient once; a step reads and writes weight, gradient and
- * states. ns for so many elements. */
+/* Return the ns of the gradient norm, which reads each gradient once, and of the optimizer step,
+ * which reads and writes weights, gradients and states, for `elements` elements. */
 uint64_t pst_costs_norm_ns(const pst_costs *costs, uint64_t elements);
 uint64_t pst_costs_step_ns(const pst_costs *costs, uint64_t elements);
-/* ns to add a received piece of a gradient. */
+/* Returns the ns of adding `elements` received elements of a gradient. */
 uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements);
 
 /* --- tables for the search -------------------------------------------------------------------- */
 
-/* Costs of the operators (items, in the order of the graph) of one micro-batch on one tensor rank.
- * A chunk is a run of items [a, b). Its times are the sums over its items. Its bytes, which never
- * exceed those of the memory map:
+/* Costs of the operators (items, in the order of the graph) for one micro-batch on one tensor rank.
+ * A chunk is a range of items [a, b); the times of a chunk are the sums over its items. The bytes
+ * of a chunk, at most those of the memory map, are:
  *
  *     for every micro-batch from F to B  sum of stash + enter[a]
  *     once per rank, the maximum of      sum of recomputed - enter[a] (if positive), and each
  *                                        scratch[i] of all its chunks
  *
- * Where B and W are separate passes, also:
+ * If B and W are separate passes, also:
  *
  *     for every one from F to W that is  sum of stash_to_w
  *     not counted above
@@ -67,40 +71,48 @@ uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements);
  *     once per rank, instead             recomputed - recomputed_to_w - enter[a], scratch_split */
 typedef struct {
     uint32_t n;
-    uint64_t *f_ns, *b_ns, *w_ns;            /* [n] tensor exchanges included */
-    uint64_t *exchange_ns;                   /* [n] tensor exchanges of F, B and W */
-    uint64_t *again_ns[PST_RECOMPUTE_COUNT]; /* [n] recomputation in B; NONE: NULL */
-    uint64_t *stash[PST_RECOMPUTE_COUNT];    /* [n] bytes kept from F to the end of B, at least */
-    /* [n] bytes received and kept by a chunk that begins here */
+    uint64_t *f_ns, *b_ns, *w_ns;            /* [n] ns of F, B and W, tensor exchanges included */
+    uint64_t *exchange_ns;                   /* [n] ns of the tensor exchanges of F, B and W */
+    uint64_t *again_ns[PST_RECOMPUTE_COUNT]; /* [n] ns of recomputation before B; NULL for NONE */
+    uint64_t *stash[PST_RECOMPUTE_COUNT];    /* [n] bytes kept at least from F to the end of B */
+    /* [n] bytes that a chunk which begins with the item receives and keeps */
     uint64_t *enter[PST_RECOMPUTE_COUNT];
-    /* [n] bytes that B has at once after it ran F again; NONE: NULL */
+    /* [n] bytes that exist at once in B after recomputation; NULL for NONE */
     uint64_t *recomputed[PST_RECOMPUTE_COUNT];
-    uint64_t *stash_to_w[PST_RECOMPUTE_COUNT]; /* [n] bytes of F that are kept to the end of W, */
-    uint64_t *b_to_w[PST_RECOMPUTE_COUNT]; /* [n] bytes made or received by B that are kept to the
-                                              end of W, */
-    uint64_t *recomputed_to_w[PST_RECOMPUTE_COUNT]; /* [n] the part of these that B recomputed;
-                                                       NONE: NULL */
-    uint64_t *scratch_split;                        /* [n] scratch without b_to_w */
-    uint64_t *scratch;     /* [n] most bytes that a pass uses beside the stash */
-    uint64_t *cross;       /* [n] bytes of activations across a cut before the item, and as many of
-                              gradients; [0] is 0 */
-    uint64_t *elements;    /* [n] of parameters first used here (this tensor rank's part) */
-    uint64_t *accumulated; /* [n] of accumulators: one per use */
-    uint64_t *tied; /* [n] of parameters used here but first used at item 0: another stage than that
-                       has a copy */
-    uint64_t *largest; /* [n] elements of the largest parameter first used here */
-    /* [n] bytes of data and outputs of a micro-batch, kept during the whole step */
+    uint64_t *stash_to_w[PST_RECOMPUTE_COUNT]; /* [n] bytes of F that are kept to the end of W */
+    /* [n] bytes that B computes or receives and that are kept to the end of W */
+    uint64_t *b_to_w[PST_RECOMPUTE_COUNT];
+    /* [n] the recomputed part of b_to_w, in bytes; NULL for NONE */
+    uint64_t *recomputed_to_w[PST_RECOMPUTE_COUNT];
+    uint64_t *scratch_split; /* [n] bytes of scratch without b_to_w, for separate B and W */
+    uint64_t *scratch; /* [n] peak bytes that a pass uses in addition to the kept activations */
+    /* [n] bytes of activations that cross a cut before the item (the gradients have the same size);
+     * [0] is 0 */
+    uint64_t *cross;
+    /* [n] number of elements of the parameters first used by the item (part of one tensor rank) */
+    uint64_t *elements;
+    /* [n] number of elements of gradient accumulators: one per use of a parameter */
+    uint64_t *accumulated;
+    /* [n] number of elements of parameters that the item uses and item 0 used first; a stage
+     * without item 0 has a copy of them */
+    uint64_t *tied;
+    uint64_t *largest; /* [n] number of elements of the largest parameter first used by the item */
+    /* [n] bytes of input data and outputs of a micro-batch, which are kept during the whole step */
     uint64_t *kept;
-    double norm_ns, step_ns, reduce_ns; /* ns per element: of the norm, of the optimizer's step, of
-                                           adding another replica's gradient */
+    /* ns per element of the gradient norm, of the optimizer step, and of adding the gradient of
+     * another replica */
+    double norm_ns, step_ns, reduce_ns;
 } pst_cost_table;
 
-/* g: of the first tensor rank (the others take as long). link: between tensor ranks; NULL: that of
- * costs. scratch: its `choose` gives the scratch of kernels; NULL: none. ENOMEM. */
+/* Builds the table of a graph. g: the graph of the first tensor rank, which stands for all. link:
+ * the link between tensor ranks; NULL: costs->tensor_link. scratch: scratch->choose gives the
+ * scratch bytes of kernels; NULL: no scratch. The caller frees *table with pst_cost_table_close.
+ * ENOMEM. */
 pst_status pst_cost_table_build(const pst_graph *g, const pst_costs *costs,
                                 const pst_cluster_link *link, const pst_chooser *scratch,
                                 pst_cost_table **table);
-/* The table of a model in which items [from, from + period) occur `times` more often. ENOMEM. */
+/* Builds the table of a deeper model, in which items [from, from + period) of `table` are repeated
+ * `times` more times. The caller frees *longer with pst_cost_table_close. ENOMEM. */
 pst_status pst_cost_table_repeat(pst_cost_table *table, uint32_t from, uint32_t period,
                                  uint32_t times, pst_cost_table **longer);
 void pst_cost_table_close(pst_cost_table *table);

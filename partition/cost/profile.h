@@ -1,7 +1,7 @@
 /* A profile: measured durations of operators, messages and the flush on one machine (`penstock
- * profile`, src/commands/profile.c), in a file that people may edit and merge (docs/formats.md).
- * Each duration was measured on one rank alone, and while as many ranks compute as the machine has
- * processors for, which then share memory bandwidth and caches. */
+ * profile`, src/commands/profile.c), in a file that users may edit and merge (docs/formats.md).
+ * Each duration was measured twice: on one rank alone, and while one rank per processor of the
+ * machine computes, so that the ranks share memory bandwidth and caches. */
 #ifndef PST_PARTITION_COST_PROFILE_H
 #define PST_PARTITION_COST_PROFILE_H
 #include "base/status.h"
@@ -10,83 +10,96 @@
 
 typedef struct pst_profile pst_profile;
 
-/* Where and for what a profile was measured. */
+/* The machine and the configuration of a profile's measurements. */
 typedef struct {
-    char penstock[24], date[24]; /* version and date, for people to read */
+    /* version of the program, date of the measurement; informative only */
+    char penstock[24], date[24];
     char cpu[128], isa[24];
-    uint32_t cpus, threads; /* processors of the machine; threads of a rank */
-    uint32_t ranks;         /* ranks that computed at once for "busy" durations, at least 1 */
+    uint32_t cpus, threads; /* number of processors of the machine; threads per rank */
+    uint32_t ranks; /* number of ranks that computed at once for the "busy" durations, at least 1 */
     char precision[8], optimizer[16];
-    /* the device and its vendor name, may be ""; both "": the processor */
+    /* device type ("cuda") and vendor name of the device; both are "" for the processor */
     char device[24], model[128];
 } pst_profile_head;
 
-/* What a duration belongs to. */
+/* What was measured. */
 typedef enum {
-    PST_PROFILE_PASS,    /* text: pst_profile_shape */
-    PST_PROFILE_MESSAGE, /* size: bytes */
-    /* a sum among tensor ranks; text: how many, size: bytes that each receives */
+    PST_PROFILE_PASS,    /* one pass of an operator; text: pst_profile_shape */
+    PST_PROFILE_MESSAGE, /* one message; size: bytes */
+    /* a sum over tensor ranks; text: number of tensor ranks, size: bytes that each of them
+     * receives */
     PST_PROFILE_EXCHANGE,
-    PST_PROFILE_NORM, /* size: elements, also for the next two */
+    PST_PROFILE_NORM, /* gradient norm; size: elements, as for the next two kinds */
     PST_PROFILE_STEP,
     PST_PROFILE_REDUCE,
-    /* time from the end of an operator to the start of the next, in the executor */
+    /* time of the executor between the end of an operator and the start of the next */
     PST_PROFILE_LAUNCH,
-    PST_PROFILE_GATHER, /* the exchange of all norms */
+    PST_PROFILE_GATHER, /* exchange of the gradient norms of all ranks */
     PST_PROFILE_KINDS
 } pst_profile_kind;
 
 typedef struct {
     pst_profile_kind kind;
-    char *text; /* owned by the profile; "": none */
+    char *text; /* owned by the profile; "" for kinds without a text */
     uint64_t size;
-    /* one rank alone; all ranks at once. 0: not measured, and the other one is used */
+    /* duration in ns on one rank alone; while all ranks compute. 0: not measured; lookups then use
+     * the other one */
     double ns[2];
 } pst_profile_row;
 
 enum { PST_PROFILE_TEXT = 256, PST_PROFILE_ROWS = 16384 };
-/* "linear F 4x64x128 w 384x128": equal for all passes that take equally long. extra: 0,
- * PST_EXTRA_SUM or PST_EXTRA_RESTORE. */
+/* Formats the operator, pass and shapes of a step, such as "linear F 4x64x128 w 384x128"; steps
+ * with the same text take the same time. extra: 0, PST_EXTRA_SUM or PST_EXTRA_RESTORE. Returns
+ * `text`. */
 const char *pst_profile_shape(const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
                               char text[PST_PROFILE_TEXT]);
 
 pst_status pst_profile_open(const pst_profile_head *head, pst_profile **profile);
 void pst_profile_close(pst_profile *profile); /* NULL: nothing */
 const pst_profile_head *pst_profile_head_of(const pst_profile *profile);
-/* Sorted by kind, text, size; *n receives their number. */
+/* Returns all rows, sorted by kind, text and size, and sets *n to their number. The profile owns
+ * the rows. */
 const pst_profile_row *pst_profile_rows(const pst_profile *profile, uint32_t *n);
-/* Adds a row or replaces that with the same key; text is copied, NULL is "". EINPUT: too many. */
+/* Sets the duration (busy 0: of one rank alone; 1: while all ranks compute) of the row with this
+ * kind, text and size; adds the row if it is missing. text is copied; NULL means "". EINPUT: too
+ * many rows; ENOMEM. */
 pst_status pst_profile_set(pst_profile *profile, pst_profile_kind kind, const char *text,
                            uint64_t size, int busy, double ns);
-/* EINPUT names the first difference between the profile and this head: they cannot be merged. */
+/* Returns OK if the profile can be merged with a profile that has the head `other`; else EINPUT,
+ * and pst_error() names the first difference. */
 pst_status pst_profile_joins(const pst_profile *p, const pst_profile_head *other);
-/* Copies every row of `from` into `to`, replacing rows with the same key. EINPUT names what differs
- * when machine, instruction set, threads, precision or optimizer do. */
+/* Copies every row of `from` to `to`; a row with the same key is replaced. EINPUT if machine,
+ * instruction set, threads, precision or optimizer differ; pst_error() names the difference. */
 pst_status pst_profile_merge(pst_profile *to, const pst_profile *from);
-/* The same without this check. */
+/* Like pst_profile_merge, but without comparing the heads. */
 pst_status pst_profile_force(pst_profile *to, const pst_profile *from);
-/* EINPUT names the first difference between the profile and `here`: device, precision, optimizer;
- * for a processor also its name, instruction set and threads. */
+/* Returns OK if the profile is valid for the machine and run `here`; else EINPUT, and pst_error()
+ * names the first difference: device, precision, optimizer, and for CPUs also processor name,
+ * instruction set and threads. */
 pst_status pst_profile_check(const pst_profile *profile, const pst_profile_head *here);
 
-/* EINPUT gives file, line, column, and what would be right. At most 16 MiB. */
+/* Reads a profile file of at most 16 MiB. The caller frees *profile with pst_profile_close. EINPUT:
+ * pst_error() gives file, line, column and what is allowed. */
 pst_status pst_profile_load(const char *path, pst_profile **profile);
 pst_status pst_profile_parse(const char *text, size_t bytes, const char *file,
                              pst_profile **profile);
 pst_status pst_profile_print(const pst_profile *profile, FILE *out);
 
-/* ns while `busy` ranks (0: 1) compute at once; 0: not measured. A pass includes the executor's
- * launch; if it was measured with other micro-batches (powers of two) only, it is interpolated. For
- * other kinds: interpolated between two sizes; in proportion above the largest and below the
- * smallest one, except that the smallest message also stands for shorter ones. */
+/* Return the measured ns while `busy` ranks compute at once (0: 1 rank); 0: not measured. The time
+ * of a pass includes the executor's launch time, and is interpolated if the pass was only measured
+ * with other micro-batch sizes (powers of two). Other kinds are interpolated between two measured
+ * sizes; outside the measured range the time is proportional to the size, but a message shorter
+ * than the shortest one takes the same time as the shortest. */
 uint64_t pst_profile_pass_ns(const pst_profile *profile, const pst_graph *g, const pst_node *node,
                              int extra, pst_pass pass, uint32_t busy);
 uint64_t pst_profile_ns(const pst_profile *profile, pst_profile_kind kind, uint64_t size,
                         uint32_t busy);
-/* The same for an exchange among so many tensor ranks, each of which receives so many bytes. */
+/* Returns the measured ns of an exchange among `parts` tensor ranks if each of them receives
+ * `bytes`; 0: not measured. */
 uint64_t pst_profile_exchange_ns(const pst_profile *profile, uint32_t parts, uint64_t bytes);
-/* Counts the steps of g's training, without tensor exchanges, and how many of them have a shape
- * that was not measured; text: up to three such shapes. */
+/* Sets *steps to the number of operator steps in the training of g (without tensor exchanges) and
+ * *missing to the number of these that the profile does not have. Writes up to three missing shapes
+ * to text[0..bytes). */
 pst_status pst_profile_missing(const pst_profile *profile, const pst_graph *g, uint32_t *missing,
                                uint32_t *steps, char *text, size_t bytes);
 #endif

@@ -5,53 +5,61 @@
 #include "partition/search/space.h"
 
 /* --- memory.c: of a chunk */
-/* A chunk of items [from, to) on its stage. micros: of a replica. */
+/* A chunk of items [from, to). micros: number of micro-batches of a replica. */
 typedef struct {
     const pst_search_problem *problem;
     const pst_search_config *c;
     const pst_search_table *table;
-    const pst_search_flight *flight; /* of `chunk` */
+    const pst_search_flight *flight; /* micro-batches in flight */
     uint32_t chunk, from, to, micros;
 } pst_search_chunk;
-/* Adds parameters, and what is kept of all micro-batches: everything that recomputation does not
- * change. */
+/* Adds the memory that does not depend on recomputation to *account: parameters, states, gradients,
+ * data and outputs. */
 void pst_search_add_own(const pst_search_chunk *chunk, pst_account *account);
+/* Returns the sum of these classes in bytes. */
 uint64_t pst_search_own_bytes(const pst_search_chunk *chunk);
-/* Bytes of activations in flight; enter: bytes that the chunk has received. */
+/* Returns the bytes of activations in flight. enter: bytes that the chunk receives per
+ * micro-batch. */
 uint64_t pst_search_held_bytes(const pst_search_chunk *chunk, uint32_t recompute, uint64_t enter);
-/* Scratch bytes of passes, `enter` included: a rank has them once, for its largest chunk. split: B
- * and W are apart. */
+/* Returns the scratch bytes of the passes, including `enter`. A rank has this memory once, for the
+ * chunk that needs most. split: 1: B and W are separate passes. */
 uint64_t pst_search_work_bytes(const pst_search_table *t, uint32_t from, uint32_t to,
                                uint32_t recompute, uint64_t enter, int split);
-/* Receive buffers of gradient sums; also once per rank. */
+/* Returns the bytes of the receive buffers of gradient sums, which a rank has once, for the chunk
+ * that needs most. */
 uint64_t pst_search_receive_bytes(const pst_search_config *c, const pst_search_table *t,
                                   uint32_t from, uint32_t to);
-/* Bytes of the message buffers of a chunk. */
+/* Returns the bytes of a chunk's message buffers. */
 uint64_t pst_search_message_bytes(const pst_search_table *t, uint32_t from, uint32_t to);
 
 /* --- fit.c: memory of a layout */
-/* account: [pipeline] estimate for the largest rank of each stage (partition/cost/account.h). */
+/* Sets account[0..pipeline) to the estimated memory of the largest rank of each stage
+ * (partition/cost/account.h). */
 pst_status pst_search_account_of(pst_search_context *x, const pst_search_config *c,
                                  const pst_candidate *candidate, pst_account *account);
-/* Sets peak_bytes and in_flight. excess: bytes over, on the stage that exceeds its memory most; 0:
- * it fits. */
+/* Sets peak_bytes and in_flight of the candidate. *stage: the stage that exceeds its memory most;
+ * *excess: by how many bytes, 0 if the candidate fits. */
 pst_status pst_search_estimate_memory(pst_search_context *x, const pst_search_config *c,
                                       pst_candidate *candidate, uint64_t *excess, uint32_t *stage);
-/* Chooses recompute: the modes that fit and take least time, else the smallest. Then as above. */
+/* Sets the recomputation of the candidate to the fastest modes that fit, or, if none fits, to the
+ * modes with the least memory; then does the same as pst_search_estimate_memory. */
 pst_status pst_search_fit(pst_search_context *x, const pst_search_config *c,
                           pst_candidate *candidate, uint64_t *excess, uint32_t *stage);
+/* Returns the largest number of micro-batches of a replica. */
 uint32_t pst_search_most_micros(const pst_candidate *candidate);
 
 /* --- stage.c: passes, messages and the flush of a stage */
-/* 0: there is no such link. For a device and itself: no time. */
+/* Sets *link to the link between devices a and b; returns 0 if there is none. A link from a device
+ * to itself takes no time. */
 int pst_search_link(const pst_cluster *cluster, uint32_t a, uint32_t b, pst_cluster_link *link);
 
-/* Times of one replica of a layout. */
+/* Durations of passes and messages of one replica of a layout. */
 typedef struct {
-    pst_pass_ns *ns;             /* [n_chunk] */
-    pst_cluster_link *next_link; /* [n_chunk] from a chunk to the next, at the bandwidth that is
-                                    left when others share it; bytes_per_s 0: no time */
-    uint64_t *bytes;             /* [n_chunk] bytes to the next chunk */
+    pst_pass_ns *ns; /* [n_chunk] durations of the passes of each chunk */
+    /* [n_chunk] link from a chunk to the next one, with this message's share of the bandwidth;
+     * bytes_per_s 0: messages take no time */
+    pst_cluster_link *next_link;
+    uint64_t *bytes; /* [n_chunk] bytes of a message to the next chunk */
 } pst_search_times;
 pst_status pst_search_times_open(uint32_t n_chunk, pst_search_times *t);
 void pst_search_times_close(pst_search_times *t);
@@ -62,42 +70,49 @@ static inline uint64_t pst_search_hop_ns(const pst_search_times *t, uint32_t chu
     return t->next_link[chunk].latency_ns +
            pst_search_wire_ns(&t->next_link[chunk], t->bytes[chunk]);
 }
-/* flight: where chunks lie. EINPUT: a link or a table is missing, a tensor group has devices of two
- * kinds, or the value that crosses between stages of different tensor degrees is split. */
+/* Computes the times of a replica. flight: gives the stage of each chunk. EINPUT: a link or a cost
+ * table is missing, a tensor group has devices of different kinds, or the activation between two
+ * stages with different tensor degrees is split among tensor ranks. */
 pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config *c,
                                  const pst_candidate *candidate, const pst_search_flight *flight,
                                  uint32_t replica, pst_search_times *times);
 
-/* The flush of a stage, per element of a parameter, for an order of devices. */
+/* Durations of the flush of a stage for an order of devices: ns per element of the parameters, and
+ * latencies in ns. */
 typedef struct {
-    double sum_ns, norm_ns, step_ns, gather_ns; /* gradient sums of a step (zero 2: of a
-                                                 micro-batch); the all-gather of new weights */
+    /* sum_ns: gradient sums of a step (zero 2: of a micro-batch); gather_ns: all-gather of the
+     * updated weights */
+    double sum_ns, norm_ns, step_ns, gather_ns;
     uint64_t sum_latency_ns, gather_latency_ns;
 } pst_search_flush;
-/* flush: [pipeline]. norm_latency_ns: until all ranks know the norm. EINPUT: a link is missing. */
+/* Computes flush[0..pipeline), and *norm_latency_ns: the time until all ranks know the gradient
+ * norm. EINPUT: a link is missing. */
 pst_status pst_search_flush_of(pst_search_context *x, const pst_search_config *c,
                                const uint32_t *device, pst_search_flush *flush,
                                uint64_t *norm_latency_ns);
-/* The link for tied parameters' gradients, from the last stage that uses them: of all replicas the
- * slowest. */
+/* Sets *link to the link over which gradients of tied parameters go from stage `from`, the last
+ * that uses them, to stage `to`: the slowest one of all replicas. */
 pst_status pst_search_tied_link(const pst_search_problem *problem, const pst_search_config *c,
                                 const uint32_t *device, uint32_t from, uint32_t to,
                                 pst_cluster_link *link);
 
 /* --- path_bound.c */
-/* end_ns: [pipeline] lower bounds for when each rank ends its passes with m micro-batches. */
+/* Sets end_ns[0..pipeline) to lower bounds of the time at which each rank ends its passes of m
+ * micro-batches. */
 void pst_search_path_bound(const pst_schedule_row *row, const pst_search_flight *flight,
                            const pst_search_times *times, uint32_t m, uint64_t *end_ns);
 
 /* --- longest_path.c */
-/* The longest path through a schedule's order, where messages do not wait for each other: when each
- * rank ends its passes. No simulation ends earlier. most_ns: stops with *beyond 1 when a rank
- * cannot end before this; NULL: no limit. EINTERNAL: the order deadlocks. */
+/* Durations for pst_search_longest_path. */
 typedef struct {
-    const pst_pass_ns *ns;   /* [n_chunk] */
-    const uint64_t *hops;    /* [n_chunk] ns */
-    const uint64_t *most_ns; /* [n_rank] */
+    const pst_pass_ns *ns;   /* [n_chunk] durations of passes */
+    const uint64_t *hops;    /* [n_chunk] ns of a message to the next chunk */
+    const uint64_t *most_ns; /* [n_rank] limits of end_ns; NULL: no limits */
 } pst_search_path_times;
+/* Sets end_ns[0..n_rank) to the time at which each rank ends its passes: the longest path through
+ * the order of a schedule, where messages do not wait for each other. No simulation ends earlier.
+ * If a rank cannot end before its limit, stops and sets *beyond to 1. EINTERNAL: the order
+ * deadlocks. */
 pst_status pst_search_longest_path(pst_search_context *x, const pst_schedule *s,
                                    const pst_search_path_times *times, uint64_t *end_ns,
                                    int *beyond);
@@ -107,12 +122,13 @@ typedef enum {
     PST_SCORE_BOUND,
     PST_SCORE_PATH,
     PST_SCORE_SIMULATE
-} pst_search_how; /* BOUND: a lower bound over all orders */
-/* Everything that is predicted of a layout except its memory. step_ns is UINT64_MAX where the
- * longest path exceeds limit_ns. micros that are 0 are set by speed. */
+} pst_search_how; /* method of prediction: BOUND a lower bound over all orders of passes, PATH the
+                     longest path through the order of the schedule, SIMULATE the simulator */
+/* Computes all predictions of a layout except its memory. Sets step_ns to UINT64_MAX if the longest
+ * path exceeds x->limit_ns. Distributes micro-batches to replicas by speed where micros is 0. */
 pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c,
                               pst_candidate *candidate, pst_search_how how);
-/* Computes message_ns and reduce_ns of a predicted layout, from a longest path of its own. */
+/* Computes message_ns and reduce_ns of a predicted layout from a separate longest path. */
 pst_status pst_search_attribute(pst_search_context *x, const pst_search_config *c,
                                 pst_candidate *candidate);
 #endif

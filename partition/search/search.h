@@ -1,121 +1,136 @@
-/* Search: from the costs of operators on a cluster to the layout with the shortest step. Exact for
- * the surrogate objective (below); the best candidates are simulated with the instructions of their
- * real schedules.
+/* Searches for the layout with the shortest step, given the costs of operators on a cluster. The
+ * search is exact for the surrogate objective (below); the best candidates are simulated with the
+ * instruction lists of their schedules.
  *
- * Surrogate: a lower bound of the simulated step of a layout and its cut. For every stage: the
- * earliest time at which the first micro-batch can reach it, all its work, and the backward path of
- * the last micro-batch (for schedules that end with it); plus the least flush. Layouts are
- * evaluated in the order of the bound of their best cut, and the search ends when no remaining
- * bound is below the best simulated step. The lower bound that is printed is the least bound of a
- * layout that was not refuted; gap = step / bound - 1. */
+ * Surrogate: a lower bound of the simulated step of a layout and its cut. It is the maximum over
+ * all stages of: the earliest time at which the first micro-batch can reach the stage, the work of
+ * the stage, and the backward path of the last micro-batch (for schedules that end with it), plus
+ * the shortest possible flush. Layouts are evaluated in the order of the lower bound of their best
+ * cut; the search ends when no remaining lower bound is below the best simulated step. The printed
+ * lower bound is the smallest lower bound of the layouts that were not excluded; gap = step / lower
+ * bound - 1. */
 #ifndef PST_PARTITION_SEARCH_SEARCH_H
 #define PST_PARTITION_SEARCH_SEARCH_H
 #include "partition/cost/costs.h"
 #include "pipeline/layout/layout.h"
 
-/* Values to try, ascending; one value: the user has fixed it. */
+/* Allowed values of a parameter of the search, ascending; a single value is fixed by the user. */
 enum { PST_SEARCH_VALUES = 32, PST_SEARCH_SCHEDULES = 16 };
 typedef struct {
     uint32_t n, value[PST_SEARCH_VALUES];
 } pst_search_values;
 
-/* A layout, cut into operators of the whole model, and what the search predicts for it. */
+/* A layout, with a cut of the operators of the whole model, and the predictions for it. */
 typedef struct {
-    pst_layout layout; /* its micros are 0 until the prediction distributes them by speed */
-    uint64_t step_ns, flush_ns, bound_ns; /* bound_ns: lower bound for this cut. step_ns is one too
-                                             if the layout does not fit and is not exact */
-    uint64_t alone_ns;                    /* bound_ns as if there were no other replicas */
-    uint64_t busy_ns;     /* passes of the stage that computes longest, all micro-batches; */
-    uint64_t exchange_ns; /* tensor exchanges of that stage, */
-    uint64_t again_ns;    /* and its recomputation */
-    uint64_t message_ns;  /* how much longer messages between stages make the step */
-    uint64_t reduce_ns;   /* how much longer gradient sums and all-gathers of weights make it */
-    double bubble;
-    uint64_t *peak_bytes; /* [pipeline] */
-    uint32_t *in_flight;  /* [pipeline] most micro-batches whose F is done and B is not, summed over
-                             the chunks of the stage */
-    /* 1: `verify` found its own order; schedule says where the chunks lie */
+    /* layout.micros are 0 until the prediction distributes micro-batches by speed */
+    pst_layout layout;
+    /* bound_ns: lower bound of the step for this cut. step_ns is only a lower bound, too, if the
+     * layout does not fit and `exact` is 0 */
+    uint64_t step_ns, flush_ns, bound_ns;
+    uint64_t alone_ns;    /* bound_ns without exchanges between replicas */
+    uint64_t busy_ns;     /* time of all passes of the stage that computes longest */
+    uint64_t exchange_ns; /* time of the tensor exchanges of that stage */
+    uint64_t again_ns;    /* time of the recomputation of that stage */
+    uint64_t message_ns;  /* time by which messages between stages make the step longer */
+    /* time by which gradient sums and all-gathers of weights make the step longer */
+    uint64_t reduce_ns;
+    double bubble;        /* idle share, 0 to 1, of the rank with the longest span */
+    uint64_t *peak_bytes; /* [pipeline] peak memory of the largest rank of each stage */
+    /* [pipeline] peak number of micro-batches with F done and B not done, summed over the chunks of
+     * the stage */
+    uint32_t *in_flight;
+    /* 1: `verify` replaced the order of passes by a solved one; the schedule of the layout only
+     * gives the ranks of the chunks */
     int solved;
-    /* 1: `verify` has set these predictions from the real instruction lists and memory maps */
+    /* 1: `verify` has computed the predictions from the compiled instruction lists and memory
+     * maps */
     int exact;
 } pst_candidate;
 
-/* The key of a cost table. untied: 1: parameters that several operators use are not split, because
- * their stages have different numbers of tensor ranks. */
+/* The key of a cost table. untied 1: parameters that several operators use are not split among
+ * tensor ranks, because stages have different numbers of tensor ranks. */
 typedef struct {
     uint32_t kind, tensor, sequence, untied, micro_batch;
 } pst_search_key;
 
 typedef struct {
     const pst_cluster *cluster;
-    uint32_t n_item, batch; /* samples of a step */
-    uint32_t parts; /* accumulators of a gradient over all replicas (parallel.reproducible); 0: one
-                       per replica */
-    uint32_t weight_bytes, state_bytes, grad_bytes; /* per element of a parameter; states (master
-                                                       weights included) are sharded with zero 1 and
-                                                       2, gradients with 2 */
-    /* most bytes that a rank may use, besides the limit of its device; 0: no limit */
+    uint32_t n_item, batch; /* operators of the model; samples per step */
+    /* number of accumulators of each gradient over all replicas (parallel.reproducible); 0: one per
+     * replica */
+    uint32_t parts;
+    /* bytes per element of a parameter. States (master weights included) are sharded with zero 1
+     * and 2, gradients with zero 2 */
+    uint32_t weight_bytes, state_bytes, grad_bytes;
+    /* upper limit of the bytes per rank, besides the memory of the device; 0: no such limit */
     uint64_t memory;
-    /* chunks: 0: the schedule's own number */
+    /* chunks: per rank; 0: the number that the schedule needs */
     pst_search_values pipeline, tensor, data, micro_batch, chunks, zero, sequence;
     uint32_t n_degree;
-    const uint32_t *degree; /* [n_degree] tensor ranks of each stage, if the user gives different
-                               ones: pipeline is then n_degree and tensor the largest */
+    /* [n_degree] tensor ranks of each stage, if the user gives different numbers; the only value of
+     * pipeline is then n_degree, and that of tensor the largest degree */
+    const uint32_t *degree;
     uint32_t n_schedule;
     const char *schedule[PST_SEARCH_SCHEDULES];
-    /* 1: allowed; if several are, each chunk has its own */
+    /* [mode] 1: allowed; if several modes are allowed, the search chooses one per chunk */
     uint8_t recompute[PST_RECOMPUTE_COUNT];
-    int all_devices; /* 1: pipeline x data x tensor must be all devices of the cluster, or a number
-                        in fewer; 0: any number */
+    /* 1: the number of ranks must be the number of devices of the cluster, or a value of `fewer`;
+     * 0: any number of ranks */
+    int all_devices;
     pst_search_values fewer;
-    int tensor_across_nodes; /* 1: tensor ranks may lie on several nodes */
-    const uint32_t *micros;  /* [the only value of data] micro-batches of each replica, if the user
-                                gives them; NULL: by speed */
-    /* The costs on a kind of device. The table belongs to the callee and stays valid during the
-     * search. EINPUT: infeasible (for example too few heads), and skipped. Called once per
-     * combination. */
+    int tensor_across_nodes; /* 1: a tensor group may extend over several nodes */
+    /* [data] micro-batches of each replica, if the user gives them; data then has one value. NULL:
+     * distributed by speed */
+    const uint32_t *micros;
+    /* Returns the cost table of a key; called once per key. The callee owns the table, which must
+     * stay valid during the search. EINPUT: the combination is infeasible (for example too few
+     * heads) and is skipped. */
     pst_status (*table)(void *arg, const pst_search_key *key, const pst_cost_table **table);
-    /* Replaces predictions by those of the real instruction lists and memory maps, and sets exact.
-     * NULL: none. */
+    /* Replaces the predictions of a candidate by those of compiled instruction lists and memory
+     * maps, and sets `exact`. NULL: candidates are not verified. */
     pst_status (*verify)(void *arg, pst_candidate *candidate);
     void *arg;
-    /* 1: `verify` may find a shorter order than the schedule's: several rows are verified */
+    /* 1: `verify` may find a shorter order of passes than the schedule, so that several rows are
+     * verified */
     int reorders;
-    int any;             /* 1: the first layout of each row that fits is enough */
-    double time_limit_s; /* at the limit the result is the best so far, with its gap; 0: no limit */
+    int any; /* 1: stop each row at its first layout that fits */
+    /* seconds after which the result is the best layout so far, with its gap; 0: no limit */
+    double time_limit_s;
 } pst_search_problem;
 
-/* The best layout with these degrees. */
+/* A row of the result: the best layout with these degrees. */
 typedef struct {
     uint32_t pipeline, tensor, data;
-    uint32_t *before; /* as in best; owned by the row */
-    int fits;         /* 0: none fits; best is then the one that exceeds its memory least */
-    uint64_t excess;  /* bytes over, on stage `stage` */
+    uint32_t *before; /* tensor_before of pst_grid, or NULL; owned by the row */
+    int fits;         /* 0: no layout fits; best is then the layout that exceeds the memory least */
+    uint64_t excess;  /* bytes over the memory of stage `stage`, if nothing fits */
     uint32_t stage;
-    pst_candidate *best; /* NULL: none is possible; why says so */
-    char why[160]; /* why there is no layout, or why it is not the best: "4.1 GiB over on stage 0: 2
-                      micro-batches in flight", "inter-node all-reduce 38% of the step"; "" for the
-                      best */
+    pst_candidate *best; /* NULL: no layout is feasible; `why` has the reason */
+    /* reason why there is no layout, or why it is not the best one: "4.1 GiB over the memory of
+     * stage 0: 2 micro-batches in flight"; "" for the best layout */
+    char why[160];
 } pst_search_row;
 
 typedef struct {
-    pst_candidate *best; /* NULL: nothing fits */
-    uint64_t bound_ns;   /* lower bound of the step of all layouts, by this cost model */
-    double gap;
-    int timed_out;
+    pst_candidate *best; /* NULL: no layout fits */
+    uint64_t bound_ns;   /* lower bound of the step over all layouts, under the cost model */
+    double gap;          /* best->step_ns / bound_ns - 1 */
+    int timed_out;       /* 1: the time limit was reached */
     uint32_t n_row;
-    pst_search_row *row; /* sorted by step time; rows where nothing fits come last */
-    uint64_t n_bounded;  /* candidates (without a cut) that were listed, each with a lower bound */
-    uint64_t n_layout, n_simulated, n_verified; /* how many layouts were evaluated, simulated,
-                                                   prepared */
+    pst_search_row *row; /* [n_row] sorted by step; rows without a layout that fits come last */
+    /* number of candidates (without a cut) for which a lower bound was computed */
+    uint64_t n_bounded;
+    /* numbers of layouts that were evaluated, simulated, and compiled */
+    uint64_t n_layout, n_simulated, n_verified;
 } pst_search_result;
 
-/* Deterministic except for the time limit. EINPUT: the values contradict the cluster; ENOMEM. A
- * result in which nothing fits is OK. One thread. */
+/* Runs the search. The result is deterministic unless the time limit is reached. The caller frees
+ * *result with pst_search_result_close. A result without a layout that fits is OK. EINPUT: the
+ * values contradict the cluster; ENOMEM. Uses one thread. */
 pst_status pst_search(const pst_search_problem *problem, pst_search_result **result);
 void pst_search_result_close(pst_search_result *result);
-/* For a row where nothing fits: takes a copy of a verified layout with the row's degrees, and why
- * it does not fit, if it exceeds its memory less than the row's own. ENOMEM. */
+/* For a row without a layout that fits: replaces row->best by a copy of a verified layout with the
+ * same degrees, and sets row->why, if that layout exceeds the memory less. ENOMEM. */
 pst_status pst_search_keep_nearest(const pst_search_problem *problem, pst_search_row *row,
                                    const pst_candidate *candidate);
 void pst_candidate_close(pst_candidate *candidate);

@@ -1,9 +1,10 @@
-/* What the checker has collected about a job. */
+/* The state of the checker. */
 #ifndef PST_PIPELINE_CHECK_CHECKER_H
 #define PST_PIPELINE_CHECK_CHECKER_H
 #include "pipeline/check/check.h"
 #include "pipeline/simulate/walk.h"
 
+/* The issue (is_end 0) or the end (is_end 1) of instruction `index` of a rank. */
 typedef struct {
     uint32_t rank, index, is_end;
 } pst_moment;
@@ -13,24 +14,28 @@ typedef struct {
     const pst_cut *const *cuts;  /* [job->grid.tensor] */
     pst_slots *const *all_slots; /* [lanes]; NULL: memory is not checked */
     pst_walk *walk;
-    /* Of the current lane, see pst_checker_enter. */
+    /* The current lane, set by pst_checker_enter. */
     uint32_t lane, n_micro;
     const pst_cut *cut;
     const pst_slots *slots;
-    uint32_t *local_first; /* [n_chunk + 1] index of the chunk's first local among all */
-    /* Index in the list of the rank; PST_NONE: not there. */
-    uint32_t *pass_at; /* [lanes][n_chunk][4][n_micro of the job] the last part of the pass */
-    /* [lanes][all locals][n_micro of the job]; if a value has several SENDs, the last one */
+    /* [n_chunk + 1] index of each chunk's first local among the locals of all chunks */
+    uint32_t *local_first;
+    /* The following arrays have indices into the list of the rank; PST_NONE: no such
+     * instruction. */
+    /* [lanes][n_chunk][4][n_micro of the job] each pass; if it has several parts, the last one */
+    uint32_t *pass_at;
+    /* [lanes][all locals][n_micro of the job] the SEND and the RECV of each value; if a value has
+     * several SENDs, the last one */
     uint32_t *send_at, *recv_at;
-    /* Happens-before on the current rank, see pst_checker_order. */
+    /* Happens-before relation on the current rank, see pst_checker_order. */
     uint32_t (*issue)[PST_Q_COUNT], (*end)[PST_Q_COUNT];
-    /* Instructions are numbered over all ranks. */
+    /* The following arrays number instructions over all ranks. */
     uint32_t *instr_first; /* [n_rank] number of the rank's first instruction */
-    /* [instructions] the previous SEND of the same value in the same list, to another rank; of a
-     * pass, its previous part; PST_NONE */
+    /* [instructions] for a SEND, the previous SEND of the same value in the same list (to another
+     * rank); for a part of a pass, the previous part; PST_NONE: there is none */
     uint32_t *again;
     /* Working memory of pst_checker_caused. */
-    uint8_t *seen;     /* [instructions] bit 0: its issue was visited, bit 1: its end */
+    uint8_t *seen;     /* [instructions] bit 0: the issue was visited, bit 1: the end was visited */
     pst_moment *stack; /* [2 x instructions] */
 } pst_checker;
 
@@ -49,20 +54,21 @@ static inline size_t pst_checker_cell(const pst_checker *c, uint32_t chunk, uint
 static inline uint32_t pst_checker_stage(const pst_checker *c, uint32_t rank) {
     return pst_job_stage(c->job, rank);
 }
-/* The functions below are about a rank of this lane. */
+/* Sets the current lane; the functions below require that their rank is in this lane. */
 void pst_checker_enter(pst_checker *c, uint32_t lane);
 
-/* The stage of a parameter's use. */
+/* Returns the stage of a parameter's use. */
 static inline uint32_t pst_checker_stage_of_use(const pst_checker *c, uint32_t param,
                                                 uint32_t use) {
     return c->job->rank_of_chunk[c->cut->use_chunk[c->cut->use_first[param] + use]];
 }
-/* The caller has set job, cuts and all_slots. Close it even on failure. */
+/* Allocates the arrays. The caller has set job, cuts and all_slots, and closes *c also after a
+ * failure. */
 pst_status pst_checker_open(pst_checker *c);
 void pst_checker_close(pst_checker *c);
-/* "<a> <what> <b>": EINPUT. */
+/* Returns EINPUT with the message "<instruction a> <what> <instruction b>". */
 pst_status pst_checker_fail(const pst_checker *c, uint32_t rank, uint32_t a, const char *what,
                             uint32_t b);
-/* "<i>: <why>": EINPUT. */
+/* Returns EINPUT with the message "<instruction i>: <why>". */
 pst_status pst_checker_fail_at(const pst_checker *c, uint32_t rank, uint32_t i, const char *why);
 #endif
