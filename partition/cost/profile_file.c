@@ -67,9 +67,7 @@ static pst_status read_times(pst_yaml *y, const yaml_node_t *node, const yaml_no
         PST_TRY(pst_profile_set(p, of.kind, of.text, of.size, busy, value));
     }
     pst_profile_rows(p, &after);
-    return after > before
-               ? PST_OK
-               : pst_yaml_fail(y, node, "this entry is a duplicate of an earlier one", "");
+    return after > before ? PST_OK : pst_yaml_fail(y, node, "this entry is given twice", "");
 }
 
 static pst_status read_operator(pst_yaml *y, const yaml_node_t *node, pst_profile *p) {

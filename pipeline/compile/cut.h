@@ -1,16 +1,16 @@
-/* Programs: the tape of a graph cut at stage boundaries. Each chunk has a list of steps for each
- * pass, and local values with the events between which they need memory.
+/* A cut: the tape of a graph divided into chunks. Each chunk has a program (list of steps) for each
+ * pass, and local values, each with the events between which the value needs memory.
  *
- * A value that crosses a boundary is sent from chunk to neighbouring chunk, also through chunks
- * that only forward it. So gradients of a tensor with several consumers accumulate in the same
- * order in every layout. */
+ * A value that crosses chunk boundaries is sent from chunk to neighbouring chunk, also through
+ * chunks that only forward the value. Therefore gradients of a tensor with several consumers
+ * accumulate in the same order in every layout. */
 #ifndef PST_PIPELINE_COMPILE_CUT_H
 #define PST_PIPELINE_COMPILE_CUT_H
 #include "graph/tape.h"
 #include "pipeline/layout/plan.h"
 #include "pipeline/schedule/schedule.h"
 
-/* The events of one (chunk, micro-batch), in order. With fused BW, B and W are one event: EV_B =
+/* The events of one micro-batch on one chunk, in order. With a fused BW, that pass is both EV_B and
  * EV_W. */
 typedef enum {
     PST_EV_RECV_F,
@@ -25,51 +25,61 @@ typedef enum {
 
 /* A value within one chunk. */
 typedef struct {
-    uint32_t value; /* value of the tape */
+    uint32_t value; /* index of the value in the tape */
     uint64_t bytes;
-    uint8_t birth;   /* pst_event */
-    uint8_t uses;    /* bit mask of pst_event; birth only if the value is also read in that pass */
-    uint32_t buffer; /* the value's memory; merged values share a buffer */
-    /* message channel on which it is received, PST_NONE: computed here (or data) */
+    uint8_t birth; /* pst_event that writes the value */
+    /* bit mask of the pst_events that read the value; includes `birth` only if that pass also reads
+     * it */
+    uint8_t uses;
+    uint32_t buffer; /* index of the buffer; values that were merged share a buffer */
+    /* message channel on which the value is received; PST_NONE: the chunk computes it, or it is
+     * input data */
     uint32_t channel_in;
-    uint32_t channel_out; /* message channel on which it is sent, PST_NONE */
+    uint32_t channel_out; /* message channel on which the value is sent; PST_NONE: it is not sent */
 } pst_local;
 
-/* Where a buffer is. */
+/* The memory in which a buffer lies. */
 typedef enum {
-    PST_PLACE_SLOT,    /* one slot per micro-batch in flight: stashes and messages */
-    PST_PLACE_SCRATCH, /* within one pass */
-    PST_PLACE_DATA,    /* filled from the data set; a copy per micro-batch */
-    PST_PLACE_OUTPUT   /* read by the run after the step; a copy per micro-batch */
+    /* one slot per micro-batch in flight: activations kept for the backward pass, and messages */
+    PST_PLACE_SLOT,
+    PST_PLACE_SCRATCH, /* memory that is only valid within one pass */
+    PST_PLACE_DATA,    /* input data from the data set; one copy per micro-batch */
+    PST_PLACE_OUTPUT   /* outputs (losses, logits) that the run reads after the step; one copy per
+                          micro-batch */
 } pst_place;
 
 /* Memory for one or more merged values of a chunk. */
 typedef struct {
     uint64_t bytes;
-    uint8_t birth;                  /* earliest pst_event */
-    uint8_t deaths;                 /* mask of the pst_events that read or write it, with birth */
-    uint8_t place;                  /* pst_place */
-    uint8_t pass_local;             /* SCRATCH: 1 + opcode of its program, else 0 */
-    uint32_t first_step, last_step; /* steps of the program that pass_local names, if any */
-    uint32_t class_;                /* SLOT: index into pst_cut.class_, else PST_NONE */
-    uint64_t offset; /* SLOT: within the slot of its class; SCRATCH: within the scratch region */
+    uint8_t birth;  /* earliest pst_event that writes the buffer */
+    uint8_t deaths; /* bit mask of the pst_events that read or write the buffer, `birth` included */
+    uint8_t place;  /* pst_place */
+    uint8_t pass_local; /* SCRATCH: 1 + opcode of the program that uses the buffer; else 0 */
+    /* SCRATCH: range of steps of that program in which the buffer is used */
+    uint32_t first_step, last_step;
+    uint32_t class_; /* SLOT: index into pst_cut.class_, else PST_NONE */
+    /* SLOT: offset in the slot of the class; SCRATCH: offset in the scratch region; bytes */
+    uint64_t offset;
 } pst_buffer;
 
-/* One launch of an operator. operand: index of a local (VALUE), a parameter or an accumulator. */
+/* One launch of an operator. */
 typedef struct {
     uint32_t node;
     uint8_t pass, is_sum;
-    uint8_t exchange; /* not 0: a pst_exchange, in which all ranks of the tensor group take part */
-    uint8_t again;    /* pst_again: F's, in B's program */
-    uint32_t kernel;  /* chosen by pst_chooser */
+    /* pst_exchange among all ranks of the tensor group; 0: the step is no exchange */
+    uint8_t exchange;
+    uint8_t again;   /* pst_again: not 0 for a step of F that B's program recomputes */
+    uint32_t kernel; /* kernel chosen by pst_chooser */
     uint32_t n_operand;
-    pst_operand operand[PST_MAX_ARG]; /* VALUE: index is a local of the chunk */
-    uint64_t scratch;                 /* bytes of kernel scratch */
-    uint64_t scratch_offset;          /* within SCRATCH */
-    uint64_t flops, bytes, ns;        /* cost and predicted duration */
+    /* operand.index: a local of the chunk (VALUE), a parameter, or an accumulator */
+    pst_operand operand[PST_MAX_ARG];
+    uint64_t scratch;          /* bytes of scratch memory of the kernel */
+    uint64_t scratch_offset;   /* offset of this memory in the scratch region */
+    uint64_t flops, bytes, ns; /* work, and predicted duration */
 } pst_step;
 
-/* scratch_bytes: end of the highest scratch buffer or kernel scratch of the program. */
+/* The steps of one pass of a chunk. ns: sum of the steps. scratch_bytes: size of the scratch region
+ * that the program needs. */
 typedef struct {
     uint32_t n_step;
     pst_step *step;
@@ -78,46 +88,52 @@ typedef struct {
 
 typedef struct {
     uint32_t n_local, n_buffer;
-    pst_local *local; /* in the order in which the tape writes them, data first */
+    /* [n_local] in the order in which the tape writes the values, input data first */
+    pst_local *local;
     pst_buffer *buffer;
-    pst_program program[4]; /* indexed by opcode F, B, W, BW; unused programs have 0 steps */
+    pst_program program[4]; /* indexed by opcode (F, B, W, BW); unused programs have 0 steps */
 } pst_chunk;
 
-/* The SLOT buffers of a chunk with the same birth and deaths: they share one slot per micro-batch
- * in flight. */
+/* A slot class: the SLOT buffers of a chunk with the same birth and deaths. They share one slot per
+ * micro-batch in flight. */
 typedef struct {
     uint32_t chunk;
     uint8_t birth, deaths;
-    uint8_t rewrites; /* events after birth in which a merged value overwrites an earlier one */
-    uint64_t bytes;   /* size of one slot */
+    /* bit mask of events after birth in which a merged value overwrites an earlier one */
+    uint8_t rewrites;
+    uint64_t bytes; /* size of one slot */
 } pst_cut_class;
 
-/* What does not depend on micro-batch or rank. Immutable once built. */
+/* The cut of a graph into chunks, for all micro-batches and ranks. Read-only once built. */
 typedef struct {
-    const pst_graph *graph; /* borrowed; NULL: synthetic */
-    pst_tape *tape;         /* owned */
+    const pst_graph *graph; /* borrowed; NULL: a synthetic cut without a model */
+    pst_tape *tape;         /* owned by the cut */
     uint32_t n_chunk, n_node;
-    uint32_t *chunk_of_node; /* [n_node] */
-    int split, backward;
+    uint32_t *chunk_of_node; /* [n_node] chunk of each operator */
+    int split, backward;     /* split 1: B and W are separate passes; backward 0: F only */
     pst_chunk *chunk;
     uint32_t n_class;
     pst_cut_class *class_;
-    uint32_t n_channel; /* channels [0, n_channel) carry values; higher ones are for the flush */
-    /* [n_param + 1]: the uses of parameter p are [use_first[p], use_first[p + 1]) of */
+    /* message channels [0, n_channel) are for values of micro-batches; higher ones for the flush */
+    uint32_t n_channel;
+    /* [n_param + 1] the uses of parameter p are use_chunk[use_first[p]] to use_chunk[use_first[p +
+     * 1] - 1] */
     uint32_t *use_first;
-    uint32_t *use_chunk; /* the chunk of each use of a parameter */
+    uint32_t *use_chunk; /* chunk of each use */
 } pst_cut;
 
-/* Chooses kernels, predicts their time, and says what is recomputed; supplied by prepare (programs
- * know no backend). All members may be NULL: then kernel = 0, scratch = 0, ns = flops + bytes. */
+/* Callbacks that choose kernels and predict durations, and the recomputation of each chunk;
+ * supplied by prepare, because this component does not know backends. Every member may be NULL; the
+ * defaults are kernel 0, scratch 0 and ns = flops + bytes. */
 enum { PST_EXTRA_SUM = 1, PST_EXTRA_RESTORE = 2 };
 typedef struct {
     uint32_t kernel;
-    uint64_t scratch; /* bytes */
+    uint64_t scratch; /* bytes of scratch memory */
 } pst_chosen;
 typedef struct {
     void *arg;
-    /* extra: 0, or the kind of a step beside the node's own passes. */
+    /* extra: 0, or the kind of a step that is not a pass of the node: PST_EXTRA_SUM,
+     * PST_EXTRA_RESTORE. */
     pst_status (*choose)(void *arg, const pst_graph *g, const pst_node *node, int extra,
                          pst_pass pass, pst_chosen *chosen);
     uint64_t (*ns)(void *arg, const pst_node *node, int extra, pst_pass pass, uint64_t flops,
@@ -127,27 +143,31 @@ typedef struct {
 
 typedef struct {
     const pst_graph *graph;
-    const uint32_t *chunk_of_node; /* [n_node of the graph] ascending */
+    const uint32_t *chunk_of_node; /* [n_node of the graph] chunk of each node, ascending */
     uint32_t n_chunk;
     int split, backward; /* as in pst_cut */
 } pst_cut_spec;
+/* Cuts a graph and builds the programs. The caller frees *cut with pst_cut_close; the graph must
+ * outlive it. EINPUT: the chunks are not contiguous or empty; ENOMEM. */
 pst_status pst_cut_build(const pst_cut_spec *spec, const pst_chooser *chooser, pst_cut **cut);
-/* Only the places where parameters are used (use_first, use_chunk): no programs, no tape. */
+/* Builds only use_first and use_chunk, without programs and tape. */
 pst_status pst_cut_open_uses(const pst_graph *g, const uint32_t *chunk_of_node, uint32_t n_chunk,
                              pst_cut **cut);
-/* The tape of a cut into one chunk with this recomputation, without the cut. */
+/* Builds the tape of the graph as one chunk with this recomputation. The caller closes *tape. */
 pst_status pst_cut_tape(const pst_graph *g, pst_recompute mode, pst_tape **tape);
-/* Without a model, for studies of schedules: each program is one step of the given duration (BW: b
- * + w); neighbouring chunks exchange one value of `bytes` in each direction. */
+/* Builds a synthetic cut without a model, for studies of schedules: each program has one step of
+ * the given duration (BW: b + w), and neighbouring chunks exchange one value of `bytes` bytes in
+ * each direction. */
 pst_status pst_cut_synthetic(uint32_t n_chunk, int split, int backward, pst_pass_ns ns,
                              uint64_t bytes, pst_cut **cut);
-/* Sets other durations for the chunks of a synthetic cut; ns: [n_chunk]. */
+/* Sets the durations of the chunks of a synthetic cut. ns: [n_chunk]. */
 void pst_cut_set_times(pst_cut *cut, const pst_pass_ns *ns);
 void pst_cut_close(pst_cut *cut);
-/* Checks all invariants: both sides of each channel agree, and every read of every program finds
- * the value that the tape names, whatever shares its memory. EINTERNAL names the violation. */
+/* Checks the invariants of a cut: each channel has one sender and one receiver of the same value,
+ * and every read of a program finds the value of the tape although values share memory. EINTERNAL
+ * names the violation. */
 pst_status pst_cut_check(const pst_cut *cut);
-/* The event in which a program runs (fused BW counts as B). */
+/* Returns the event in which the program of an opcode runs (for a fused BW that of B). */
 static inline pst_event pst_event_of(uint8_t opcode) {
     if (opcode == PST_OP_F) return PST_EV_F;
     return opcode == PST_OP_W ? PST_EV_W : PST_EV_B;

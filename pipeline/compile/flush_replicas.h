@@ -3,29 +3,32 @@
 #define PST_PIPELINE_COMPILE_FLUSH_REPLICAS_H
 #include "pipeline/compile/rounds.h"
 
-/* Emits the SENDs of a round; its RECVs and REDUCEs. */
+/* Append the SENDs of a round, and the RECVs and REDUCEs of a round, to the list. */
 void pst_flush_send_round(pst_job_builder *b, pst_round *round);
 void pst_flush_add_round(pst_job_builder *b, pst_round *round);
 
-/* Emits what precedes part `part` of the last pass (early.h), or follows the last part. */
+/* Appends the exchanges before part `part` of the last pass (early.h), or, if `part` is the number
+ * of parts, after the last one. */
 void pst_flush_early(pst_job_builder *b, uint32_t part);
 
-/* Exchanges between the replicas of a stage. They use two channels from b->channel on, which the
- * caller reserves. */
+/* State of the exchanges between the replicas of a stage in the flush. They use the channels
+ * b->channel and b->channel + 1, which the caller reserves. */
 typedef struct {
-    /* [pieces of all parameters] this rank's SEND of its gradient, or the REDUCE that completed
-     * the sum; PST_NONE: neither */
+    /* [pieces of all parameters] the SEND of this rank's gradient, or the REDUCE that completes the
+     * sum; PST_NONE: neither */
     uint32_t *at;
 } pst_flush_sums;
 pst_status pst_flush_sums_open(const pst_job_builder *b, pst_flush_sums *sums);
 void pst_flush_sums_close(pst_flush_sums *sums);
-/* Emits the sums of all parameters with several uses (shared 1), or of all others. ready: the
- * compute instruction after which this rank's accumulators of them are complete (with one use and
- * part: the pass that completes each one, while later passes follow). */
+/* Appends the reductions of all parameters with several uses (shared 1) or one use (shared 0).
+ * ready: the compute instruction after which the accumulators of this rank are complete. A
+ * parameter with one use and one accumulator may be reduced earlier, after the pass that completes
+ * the gradient. */
 void pst_flush_reduce(pst_job_builder *b, pst_flush_sums *sums, int shared, uint32_t ready);
-/* zero 0: sends sums to all ranks with the parameter. lent: [n_param] this rank's last SEND of its
- * first use's accumulator to another stage, or its substitute (pst_builder_wait_lent). The RECVs of
- * sums are in [received[0], received[1]), among SENDs; PST_NONE: there are none. */
+/* For zero 0: appends the SENDs of sums to all ranks with the parameter, and the RECVs. lent:
+ * [n_param] the last SEND of the first use's accumulator to another stage, or the pass to wait for
+ * instead (pst_builder_wait_lent). Sets received[0..2) to the range of instructions with the RECVs
+ * (SENDs are among them); PST_NONE: there are no RECVs. */
 void pst_flush_spread_sums(pst_job_builder *b, const pst_flush_sums *sums, const uint32_t *lent,
                            uint32_t received[2]);
 #endif

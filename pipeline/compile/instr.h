@@ -1,12 +1,13 @@
-/* Instructions: what is scored, checked, simulated, drawn and executed. A schedule and a cut model
- * are compiled into one list per rank: actions become F/B/W/BW instructions, values that cross
- * boundaries become SEND and RECV, and the flush (REDUCE, NORM, GATHER, STEP; flush.h) follows. If
- * replicas shard the optimizer step, updated weights come first.
+/* Instruction lists. The search, the checker, the simulator, the timeline and the executor all use
+ * them. A schedule and a cut are compiled into one list per rank: actions become F/B/W/BW
+ * instructions, values that cross chunk boundaries become SEND and RECV, and the flush (REDUCE,
+ * NORM, GATHER, STEP; flush.h) follows. If replicas shard the optimizer states, the list begins
+ * with the transfers of updated weights (the head).
  *
  * Semantics: the compute queue runs one instruction after another in list order. The SEND, RECV and
- * HEAD queues issue in list order without waiting for earlier transfers to complete. Between queues
- * only dependencies (deps) set an order. A dependency is satisfied when its instruction has
- * completed. It always names an earlier instruction of the same rank. */
+ * HEAD queues issue transfers in list order without waiting for earlier transfers to complete.
+ * Between queues only dependencies (deps) define an order. A dependency names an earlier
+ * instruction of the same rank, and is satisfied when this instruction has completed. */
 #ifndef PST_PIPELINE_COMPILE_INSTR_H
 #define PST_PIPELINE_COMPILE_INSTR_H
 #include "base/device.h"
@@ -16,37 +17,41 @@ typedef struct {
     uint8_t opcode, queue; /* pst_opcode, pst_queue */
     uint16_t chunk;        /* 0 in the flush */
     uint32_t micro;
-    uint32_t peer, channel, seq; /* SEND, RECV: message = (src, dst, channel, seq); peer is a rank
-                                    of the job */
-    uint32_t local; /* SEND, RECV of a micro-batch's value: the local that moves; else PST_NONE */
-    uint32_t param, use; /* flush: SEND/RECV/REDUCE of the accumulator of a parameter's use; head:
-                            of its weight (use PST_NONE); else PST_NONE */
-    /* its elements [from, from + n); n 0: all. With several accumulators of a use (job.parts),
-     * `micro` is the one that is sent or added, `chunk` the one that is added to. Of a pass: the
-     * steps of its program, n 0: all (early.h) */
+    /* SEND, RECV: the message is identified by (source, destination, channel, seq); peer: the other
+     * rank */
+    uint32_t peer, channel, seq;
+    uint32_t local; /* SEND, RECV of a value of a micro-batch: index of the local; else PST_NONE */
+    /* flush: SEND, RECV or REDUCE of the gradient accumulator of this use of a parameter; head:
+     * SEND or RECV of the weight of the parameter (use PST_NONE); else PST_NONE */
+    uint32_t param, use;
+    /* elements [from, from + n) of the parameter; n 0: all. With several accumulators per use
+     * (job.parts), `micro` is the accumulator that is sent or added, `chunk` the accumulator to
+     * which it is added. For a pass: the range of steps of the program (early.h); n 0: all */
     uint32_t from, n;
-    /* replica sums: a RECV writes, and a REDUCE adds, receive buffer `buffer` - 1; REDUCE adds
-     * it to receive buffer `into` - 1. 0: the accumulator; if gradients are sharded, the
-     * gradient slot of `micro` of `chunk`, and PST_INTO_ACCUMULATOR: the accumulator */
+    /* reductions over replicas: a RECV writes receive buffer `buffer` - 1; a REDUCE adds receive
+     * buffer `buffer` - 1 to receive buffer `into` - 1. 0 instead of a receive buffer: the
+     * accumulator; with sharded gradients: the gradient slot of (chunk, micro), and
+     * PST_INTO_ACCUMULATOR is the accumulator */
     uint32_t buffer, into;
-    uint32_t dep, n_dep; /* deps[dep .. dep + n_dep) */
-    /* transfer size; predicted duration. REDUCE: bytes not 0 if one operand is this rank's own
-     * gradient, to be rounded like those that were sent */
+    uint32_t dep, n_dep; /* the dependencies are pst_instr_list.dep[dep .. dep + n_dep) */
+    /* size of the transfer; predicted duration. REDUCE: bytes is not 0 if one operand is this
+     * rank's own gradient, which is then rounded like the gradients that were sent */
     uint64_t bytes, ns;
-    /* SEND, RECV: part of ns for which both ends' links are busy (pipeline/simulate/links.h) */
+    /* SEND, RECV: part of ns in which the links of both ranks are busy
+     * (pipeline/simulate/links.h) */
     uint64_t wire_ns;
 } pst_instr;
 
 enum { PST_INTO_ACCUMULATOR = INT32_MAX };
 
 typedef struct {
-    uint32_t n_instr, n_dep, n_head, n_flush; /* the first n_head instructions are the head, the
-                                                 last n_flush the flush */
+    /* the first n_head instructions are the head, the last n_flush are the flush */
+    uint32_t n_instr, n_dep, n_head, n_flush;
     pst_instr *instr;
-    uint32_t *dep; /* instruction indices */
+    uint32_t *dep; /* [n_dep] instruction indices */
 } pst_instr_list;
 
-/* Whether an instruction is in the head; in the flush. */
+/* Return 1 if an instruction is in the head, or in the flush. */
 static inline int pst_instr_is_head(const pst_instr_list *list, uint32_t i) {
     return i < list->n_head;
 }
@@ -54,30 +59,33 @@ static inline int pst_instr_is_flush(const pst_instr_list *list, uint32_t i) {
     return i >= list->n_instr - list->n_flush;
 }
 
-/* A replica's gradient that is fp32 in memory and bf16 in the message: the SEND rounds it in place,
- * where it is not read again, and the RECV widens it. */
+/* Returns 1 for a transfer of a replica's gradient that is fp32 in memory and bf16 in the message:
+ * the SEND rounds the gradient in place (it is not read again), and the RECV converts it to
+ * fp32. */
 static inline int pst_instr_is_narrow(const pst_instr *in) {
     return (in->opcode == PST_OP_SEND || in->opcode == PST_OP_RECV) && in->param != PST_NONE &&
            in->use != PST_NONE && in->n && in->bytes == 2 * (uint64_t)in->n;
 }
 
-/* Duration of a transfer: ns = latency_ns + bytes * 1e9 / bytes_per_s (bytes_per_s 0: bytes take no
- * time). Bytes that a rank sends, or receives, take turns on its link; latencies overlap. */
+/* Durations of transfers and of the flush. A transfer takes latency_ns + bytes * 1e9 / bytes_per_s
+ * ns (bytes_per_s 0: latency_ns). The bytes of several messages of a rank are sent one after
+ * another, and received one after another; latencies overlap. */
 typedef struct {
     uint64_t latency_ns;
     double bytes_per_s;
-    uint64_t norm_ns, gather_ns, step_ns; /* flush; set by prepare */
-    double reduce_ns;                     /* per element */
-    /* 1: between any two ranks, messages are received in the order in which they are sent, for
-     * transports without tags; with several chunks per rank some then hold their slots for
+    uint64_t norm_ns, gather_ns, step_ns; /* durations of NORM, GATHER and STEP; set by prepare */
+    double reduce_ns;                     /* duration of REDUCE per element */
+    /* 1: for transports without tags: the messages between two ranks are received in the order in
+     * which they are sent. With several chunks per rank some values then occupy their slots
      * longer */
     int fifo;
-    int flush; /* 0: without flush (studies of schedules) */
+    int flush; /* 0: no flush (studies of schedules) */
     int post;  /* 1: post-validation */
 } pst_instr_cost;
 
 typedef struct pst_job pst_job; /* job.h */
-/* One instruction as text: "rank 1 SEND c1 m3 -> rank 2 channel 4". Returns buffer. */
+/* Formats an instruction, such as "rank 1 SEND c1 m3 -> rank 2 channel 4" (chunk 1, micro-batch 3),
+ * into buffer[0..bytes). Returns `buffer`. */
 const char *pst_instr_text(const pst_job *job, uint32_t rank, uint32_t index, char *buffer,
                            uint32_t bytes);
 #endif

@@ -1,18 +1,19 @@
-/* Exchanges between replicas, in the lists of a single lane. */
+/* Exchanges between replicas in the lists of a single lane (pst_job_spec.alone): a few messages of
+ * a rank to itself that take the same time. */
 #ifndef PST_PIPELINE_COMPILE_SUMMARY_H
 #define PST_PIPELINE_COMPILE_SUMMARY_H
 #include "pipeline/compile/flush_replicas.h"
 
-/* A group of parameters that replicas exchange: all its elements; for the replica that owns most,
- * its elements and pieces. */
+/* A group of parameters that replicas exchange. all: number of elements of the group; own, pieces:
+ * elements and pieces of the replica that owns most. */
 struct pst_summary {
     uint64_t all, own, pieces;
     uint32_t param;    /* the first parameter; PST_NONE: the group is empty */
-    uint32_t segments; /* the number of segments that it may be cut into */
+    uint32_t segments; /* maximum number of messages for the group */
 };
 
-/* As in flush_replicas.h and head.h, for a single lane. pst_summary_sums: the number of entries in
- * sums->at. */
+/* The functions of flush_replicas.h and head.h for a single lane. pst_summary_sums returns the
+ * number of entries of sums->at. */
 pst_status pst_summary_open(pst_job_builder *b); /* fills b->sharded */
 void pst_summary_head(pst_job_builder *b);
 void pst_summary_early(pst_job_builder *b, uint32_t part);

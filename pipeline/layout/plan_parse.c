@@ -120,9 +120,11 @@ static pst_status read_job(reader *r, const yaml_node_t *const *value) {
                               "texts of the form section.key=value", &r->n_override));
     if (r->micros)
         PST_TRY(pst_yaml_list(y, r->micros, l->data, l->data,
-                              "one number of micro-batches per replica", &n));
+                              "numbers of micro-batches, one per replica", &n));
     n = (uint32_t)stages * (l->data ? l->data : 1);
-    return r->device ? pst_yaml_list(y, r->device, n, n, "one device number per rank", &n) : PST_OK;
+    return r->device
+               ? pst_yaml_list(y, r->device, n, n, "numbers, one per rank (indices of devices)", &n)
+               : PST_OK;
 }
 
 static pst_status read_recompute(const reader *r, const yaml_node_t *node, uint8_t *recompute) {

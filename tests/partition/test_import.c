@@ -109,7 +109,7 @@ static void plans_that_are_none(void **unused) {
                  "stages[0]. nodes: an element is not");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1]}]}", "node 2 is in no stage");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1]}, {\"nodes\": [1]}]}",
-                 "1 is in an earlier stage");
+                 "1 is already in an earlier stage");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1, 2, 3]}]}", "part 0 needs 120 bytes");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1]}, {\"nodes\": [2]}, {\"nodes\": [3]}]}",
                  "it uses 3 devices");

@@ -90,8 +90,8 @@ static void wrong_ones_are_named(void **state) {
     static const struct {
         const char *text, *said;
     } wrong[] = {
-        {"", "s.csv: no actions"},
-        {"\n\n", "s.csv: no actions"},
+        {"", "s.csv: the file has no actions"},
+        {"\n\n", "s.csv: the file has no actions"},
         {"0F0,F1\n", "s.csv:1:5: expected an action such as 0F0, 1I3 or 1W3, found 'F1'"},
         {"0F0\n1X0\n", "s.csv:2:1: expected F, B, I or W after the stage, found '1X0'"},
         {"0F0,0F\n", "s.csv:1:5: expected a micro-batch after the letter, found '0F'"},
