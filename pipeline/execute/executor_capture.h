@@ -1,12 +1,13 @@
-/* Operators that a device has captured, launched together. */
+/* Captured graphs: sequences of operators that the device has captured and launches together. */
 #ifndef PST_PIPELINE_EXECUTE_EXECUTOR_CAPTURE_H
 #define PST_PIPELINE_EXECUTE_EXECUTOR_CAPTURE_H
 #include "pipeline/execute/executor.h"
 
 typedef struct pst_executor_run pst_executor_run;
-/* captures_open sets x->captures if launches are to be captured. find_run: the captured operators
- * from x->step on; NULL: the next one is launched alone. run_steps: how many. launch_run launches
- * them. */
+/* pst_executor_captures_open sets x->captures if the device can capture launches.
+ * pst_executor_find_run returns the captured graph that begins with operator x->step; NULL: launch
+ * this operator alone. pst_executor_run_steps returns the number of operators of a graph.
+ * pst_executor_launch_run launches a graph. */
 pst_status pst_executor_captures_open(pst_executor *x);
 void pst_executor_captures_close(pst_executor *x);
 const pst_executor_run *pst_executor_find_run(pst_executor *x, const pst_instr *instr,

@@ -1,18 +1,20 @@
-/* Operations on the current instruction. */
+/* Operations on the current instruction of an executor. */
 #ifndef PST_PIPELINE_EXECUTE_EXECUTOR_STEP_H
 #define PST_PIPELINE_EXECUTE_EXECUTOR_STEP_H
 #include "pipeline/execute/executor.h"
 
-/* Whether an operator is an exchange that the CPU takes part in. */
+/* Returns 1 if an operator is an exchange in which the CPU takes part. */
 int pst_executor_is_apart(const pst_executor *x, const pst_step *step);
-/* publish: sets the position. seek: moves a queue's cursor to its next instruction at or after
- * `from`. complete: marks an instruction as done. steps: its number of operators. launch: launches
- * operator x->step (with an event, or without one on an asynchronous device), or starts its
- * exchange; exchanged: polls that. fail_step: puts an operator's name before a message. */
+/* pst_executor_publish sets the published position. pst_executor_seek moves the cursor of a queue
+ * to the queue's next instruction at or after `from`. pst_executor_complete marks an instruction as
+ * complete. pst_executor_steps returns the number of operators of an instruction.
+ * pst_executor_launch launches operator x->step (on an asynchronous device with or without an
+ * event) or starts its exchange, and pst_executor_exchanged polls the exchange.
+ * pst_executor_fail_step prefixes the error message with the operator's name. */
 void pst_executor_publish(pst_executor *x, pst_activity activity);
 void pst_executor_seek(pst_executor *x, pst_queue queue, uint32_t from);
 void pst_executor_complete(pst_executor *x, uint32_t at, uint64_t start, uint64_t end);
-/* Step i of a pass, or of its part. */
+/* Returns step i of a pass or of a part of a pass. */
 const pst_step *pst_executor_step_at(const pst_executor *x, const pst_instr *instr, uint32_t i);
 uint32_t pst_executor_steps(const pst_executor *x, const pst_instr *instr);
 pst_status pst_executor_launch(pst_executor *x, const pst_instr *instr, int with_event);

@@ -10,9 +10,10 @@ typedef struct {
     const pst_job *job, *eval;
     const pst_slots *slots;
     pst_memory_map *map;
-    uint64_t end; /* one more than the last byte in use */
+    uint64_t end; /* offset after the last byte in use */
 } pst_memory_map_builder;
 
+/* Reserves `bytes` at the end of the arena, aligned, and returns the offset. */
 static inline uint64_t pst_memory_map_take(pst_memory_map_builder *b, uint64_t bytes) {
     uint64_t at = pst_align(b->end);
     if (!bytes) return at;
@@ -20,6 +21,7 @@ static inline uint64_t pst_memory_map_take(pst_memory_map_builder *b, uint64_t b
     return at;
 }
 
+/* Begin and end a region at the current end of the arena. */
 static inline void pst_memory_map_begin(pst_memory_map_builder *b, pst_region region) {
     b->map->start[region] = pst_align(b->end);
 }
@@ -29,7 +31,7 @@ static inline void pst_memory_map_finish(pst_memory_map_builder *b, pst_region r
     b->map->bytes[region] = b->end > start ? b->end - start : 0;
 }
 
-/* Whether a chunk, or the chunk of a use, is on this rank. */
+/* Return 1 if a chunk, or the chunk of a parameter's use, is on this rank. */
 static inline int pst_memory_map_has(const pst_memory_map_builder *b, uint32_t chunk) {
     return b->job->rank_of_chunk[chunk] == pst_job_stage(b->job, b->map->rank);
 }
@@ -41,16 +43,18 @@ static inline int pst_memory_map_has_use(const pst_memory_map_builder *b, uint32
 static inline uint32_t pst_memory_map_params(const pst_memory_map_builder *b) {
     return b->g ? b->g->n_param : 0;
 }
-/* The size of a weight, with the zero padding that operators read after it. */
+/* Returns the bytes of a weight, including the zero padding after the weight that operators
+ * read. */
 static inline uint64_t pst_memory_map_weight_bytes(const pst_memory_map_builder *b, uint32_t p) {
     const pst_param *param = b->g->param + p;
     return pst_param_bytes(b->g, param) + pst_param_pad_bytes(b->g, param);
 }
-/* The size of an accumulator. */
+/* Returns the bytes of an unsharded gradient accumulator (fp32). */
 static inline uint64_t pst_memory_map_param_bytes(const pst_memory_map_builder *b, uint32_t p) {
     return pst_param_elements(b->g->param + p) * sizeof(float);
 }
 
-/* pipeline/memory/map_gradients.c. optim NULL: there are no gradients. */
+/* pipeline/memory/map_gradients.c: places all buffers of region GRAD. optim NULL: there are no
+ * gradients. */
 void pst_memory_map_place_gradients(pst_memory_map_builder *b, const pst_optim_row *optim);
 #endif

@@ -1,4 +1,4 @@
-/* What a row of the list (rows.c) needs: its generator, and the rules of flight.h. */
+/* The generators of the schedules, and their rules (flight.h), for the table in rows.c. */
 #ifndef PST_PIPELINE_SCHEDULE_ROWS_H
 #define PST_PIPELINE_SCHEDULE_ROWS_H
 #include "pipeline/schedule/flight.h"
@@ -11,7 +11,7 @@ pst_schedule_generator pst_schedule_gpipe, pst_schedule_1f1b, pst_schedule_inter
     pst_schedule_forward_row;
 extern const pst_schedule_rules pst_schedule_gpipe_rules, pst_schedule_1f1b_rules,
     pst_schedule_interleaved_rules;
-/* Fills an empty schedule with all its F. */
+/* Appends all F to an empty schedule. */
 void pst_schedule_fill_forward(pst_schedule *schedule);
 /* --- pipeline/schedule/zb_h.c ----------------------------------------------------------------- */
 pst_schedule_generator pst_schedule_zb_h1, pst_schedule_zb_h2;
