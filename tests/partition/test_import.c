@@ -112,7 +112,7 @@ static void plans_that_are_none(void **unused) {
                  "1 is already in an earlier stage");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1, 2, 3]}]}", "part 0 needs 120 bytes");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1]}, {\"nodes\": [2]}, {\"nodes\": [3]}]}",
-                 "it uses 3 devices");
+                 "3 devices of kind");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1], \"kind\": \"tpu\"}]}",
                  "the cluster has no devices of this kind");
     judged_wrong(im, "{\"stages\": [{\"nodes\": [1], \"data\": 0}]}",
