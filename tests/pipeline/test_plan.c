@@ -166,7 +166,7 @@ static void faults_are_named_with_their_place(void **state) {
         const char *text, *place, *what;
     } cases[] = {
         {"", "p.yaml", "empty"},
-        {HEAD CHUNKS "colour: red\n", "p.yaml:9:1", "\"colour\" is no key"},
+        {HEAD CHUNKS "colour: red\n", "p.yaml:9:1", "\"colour\" is not a key"},
         {HEAD CHUNKS "ranks: 2\n", "p.yaml:9:1", "given twice"},
         {HEAD, "p.yaml:1:1", "missing key: chunks"},
         {HEAD "chunks: 3\n", "p.yaml:6:9", "a list of chunks"},
