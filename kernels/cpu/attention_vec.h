@@ -16,8 +16,19 @@
 enum {
     ATT = 64,                     /* side of a block */
     ATT_NV = VEC_W == 16 ? 4 : 2, /* vectors and rows held in registers by a product */
-    ATT_MR = 4
+    ATT_MR = 6,
+    ATT_MR_REST = 2 /* rows of those that are left; divides ATT_MR */
 };
+
+/* The part of a product that is not zero by the causal mask. In the block on the diagonal queries
+ * and keys have the same positions, so row i needs only: */
+typedef enum {
+    ATT_ALL,
+    ATT_COLS_FROM,  /* columns >= i: out is [key][query] */
+    ATT_COLS_TO,    /* columns <= i: out is [query][key] */
+    ATT_DEPTH_FROM, /* terms >= i: queries are summed for a key */
+    ATT_DEPTH_TO    /* terms <= i: keys are summed for a query */
+} attention_part;
 
 typedef struct {
     pst_device *device;
@@ -44,6 +55,7 @@ typedef struct {
     float *out;
     uint64_t ldo;
     int add;
+    attention_part part;
 } factors;
 
 /* out[MR][NV vectors]; the last vector has n lanes. By value, so that it stays in registers. */
@@ -85,36 +97,51 @@ VEC_INLINE factors from_column(factors p, uint64_t j) {
     return p;
 }
 
-/* All columns of a strip of `rows` rows; `rows` is a constant where this is expanded. */
-VEC_INLINE void product_strip(int rows, uint64_t cols, factors p) {
-    uint64_t j = 0;
+/* Columns [j, cols) of a strip of `rows` rows; `rows` is a constant where this is expanded. */
+VEC_INLINE void product_strip(int rows, uint64_t j, uint64_t cols, factors p) {
     for (; j + ATT_NV * VEC_W <= cols; j += ATT_NV * VEC_W)
         product(rows, ATT_NV, VEC_W, from_column(p, j));
     for (; j + VEC_W <= cols; j += VEC_W) product(rows, 1, VEC_W, from_column(p, j));
     if (j < cols) product(rows, 1, (unsigned)(cols - j), from_column(p, j));
 }
 
-/* out[m,cols] (+)= a[m,depth] b[depth,cols] */
+/* Rows [i, i + rows) of small_product(). */
+VEC_INLINE void product_rows(int rows, uint64_t i, uint64_t cols, factors p) {
+    const uint64_t end = i + (uint64_t)rows;
+    uint64_t from = 0;
+    p.a += i * p.ai;
+    p.out += i * p.ldo;
+    if (p.part == ATT_COLS_FROM) from = i / VEC_W * VEC_W;
+    if (p.part == ATT_COLS_TO) cols = pst_min_u64(cols, pst_div_up(end, VEC_W) * VEC_W);
+    if (p.part == ATT_DEPTH_TO) p.depth = pst_min_u64(p.depth, end);
+    if (p.part == ATT_DEPTH_FROM) {
+        p.a += i * p.ak;
+        p.b += i * p.ldb;
+        p.depth -= i;
+    }
+    product_strip(rows, from, cols, p);
+}
+
+/* out[m,cols] (+)= a[m,depth] b[depth,cols]; of a part, at least what counts. */
 static void small_product(uint64_t m, uint64_t cols, factors p) {
     uint64_t i = 0;
-    for (; i + ATT_MR <= m; i += ATT_MR) {
-        product_strip(ATT_MR, cols, p);
-        p.a += ATT_MR * p.ai;
-        p.out += ATT_MR * p.ldo;
-    }
-    for (; i < m; i++) {
-        product_strip(1, cols, p);
-        p.a += p.ai;
-        p.out += p.ldo;
-    }
+    for (; i + ATT_MR <= m; i += ATT_MR) product_rows(ATT_MR, i, cols, p);
+    for (; i + ATT_MR_REST <= m; i += ATT_MR_REST) product_rows(ATT_MR_REST, i, cols, p);
+    for (; i < m; i++) product_rows(1, i, cols, p);
 }
 
 /* to[d][ATT] = from[n][d]^T, columns from n on are zero. */
 static void transpose(const vx *from, uint64_t ld, uint64_t n, uint64_t d, float *to) {
-    for (uint64_t c0 = 0; c0 < d; c0 += 8)
-        for (uint64_t i = 0; i < ATT; i++)
-            for (uint64_t c = c0; c < pst_min_u64(c0 + 8, d); c++)
-                to[c * ATT + i] = i < n ? x_get(from[i * ld + c]) : 0.0f;
+    for (uint64_t i = 0; i < ATT; i += VEC_W)
+        for (uint64_t c = 0; c < d; c += VEC_W) {
+            const unsigned cols = (unsigned)pst_min_u64(VEC_W, d - c);
+            vf square[VEC_W];
+            VEC_UNROLL for (unsigned r = 0; r < VEC_W; r++) square[r] =
+                i + r < n ? x_load_n(from + (i + r) * ld + c, cols) : v_set(0.0f);
+            v_transpose(square);
+            VEC_UNROLL for (unsigned r = 0; r < VEC_W; r++) if (r < cols)
+                v_store(to + (c + r) * ATT + i, square[r]);
+        }
 }
 
 /* A block of at most ATT rows of d floats, to read from or to accumulate in; own: ATT * d floats of
@@ -178,13 +205,17 @@ VEC_INLINE void softmax_block(float *s, uint64_t n_key, float scale, int diagona
     vf none = v_set(-__builtin_inff());
     for (uint64_t q = 0; q < ATT; q += VEC_W) {
         vf lane = v_load(index + q), old = v_load(max + q), top = old, total = v_set(0.0f);
-        for (uint64_t k = 0; k < n_key; k++) {
+        /* Products read zeros up to ATT_MR keys past the diagonal, and nothing behind. */
+        const uint64_t end = diagonal ? pst_min_u64(n_key, q + VEC_W) : n_key;
+        for (uint64_t k = end; k < pst_min_u64(n_key, end + ATT_MR); k++)
+            v_store(s + k * ATT + q, v_set(0.0f));
+        for (uint64_t k = 0; k < end; k++) {
             vf x = v_load(s + k * ATT + q) * v_set(scale);
             if (diagonal) x = v_if_ge(lane, v_set((float)k), x, none);
             v_store(s + k * ATT + q, x);
             top = v_max(top, x);
         }
-        for (uint64_t k = 0; k < n_key; k++) {
+        for (uint64_t k = 0; k < end; k++) {
             vf p = v_exp(v_load(s + k * ATT + q) - top);
             if (diagonal) p = v_if_ge(lane, v_set((float)k), p, v_set(0.0f));
             v_store(s + k * ATT + q, p);
@@ -237,11 +268,15 @@ static void attention_f_tile(void *arg, uint64_t tile, uint32_t thread) {
         uint64_t n_key = pst_min_u64(ATT, end - k0);
         panel k = read_panel(first + k0 * ld + j->c, ld, n_key, j->d, own + ATT * j->d);
         panel v = read_panel(first + k0 * ld + 2 * j->c, ld, n_key, j->d, own + 2 * ATT * j->d);
-        small_product(n_key, ATT, (factors){j->d, k.at, k.ld, 1, qt, ATT, s, ATT, 0});
-        softmax_block(s, n_key, j->scale, k0 == q0 && !j->bidirectional,
-                      (running){max, sum, factor});
+        const int diagonal = k0 == q0 && !j->bidirectional;
+        small_product(
+            n_key, ATT,
+            (factors){j->d, k.at, k.ld, 1, qt, ATT, s, ATT, 0, diagonal ? ATT_COLS_FROM : ATT_ALL});
+        softmax_block(s, n_key, j->scale, diagonal, (running){max, sum, factor});
         for (uint64_t i = 0; k0 && i < n_q; i++) scale_row(out.at + i * out.ld, factor[i], j->d);
-        small_product(n_q, j->d, (factors){n_key, s, 1, ATT, v.at, v.ld, out.at, out.ld, k0 != 0});
+        small_product(n_q, j->d,
+                      (factors){n_key, s, 1, ATT, v.at, v.ld, out.at, out.ld, k0 != 0,
+                                diagonal ? ATT_DEPTH_TO : ATT_ALL});
         pst_device_poll(j->device, thread);
     }
     for (uint64_t i = 0; i < n_q; i++) {
@@ -347,18 +382,23 @@ static void attention_b_tile(void *arg, uint64_t bh, uint32_t thread) {
         panel q = read_panel(j->qkv + first + q0 * ld, ld, n_q, d, own + 3 * ATT * d);
         panel dout = read_panel(j->dout + row, j->c, n_q, d, own + 4 * ATT * d);
         panel dq = sum_panel(j->dst + first + q0 * ld, ld, d, j->dq + (bh * j->t + q0) * d);
-        small_product(n_q, ATT, (factors){d, q.at, q.ld, 1, kt, ATT, s, ATT, 0});
-        small_product(n_q, ATT, (factors){d, dout.at, dout.ld, 1, vt, ATT, dp, ATT, 0});
         const int diagonal = q0 == k0 && !j->bidirectional;
+        const attention_part scores = diagonal ? ATT_COLS_TO : ATT_ALL,
+                             over_q = diagonal ? ATT_DEPTH_FROM : ATT_ALL,
+                             over_k = diagonal ? ATT_DEPTH_TO : ATT_ALL;
+        small_product(n_q, ATT, (factors){d, q.at, q.ld, 1, kt, ATT, s, ATT, 0, scores});
+        small_product(n_q, ATT, (factors){d, dout.at, dout.ld, 1, vt, ATT, dp, ATT, 0, scores});
         for (uint64_t i = 0; i < n_q; i++)
             slope_row(s + i * ATT, dp + i * ATT, j->scale, j->lse_in[bh * j->t + q0 + i],
                       row_dot(j->dout + row + i * j->c, j->out + row + i * j->c, d),
                       diagonal ? i + 1 : n_key);
+        small_product(
+            n_key, d,
+            (factors){n_q, s, 1, ATT, dout.at, dout.ld, dv.at, dv.ld, q0 != q_first, over_q});
         small_product(n_key, d,
-                      (factors){n_q, s, 1, ATT, dout.at, dout.ld, dv.at, dv.ld, q0 != q_first});
-        small_product(n_key, d,
-                      (factors){n_q, dp, 1, ATT, q.at, q.ld, dk.at, dk.ld, q0 != q_first});
-        small_product(n_q, d, (factors){n_key, dp, ATT, 1, k.at, k.ld, dq.at, dq.ld, k0 != 0});
+                      (factors){n_q, dp, 1, ATT, q.at, q.ld, dk.at, dk.ld, q0 != q_first, over_q});
+        small_product(n_q, d,
+                      (factors){n_key, dp, ATT, 1, k.at, k.ld, dq.at, dq.ld, k0 != 0, over_k});
         /* the causal mask hides later keys */
         const int complete = j->bidirectional ? k0 + n_key == length : q0 == k0;
         if (complete) put_panel(dq, j->dst + first + q0 * ld, ld, n_q, d);
