@@ -45,6 +45,9 @@ VEC_INLINE vf p_load_items(const vx *from, uint64_t ld, int only, unsigned n) {
 
 /* PRODUCT_ROWS * 3 accumulators, 3 vectors of B and one of A: nearly all registers. */
 enum { PRODUCT_ROWS = VEC_W / 2, PRODUCT_VECTORS = 3, PRODUCT_COLS = PRODUCT_VECTORS * VEC_W };
+/* Panels of A that a single vector of B is multiplied by at a time: fewer accumulators than 8 would
+ * wait for each other. */
+enum { PRODUCT_TALL = 2 };
 
 /* --- packing ---------------------------------------------------------------------------------- */
 
@@ -128,8 +131,8 @@ static void product_pack_b(const pst_pack *p) {
 
 /* --- the register block ----------------------------------------------------------------------- */
 
-/* C's block at c (+)= panel a times the first `vectors` vectors of panel b. Only `rows` rows of it
- * are stored, and `last` lanes of its last vector. */
+/* C's block at c (+)= one panel of A, or several one behind the other, times the first vectors of
+ * panel b. Only `rows` rows of it are stored, and `last` lanes of its last vector. */
 typedef struct {
     const packed *a, *b;
     uint64_t steps;
@@ -139,10 +142,12 @@ typedef struct {
     int add;
 } block_job;
 
-VEC_INLINE void block_run(unsigned vectors, const block_job *j) {
-    vf sum[PRODUCT_ROWS][PRODUCT_VECTORS];
+VEC_INLINE void block_run(unsigned panels, unsigned vectors, const block_job *j) {
+    enum { MOST = PRODUCT_TALL * PRODUCT_ROWS };
+    const unsigned rows = panels * PRODUCT_ROWS;
+    vf sum[MOST][PRODUCT_VECTORS];
     const packed *a = j->a, *b = j->b;
-    VEC_UNROLL for (unsigned r = 0; r < PRODUCT_ROWS; r++) {
+    VEC_UNROLL for (unsigned r = 0; r < rows; r++) {
         VEC_UNROLL for (unsigned v = 0; v < vectors; v++) sum[r][v] = v_set(0.0f);
         if (r >= j->rows) continue;
         for (unsigned v = 0; v < vectors; v++) __builtin_prefetch(j->c + r * j->ld + v * VEC_W, 1);
@@ -150,13 +155,13 @@ VEC_INLINE void block_run(unsigned vectors, const block_job *j) {
     for (uint64_t s = 0; s < j->steps; s++, a += PRODUCT_ROWS, b += PRODUCT_COLS) {
         vp cols[PRODUCT_VECTORS];
         VEC_UNROLL for (unsigned v = 0; v < vectors; v++) cols[v] = p_load(b + v * VEC_W);
-        VEC_UNROLL for (unsigned r = 0; r < PRODUCT_ROWS; r++) {
-            vp row = p_set(a[r]);
+        VEC_UNROLL for (unsigned r = 0; r < rows; r++) {
+            vp row = p_set(a[r / PRODUCT_ROWS * PRODUCT_ROWS * j->steps + r % PRODUCT_ROWS]);
             VEC_UNROLL for (unsigned v = 0; v < vectors; v++) sum[r][v] =
                 p_madd(row, cols[v], sum[r][v]);
         }
     }
-    VEC_UNROLL for (unsigned r = 0; r < PRODUCT_ROWS; r++) {
+    VEC_UNROLL for (unsigned r = 0; r < rows; r++) {
         if (r >= j->rows) continue;
         VEC_UNROLL for (unsigned v = 0; v < vectors; v++) {
             float *c = j->c + r * j->ld + v * VEC_W;
@@ -169,26 +174,33 @@ VEC_INLINE void block_run(unsigned vectors, const block_job *j) {
 }
 
 /* Separate functions, so that the compiler allocates registers for each. */
-static __attribute__((noinline)) void block_1(const block_job *j) { block_run(1, j); }
-static __attribute__((noinline)) void block_2(const block_job *j) { block_run(2, j); }
-static __attribute__((noinline)) void block_3(const block_job *j) { block_run(3, j); }
+static __attribute__((noinline)) void block_1(const block_job *j) { block_run(PRODUCT_TALL, 1, j); }
+static __attribute__((noinline)) void block_2(const block_job *j) { block_run(1, 2, j); }
+static __attribute__((noinline)) void block_3(const block_job *j) { block_run(1, 3, j); }
+
+/* Columns [col, col + cols) of a tile; cols <= PRODUCT_COLS. */
+VEC_INLINE void multiply_panel(const pst_product_tile *t, uint64_t row, uint64_t col) {
+    static void (*const blocks[])(const block_job *) = {block_1, block_2, block_3};
+    const uint64_t steps = pst_div_up(t->terms, PRODUCT_TERMS),
+                   cols = pst_min_u64(PRODUCT_COLS, t->cols - col);
+    const block_job j = {.a = (const packed *)t->a + row * steps,
+                         .b = (const packed *)t->b + col * steps,
+                         .steps = steps,
+                         .c = t->c + row * t->ld + col,
+                         .ld = t->ld,
+                         .rows = t->rows - row,
+                         .last = (unsigned)((cols - 1) % VEC_W + 1),
+                         .add = t->add};
+    blocks[(cols - 1) / VEC_W](&j);
+}
 
 static void product_multiply(const pst_product_tile *t) {
-    static void (*const blocks[])(const block_job *) = {block_1, block_2, block_3};
-    const uint64_t steps = pst_div_up(t->terms, PRODUCT_TERMS);
+    const uint64_t rest = t->cols % PRODUCT_COLS, narrow = rest && rest <= VEC_W ? rest : 0,
+                   end = t->cols - narrow;
     for (uint64_t row = 0; row < t->rows; row += PRODUCT_ROWS)
-        for (uint64_t col = 0; col < t->cols; col += PRODUCT_COLS) {
-            uint64_t cols = pst_min_u64(PRODUCT_COLS, t->cols - col);
-            block_job j = {.a = (const packed *)t->a + row * steps,
-                           .b = (const packed *)t->b + col * steps,
-                           .steps = steps,
-                           .c = t->c + row * t->ld + col,
-                           .ld = t->ld,
-                           .rows = pst_min_u64(PRODUCT_ROWS, t->rows - row),
-                           .last = (unsigned)((cols - 1) % VEC_W + 1),
-                           .add = t->add};
-            blocks[(cols - 1) / VEC_W](&j);
-        }
+        for (uint64_t col = 0; col < end; col += PRODUCT_COLS) multiply_panel(t, row, col);
+    for (uint64_t row = 0; narrow && row < t->rows; row += PRODUCT_TALL * PRODUCT_ROWS)
+        multiply_panel(t, row, end);
 }
 
 static uint64_t product_term_bytes(uint64_t terms) {
