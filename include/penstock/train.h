@@ -53,7 +53,7 @@ typedef struct {
     double predicted_step_s;
     /* measured share of time, 0 to 1, in which the rank with the longest span is idle */
     double bubble;
-    double predicted_bubble; /* the same share as predicted */
+    double predicted_bubble; /* the predicted share */
     uint64_t skipped; /* steps so far that were skipped because of a non-finite loss or gradient */
 } pst_step_result;
 

@@ -77,7 +77,7 @@ typedef struct {
     uint64_t *stash[PST_RECOMPUTE_COUNT];    /* [n] bytes kept at least from F to the end of B */
     /* [n] bytes that a chunk which begins with the item receives and keeps */
     uint64_t *enter[PST_RECOMPUTE_COUNT];
-    /* [n] bytes that exist at once in B after recomputation; NULL for NONE */
+    /* [n] bytes of recomputed values that are in memory at the same time; NULL for NONE */
     uint64_t *recomputed[PST_RECOMPUTE_COUNT];
     uint64_t *stash_to_w[PST_RECOMPUTE_COUNT]; /* [n] bytes of F that are kept to the end of W */
     /* [n] bytes that B computes or receives and that are kept to the end of W */

@@ -39,7 +39,7 @@ static const struct {
 
 static double peak(const pst_device_kind *kind, pst_dtype factors) {
     double flops = kind->flops[factors];
-    /* what it cannot compute in this type it computes in fp32 */
+    /* types that the device does not support are computed in fp32 */
     return flops > 0 ? flops : kind->flops[PST_F32];
 }
 
@@ -75,8 +75,9 @@ static double linear_s(const pst_device_kind *kind, const pst_graph *g, const ps
                               : product_s(kind, flops_per_s, n, k, m, 1);
 }
 
-/* The product that a convolution amounts to: F [windows, hwC] x [hwC, O]; B as many operations, by
- * pixel of x; W a small matrix of long sums. Channels are rounded up to 8. */
+/* A convolution as a matrix product: F is [windows, hwC] x [hwC, O]; B has the same number of
+ * operations, per pixel of x; W is a small matrix of long sums. Channels are rounded up to a
+ * multiple of 8. */
 static double convolution_s(const pst_device_kind *kind, const pst_graph *g, const pst_node *node,
                             pst_pass pass) {
     const uint64_t *weight = g->param[node->param[0]].dim;
@@ -100,8 +101,8 @@ static double attention_s(const pst_device_kind *kind, const pst_graph *g, const
     return flops / (peak(kind, g->dtype) * share);
 }
 
-/* What FP8 costs beside the product: a kernel for each factor that reads it as stored and writes 8
- * bits. */
+/* Additional time of FP8 products: one kernel per factor, which reads the stored values and writes
+ * 8-bit values. */
 static double rounding_s(const pst_device_kind *kind, const pst_graph *g, const pst_node *node,
                          pst_pass pass) {
     if (pst_node_factors(g, node) != PST_F8) return 0;

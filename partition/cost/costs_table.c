@@ -1,5 +1,5 @@
-/* Tables for the search: durations of each operator, from the tape, and the bytes that it keeps,
- * from which steps read which values.
+/* Cost tables for the search: the durations of each operator, from the tape, and the bytes that
+ * each operator keeps, from the steps that read each value.
  *
  * A value is counted at the first operator whose B or W needs it: every chunk with this operator
  * has the value. If the first need lies in an earlier chunk, the value counts as `enter`, as far as
@@ -55,9 +55,9 @@ static void time_again(const builder *b, const pst_tape *tape, pst_recompute mod
         if (tape->step[s].again) b->t->again_ns[mode][tape->step[s].node] += step_ns(b, tape, s);
 }
 
-/* --- what is kept ----------------------------------------------------------------------------- */
+/* --- kept values ------------------------------------------------------------------------------ */
 
-/* Values that always share memory, as one. */
+/* A set of values that always share memory. */
 typedef struct {
     uint32_t into;        /* the value that represents it */
     uint32_t first, last; /* first: the first node whose B or W needs it (again: B's F); last: the
@@ -251,7 +251,7 @@ static void sum_parameters(const builder *b) {
         }
 }
 
-/* --- all of it -------------------------------------------------------------------------------- */
+/* --- assembly --------------------------------------------------------------------------------- */
 
 enum { PLAIN = 12, BY_MODE = 7, ARRAYS = PLAIN + BY_MODE * PST_RECOMPUTE_COUNT };
 
@@ -288,7 +288,7 @@ static pst_status open_table(uint32_t n, pst_cost_table **table) {
     return PST_OK;
 }
 
-/* so many elements that one more or less makes no difference */
+/* a number of elements large enough that rounding does not matter */
 #define MANY 100000000
 
 static pst_status fill(const builder *b) {

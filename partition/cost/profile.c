@@ -36,7 +36,7 @@ static void say_dims(char text[PST_PROFILE_TEXT], uint32_t n, const uint64_t *di
     for (uint32_t i = 0; i < n; i++) say(text, "%s%" PRIu64, i ? "x" : " ", dim[i]);
 }
 
-/* As if micro-batches had so many samples. */
+/* Writes the shape of a tensor with `micro_batch` samples per micro-batch. */
 static void say_tensor(char text[PST_PROFILE_TEXT], const pst_graph *g, uint32_t tensor,
                        uint32_t micro_batch) {
     const pst_tensor *t = g->tensor + tensor;
@@ -144,7 +144,7 @@ pst_status pst_profile_set(pst_profile *p, pst_profile_kind kind, const char *te
     return PST_OK;
 }
 
-/* --- whose it is ------------------------------------------------------------------------------ */
+/* --- machine of a profile --------------------------------------------------------------------- */
 
 static pst_status differ(const char *what, const char *its, const char *here) {
     return !strcmp(its, here)

@@ -111,9 +111,9 @@ typedef struct {
  * BUSY: the time limit was reached. */
 pst_status pst_downset_search(const pst_downset_problem *problem, const pst_downset_list *list,
                               const pst_downset_range *range, int *found, pst_downset_plan *plan);
-/* The numbers of used devices that the search distinguishes. Numbers of a kind that fall in the
- * same multiple of `grain` are one state. For the kind with stride 0, each state keeps the smallest
- * number only. */
+/* The numbers of used devices that the search distinguishes. Numbers of a kind within the same
+ * interval of `grain` devices are one state. For the kind with stride 0, each state keeps the
+ * smallest number only. */
 typedef struct {
     uint32_t n_state, stride[PST_DOWNSET_KINDS], grain[PST_DOWNSET_KINDS];
     int exact; /* all grains are 1 */

@@ -201,7 +201,7 @@ static pst_status along_one_order(narrowing *n, uint32_t *order) {
     return status;
 }
 
-/* Over as many downsets as memory allows. */
+/* Searches over at most `most` downsets, those near one order of the items. */
 static pst_status over_many(narrowing *n, uint32_t most) {
     const pst_downset_problem *p = n->p;
     pst_downset_list list = {0};

@@ -24,7 +24,7 @@ static pst_status read_devices(const pst_import_at *root, pst_import *im) {
     return PST_OK;
 }
 
-/* label: of the class; a node without one is a class of its own. */
+/* label: label of the node's class; a node without a label is the only node of its class. */
 static pst_status read_node(const pst_import_at *at, pst_import *im, uint32_t v, int64_t *label) {
     int accelerated = 0, backward = 0;
     double *cpu = &im->time[(size_t)CPU * im->n_node + v],

@@ -14,7 +14,7 @@ static pst_status check_order(const pst_import *im, const pst_import_plan *plan)
         const pst_import_edge *e = &im->edge[i];
         if (!plan->not_contiguous && !im->backward[e->to] &&
             plan->part_of[e->from] > plan->part_of[e->to])
-            return NO_PLAN("the edge from %lld to %lld leads to an earlier part",
+            return NO_PLAN("the edge from node %lld to node %lld leads to an earlier part",
                            (long long)im->id[e->from], (long long)im->id[e->to]);
     }
     uint32_t *first = malloc(((size_t)im->n_class + 1) * sizeof *first);

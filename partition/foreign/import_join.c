@@ -1,5 +1,5 @@
-/* Merges items before a search: those on a cycle, which must be in one part, and those that cost
- * nothing beside their only neighbour. */
+/* Merges items before a search: items on a cycle, which must be in one part, and items that cost
+ * nothing if they are in the same part as their only neighbour. */
 #include "partition/foreign/import.h"
 #include <math.h>
 #include <stdlib.h>
@@ -125,8 +125,8 @@ static void find_neighbours(joining *j) {
     }
 }
 
-/* Joins items that have one neighbour and cost nothing beside it: this makes no load larger and
- * breaks no order, so some optimal split has them together. */
+/* Merges items that have one neighbour and cost nothing in the same part as this neighbour. Merging
+ * increases no load and violates no order, so some optimal split has both in one part. */
 static uint32_t join_round(joining *j) {
     uint32_t joined = 0;
     find_neighbours(j);

@@ -16,13 +16,17 @@ typedef struct {
     uint64_t until_ns;
     uint32_t n, *downset;    /* [n] sets at which a stage may end, ascending */
     double *time, *exchange; /* [n] totals over a set */
-    double *leaves;          /* [n] bytes that nodes in it send to nodes outside */
+    double *leaves;          /* [n] bytes that nodes in the set send to nodes outside */
     uint8_t *within;         /* [n][n] whether the first is a subset of the second */
-    double *inner;           /* [n][n] the best stages between two sets, on one machine */
-    double *best; /* [n][count + 1] the best between the start and a set, on at most so many */
-    uint32_t *from, *how; /* [n][count + 1] where its last part begins, on how many that runs */
-    double *load;         /* [count + 1] load of one part on at most so many, */
-    uint32_t *on;         /* [count + 1] and on how many that is */
+    double *inner; /* [n][n] objective of the best stages between two sets, on one machine */
+    /* [n][count + 1] objective of the best stages between the start and a set, on at most k devices
+     * (or machines) */
+    double *best;
+    /* [n][count + 1] the set at which the last of these stages begins, and the number of devices of
+     * that stage */
+    uint32_t *from, *how;
+    double *load; /* [count + 1] load of one part on at most k devices */
+    uint32_t *on; /* [count + 1] number of devices with which this load is reached */
 } levels;
 typedef enum { WITHIN, BETWEEN } level;
 
@@ -241,12 +245,14 @@ static pst_status attempt(levels l, uint32_t most, pst_downset_plan *plan) {
     return status;
 }
 
-/* so many sets that it takes seconds: it visits every nested triple for all numbers of devices */
+/* Returns the number of sets for which the search takes seconds: it visits every nested triple of
+ * sets for all numbers of devices. */
 static uint32_t affordable(const pst_import_levels *to) {
     return (uint32_t)cbrt(6e9 / (to->devices + 2));
 }
 
-/* Lower bound: work spread over all devices, and an item on as many as may share it. */
+/* Lower bound of the objective: the work divided by all devices, and the largest item divided by
+ * the devices that may replicate it. */
 static double bound_of(const pst_downset_problem *p, const pst_import_levels *to) {
     double work = 0, most = 0, all = (double)to->devices * to->machines;
     for (uint32_t i = 0; i < p->n_item; i++) {

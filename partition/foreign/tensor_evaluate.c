@@ -77,7 +77,7 @@ static pst_status evaluate_stage(const pst_tensor_problem *p, const pst_tensor_p
         const pst_tensor_way *way =
             t < p->n_degree ? pst_tensor_way_of(p, v, t, plan->way[v]) : NULL;
         if (!way || !way->name[0])
-            return NO_PLAN("node %u cannot run on %u devices", v, plan->degree[s]);
+            return NO_PLAN("node %u has no variant for tensor degree %u", v, plan->degree[s]);
         const double *extra = pst_tensor_extra(p, v, t, plan->way[v]);
         time += way->time;
         parameters += way->parameters;

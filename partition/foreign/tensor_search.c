@@ -196,8 +196,8 @@ static pst_tensor_fit pack(search *s, uint32_t n, uint32_t t, uint32_t d, uint32
     return pst_tensor_pack(s->item, n, s->range->limit * (1 + 1e-12), s->p->memory, s->swap, way);
 }
 
-/* Whether the stage is fast enough and fits with divisor i of replicas and so many micro-batches in
- * flight. */
+/* Returns 1 if the stage is fast enough and fits, with the i-th number of replicas and `in_flight`
+ * micro-batches in flight. */
 static int works(search *s, const sums *of, uint32_t n, uint32_t t, uint32_t i,
                  uint32_t in_flight) {
     uint32_t d = s->divisor[i];

@@ -70,8 +70,8 @@ static void close_other(pst_search_candidates *set, pst_search_candidates *other
     other->row.best = NULL;
 }
 
-/* The best layout of a row with one chunk per stage may hide a better one with several chunks,
- * whose cuts are poor before they are refined. */
+/* If the best layout of a row has one chunk per stage, a layout with several chunks may become
+ * better by refinement, because cuts into several chunks are poor before they are refined. */
 static pst_status refine_more_chunks(pst_search_state *s, pst_search_candidates *set,
                                      uint64_t *passes) {
     const pst_search_filter filter = {.chunks = 1, .schedule = PST_NONE};
@@ -202,7 +202,7 @@ static pst_status refine_all(pst_search_state *s) {
     size_t capacity = 1;
     for (uint32_t i = 0; i < rows; i++) capacity += s->set[i].n_config + (size_t)1;
     finalist *list = malloc(capacity * sizeof *list);
-    if (!list) return pst_fail(PST_ENOMEM, "no memory to search");
+    if (!list) return pst_fail(PST_ENOMEM, "no memory for the layout search");
     pst_status status = PST_OK;
     for (uint32_t i = 0; i < rows && status == PST_OK && s->set[i].row.fits; i++)
         if (s->set[i].small ? p->verify != NULL : s->set[i].row.pipeline > 1)
@@ -217,7 +217,7 @@ static pst_status refine_all(pst_search_state *s) {
 }
 
 pst_status pst_search_refine_best(pst_search_state *s) {
-    s->x.best_ns = UINT64_MAX; /* verify them whatever the other rows have */
+    s->x.best_ns = UINT64_MAX; /* verify these rows independently of the steps of other rows */
     PST_TRY(refine_rows(s));
     if (pst_search_is_cheap(&s->x)) PST_TRY(refine_all(s));
     pst_search_sort(s);
@@ -226,7 +226,7 @@ pst_status pst_search_refine_best(pst_search_state *s) {
 
 static pst_status add_set(pst_search_state *s, const pst_search_candidates *set) {
     pst_search_candidates *more = realloc(s->set, (s->n_set + (size_t)1) * sizeof *more);
-    if (!more) return pst_fail(PST_ENOMEM, "no memory to search");
+    if (!more) return pst_fail(PST_ENOMEM, "no memory for the layout search");
     s->set = more;
     s->set[s->n_set++] = *set;
     return PST_OK;
@@ -352,8 +352,8 @@ static void restore_verified(pst_search_candidates *set) {
     set->attributed = 0;
 }
 
-/* The layout took longer than estimated, as similar ones may: evaluates again what the row skipped
- * because of that estimate. */
+/* Called if a layout takes longer than estimated, which may hold for similar layouts: evaluates the
+ * configurations of the row that were skipped because of that estimate. */
 static pst_status evaluate_skipped(pst_search_state *s, pst_search_candidates *set,
                                    uint64_t by_ns) {
     const pst_search_config longer = set->best_config;

@@ -47,7 +47,7 @@ typedef struct {
     int beside, longer, split;
 } mean;
 
-/* --- operators that are alike ----------------------------------------------------------------- */
+/* --- groups of equal operators ---------------------------------------------------------------- */
 
 static double least_again(const pst_search_problem *p, const pst_cost_table *t, uint32_t item) {
     double least = p->recompute[PST_RECOMPUTE_NONE] ? 0 : INFINITY;
@@ -71,7 +71,7 @@ static pst_status sort_items(const pst_search_problem *p, pst_search_table *t) {
     uint32_t n = t->table->n;
     if (t->alike) return PST_OK;
     if (!(t->alike = calloc(2 * (size_t)n, sizeof *t->alike)))
-        return pst_fail(PST_ENOMEM, "no memory to search");
+        return pst_fail(PST_ENOMEM, "no memory for the layout search");
     t->n_of = t->alike + n;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t k = 0;
@@ -200,9 +200,9 @@ static void set_split(const pst_search_context *x, mean *a) {
 
 /* --- weights: BW as one, chunks in rounds ----------------------------------------------------- */
 
-/* How frequency paths begin (or end) at each chunk of a stage, the last chunk first. Equally
- * frequency when a round has as many micro-batches as there are stages; less frequency at earlier
- * chunks when it has more, because these then carry the weight of later ones. */
+/* Weights of the paths that begin (or end) at each chunk of a stage, the last chunk first. The
+ * weights are equal if a round has as many micro-batches as there are stages. If a round has more,
+ * earlier chunks have smaller weights, because they then carry the weight of later ones. */
 static void spread_paths(const mean *a, double round, double *frequency) {
     double ratio = pst_search_max(0.1, 2 * round / a->p - 1), all = 0, one = 1;
     for (uint32_t j = a->chunks; j-- > 0; one *= ratio) {
@@ -350,7 +350,8 @@ pst_status pst_search_tighten(pst_search_context *x, pst_search_config *c) {
     a.weight = malloc(a.n_chunk * sizeof *a.weight);
     a.share = calloc(2 * (size_t)a.p, sizeof *a.share);
     a.first_b = a.share ? a.share + a.p : NULL;
-    pst_status status = a.weight && a.share ? PST_OK : pst_fail(PST_ENOMEM, "no memory to search");
+    pst_status status =
+        a.weight && a.share ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the layout search");
     if (status == PST_OK) raise_bound(x, c, &a);
     free(a.weight);
     free(a.share);

@@ -17,6 +17,7 @@ double pst_search_exchange_bound(const pst_search_context *x, const pst_search_c
 pst_status pst_search_tensor_bound(pst_search_context *x, uint32_t tensor, uint64_t *least_ns);
 
 /* --- unequal.c: of stages with different numbers of tensor ranks */
-/* Sets *least_ns to a lower bound of the step over all layouts with such stages. */
+/* Sets *least_ns to a lower bound of the step over all layouts with different numbers of tensor
+ * ranks per stage. */
 pst_status pst_search_unequal_bound(pst_search_context *x, uint64_t *least_ns);
 #endif

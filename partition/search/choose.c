@@ -127,7 +127,7 @@ static pst_status evaluate_open(pst_search_state *s, uint32_t most, int all,
     size_t capacity = 1;
     for (uint32_t i = 0; i < s->n_set; i++) capacity += s->set[i].n_config;
     open_config *open = malloc(capacity * sizeof *open);
-    if (!open) return pst_fail(PST_ENOMEM, "no memory to search");
+    if (!open) return pst_fail(PST_ENOMEM, "no memory for the layout search");
     uint32_t n = find_open(s, open, all);
     qsort(open, n, sizeof *open, order);
     pst_status status = PST_OK;
@@ -171,8 +171,8 @@ uint32_t pst_search_patience(const pst_search_state *s) {
                            : 1);
 }
 
-/* Where memory is short, a cut that leaves some of it free needs less recomputation, which the cut
- * search does not know: cuts with 1/32 to 1/4 of the memory reserved. */
+/* If memory is short, a cut that leaves some memory free needs less recomputation, which the search
+ * for cuts does not consider. Evaluates cuts with 1/32 to 1/4 of the memory reserved. */
 static pst_status evaluate_in_less(pst_search_state *s) {
     const pst_search_problem *p = s->x.problem;
     if (!s->x.n_checked || pst_search_is_small(p) || pst_search_effort(&s->x) > LOW_EFFORT)

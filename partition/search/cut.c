@@ -193,9 +193,9 @@ static double passes_ns(const cut_state *g, uint32_t kind, uint32_t item) {
                                   item + 1);
 }
 
-/* Lower bound: all work spread evenly. Each item takes its shortest time over all options, and an
- * option counts as fast as it is on its best item, because what is slow on one kind of device may
- * be fast on another. */
+/* Lower bound: all work distributed evenly. Each item takes its shortest time over all options, and
+ * each option has the speed of its best item, because an item may be slow on one kind of device and
+ * fast on another. */
 static void fill_least(cut_state *g) {
     uint32_t n = g->problem->n_item;
     double work = 0, rate = 0;
@@ -380,8 +380,8 @@ static int may_end(const cut_state *g, uint32_t k, uint32_t at) {
     return own->key.tensor == next->key.tensor || own->table->cross[at] == next->table->cross[at];
 }
 
-/* Gives every chunk as many items as possible, at least one, or possibly none if `empty` (a
- * relaxation, solved exactly). 1: all items are placed. */
+/* Assigns the maximum number of items to each chunk in turn: at least one, or with `empty` possibly
+ * none (a relaxation, solved exactly). Returns 1 if all items are placed. */
 static int pack(cut_state *g, double longest, int empty, uint32_t *first) {
     uint32_t n = g->problem->n_item, at = 0;
     memset(g->used_ns, 0, 2 * (size_t)g->c->pipeline * sizeof *g->used_ns);
@@ -426,8 +426,8 @@ static double halve(cut_state *g, double *low, double high, int empty, uint32_t 
     return high;
 }
 
-/* The shortest longest stage, with its cut in `first`; INFINITY: none fits. *least: a lower bound
- * of it; INFINITY: nothing fits. */
+/* Returns the time of the slowest stage of the best cut, and writes the cut to `first`; INFINITY:
+ * no cut fits. *least: a lower bound of this time; INFINITY: no cut can fit. */
 static double shortest(cut_state *g, uint32_t *first, double *least) {
     double low = g->least_ns * 0.999, high = low, most = longest_of_all(g);
     *least = INFINITY;
@@ -447,8 +447,8 @@ static double shortest(cut_state *g, uint32_t *first, double *least) {
     return high;
 }
 
-/* With V-shaped placement the first chunks hold most micro-batches: where memory is short they get
- * less of it, so that later chunks can hold more items. */
+/* With V-shaped placement the first chunks have most micro-batches in flight. If memory is short,
+ * the first chunks get less memory, so that later chunks can have more items. */
 enum { EARLY_SHARES = 3 };
 static const double early_shares[EARLY_SHARES] = {0.85, 0.7, 0.55};
 
@@ -473,7 +473,7 @@ static double shortest_shifted(cut_state *g, uint32_t *first, double *least) {
     return best;
 }
 
-/* --- where within what is as good ------------------------------------------------------------- */
+/* --- choice among equally good cuts ----------------------------------------------------------- */
 
 /* One chunk per stage: lets each chunk begin as late as possible, from the last one on. */
 static int pack_late(const cut_state *g, double longest, uint32_t *first) {

@@ -181,7 +181,8 @@ static pst_status try_cut(pst_search_context *x, pst_search_candidates *set, pst
     return status == PST_OK ? try_narrow_borders(x, set, c, candidate) : status;
 }
 
-/* If a cut exceeds its memory, tries cuts that leave more of it free. bound_ns: of all cuts. */
+/* If a cut exceeds the memory, tries cuts that leave more memory free. bound_ns: lower bound over
+ * all cuts. */
 static pst_status find_best_cut(pst_search_context *x, pst_search_candidates *set,
                                 pst_search_config *c, pst_candidate *candidate, common_cut *cut,
                                 uint64_t *bound_ns) {

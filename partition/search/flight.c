@@ -54,7 +54,7 @@ static pst_status make_flight(pst_search_context *x, pst_search_flight *f) {
     uint32_t p = f->pipeline;
     f->n_chunk = p * f->chunks;
     f->stage = calloc(4 * (size_t)f->n_chunk + p, sizeof *f->stage);
-    if (!f->stage) return pst_fail(PST_ENOMEM, "no memory to search");
+    if (!f->stage) return pst_fail(PST_ENOMEM, "no memory for the layout search");
     f->f_to_w = f->stage + f->n_chunk;
     f->f_to_b = f->f_to_w + f->n_chunk;
     f->b_to_w = f->f_to_b + f->n_chunk;
@@ -87,9 +87,10 @@ pst_status pst_search_flight_of(pst_search_context *x, uint32_t schedule, uint32
         *flight = f;
         return PST_OK;
     }
-    PST_TRY(pst_grow(&x->flight, sizeof *x->flight, x->n_flight, &x->flight_capacity, "to search"));
+    PST_TRY(pst_grow(&x->flight, sizeof *x->flight, x->n_flight, &x->flight_capacity,
+                     "for the layout search"));
     pst_search_flight *f = calloc(1, sizeof *f);
-    if (!f) return pst_fail(PST_ENOMEM, "no memory to search");
+    if (!f) return pst_fail(PST_ENOMEM, "no memory for the layout search");
     f->schedule = schedule;
     f->pipeline = pipeline;
     f->chunks = chunks;

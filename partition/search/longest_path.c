@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A pass of a chunk: index of its input's end for micro-batch 0, time of that message, time of the
- * pass, index of its own end. */
+/* A pass of a chunk. from: index of the end of the pass that computes the input, for micro-batch 0;
+ * hop_ns: time of the message; ns: time of the pass; to: index of the end of this pass. */
 typedef struct {
     uint64_t from, hop_ns, ns, to;
 } pass;

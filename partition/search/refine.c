@@ -1,6 +1,6 @@
 /* Cuts with several chunks per stage come from bisection: chunks get equal shares of the longest
- * stage, whatever the stage waits for. Here their borders move while the longest path through the
- * real order of passes becomes shorter. */
+ * stage, independently of waiting times. This file moves chunk borders as long as the longest path
+ * through the order of passes becomes shorter. */
 #include "partition/search/cut.h"
 #include "partition/search/candidates.h"
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static pst_status move_borders(pst_search_context *x, const pst_search_config *c
     const size_t bytes =
         (candidate->layout.n_chunk + (size_t)1) * sizeof *candidate->layout.first_item;
     uint32_t *was = malloc(bytes);
-    pst_status status = was ? PST_OK : pst_fail(PST_ENOMEM, "no memory to search");
+    pst_status status = was ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the layout search");
     *moved = 0;
     for (uint32_t k = 1; k < candidate->layout.n_chunk && status == PST_OK; k++)
         for (int i = 0; i < STEPS && status == PST_OK && *passes >= passes_of(candidate) &&

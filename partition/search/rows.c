@@ -16,7 +16,7 @@ typedef struct {
 } list;
 
 static pst_status add_set(list *l, uint32_t pipeline, uint32_t tensor, uint32_t data) {
-    PST_TRY(pst_grow(&l->set, sizeof *l->set, l->n, &l->capacity, "to search"));
+    PST_TRY(pst_grow(&l->set, sizeof *l->set, l->n, &l->capacity, "for the layout search"));
     l->set[l->n++] =
         (pst_search_candidates){.row = {.pipeline = pipeline, .tensor = tensor, .data = data},
                                 .rest_ns = UINT64_MAX,
@@ -27,7 +27,7 @@ static pst_status add_set(list *l, uint32_t pipeline, uint32_t tensor, uint32_t 
 /* A row for a list of tensor degrees that differ between stages. */
 static pst_status add_list(list *l, const uint32_t *degree, uint32_t pipeline, uint32_t data) {
     uint32_t *before = malloc((pipeline + (size_t)1) * sizeof *before);
-    if (!before) return pst_fail(PST_ENOMEM, "no memory to search");
+    if (!before) return pst_fail(PST_ENOMEM, "no memory for the layout search");
     pst_status status = add_set(l, pipeline, pst_grid_prefix_sums(degree, pipeline, before), data);
     if (status == PST_OK) l->set[l->n - 1].row.before = before;
     else free(before);
@@ -105,12 +105,12 @@ static pst_status add_sets(list *l) {
             "infeasible: %u pipeline stages need at least one operator each, but the model has %u",
             p->pipeline.value[0], p->n_item);
     return pst_fail(PST_EINPUT,
-                    "infeasible: no allowed product pipeline x tensor x data %s the %llu devices "
-                    "of the cluster",
-                    p->all_devices ? "uses exactly" : "fits on", (unsigned long long)n);
+                    "infeasible: no allowed values of pipeline, tensor and data %s the %llu "
+                    "devices of the cluster",
+                    p->all_devices ? "use exactly" : "fit on", (unsigned long long)n);
 }
 
-/* With very many rows each keeps only what is evaluated first. */
+/* If there are very many rows, each row keeps only the configurations that are evaluated first. */
 static void shorten(pst_search_candidates *set) {
     for (uint32_t i = KEPT_CONFIGS; i < set->n_config; i++)
         if (set->config[i].bound_ns < set->rest_ns) set->rest_ns = set->config[i].bound_ns;

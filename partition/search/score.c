@@ -242,8 +242,8 @@ static void load_replica(const pst_search_context *x, const pst_search_config *c
         if (s->times.bytes[k]) load_hop(x, c, candidate, s, replica, k);
 }
 
-/* The longest path does not let messages wait for each other, but a rank and a node can only send
- * so many bytes per second. */
+/* The longest path ignores that messages wait for each other. This function adds the waiting that
+ * follows from the bandwidth of ranks and nodes. */
 static void wait_for_links(const pst_search_context *x, const pst_search_config *c,
                            const pst_candidate *candidate, score *s) {
     const pst_cluster *cluster = x->problem->cluster;

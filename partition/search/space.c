@@ -29,12 +29,12 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* The most that so many groups of `tensor` devices can do: rates sorted in descending order, each
- * group as fast as its slowest device. */
+/* Adds the highest total rate of `groups` groups of `tensor` devices: rates are sorted in
+ * descending order, and each group is as fast as its slowest device. */
 static pst_status add_rates(const pst_cluster *c, const double *of_kind, uint32_t groups,
                             uint32_t data, uint32_t tensor, totals *t) {
     double *rate = malloc(c->n_device * sizeof *rate);
-    if (!rate) return pst_fail(PST_ENOMEM, "no memory to search");
+    if (!rate) return pst_fail(PST_ENOMEM, "no memory for the layout search");
     t->even = 1;
     t->rate = t->fastest = 0;
     for (uint32_t d = 0; d < c->n_device; d++) {
@@ -153,7 +153,7 @@ static pst_status find_totals_of(pst_search_context *x, const pst_search_config 
 static pst_status find_totals(pst_search_context *x, const pst_search_config *c, totals *t) {
     if (!c->before) return find_totals_of(x, c, NULL, t);
     uint32_t *first = malloc(c->pipeline * sizeof *first);
-    if (!first) return pst_fail(PST_ENOMEM, "no memory to search");
+    if (!first) return pst_fail(PST_ENOMEM, "no memory for the layout search");
     pst_status status = find_totals_of(x, c, first, t);
     free(first);
     return status;
@@ -279,7 +279,7 @@ static uint64_t bound_of(const pst_search_context *x, const pst_search_config *c
 }
 
 static pst_status add(list *l, const pst_search_config *c) {
-    PST_TRY(pst_grow(&l->at, sizeof *l->at, l->n, &l->capacity, "to search"));
+    PST_TRY(pst_grow(&l->at, sizeof *l->at, l->n, &l->capacity, "for the layout search"));
     l->at[l->n++] = *c;
     return PST_OK;
 }
@@ -303,9 +303,9 @@ static int has(const pst_search_values *c, uint32_t value) {
     return 0;
 }
 
-/* With one stage every order takes as long, except for rounding. Only two schedules matter: 1f1b,
- * which holds the fewest micro-batches, and interleaved ones, whose gradient sums of one chunk
- * overlap another chunk's passes. */
+/* With one stage all orders of passes take the same time, except for rounding. Only two schedules
+ * matter: 1f1b, with the fewest micro-batches in flight, and interleaved, in which the gradient
+ * sums of one chunk overlap with the passes of another chunk. */
 static int is_the_same(const pst_search_context *x, const pst_search_config *c) {
     const pst_schedule_row *row = x->row[c->schedule];
     if (c->pipeline > 1 || pst_search_is_small(x->problem) || row->single_stage) return 0;
@@ -315,8 +315,9 @@ static int is_the_same(const pst_search_context *x, const pst_search_config *c) 
     return 0;
 }
 
-/* Zero 2 needs two chunks' gradients beside their sums, and sums once per micro-batch: with at most
- * two chunks a lower stage is never longer or larger. */
+/* Zero 2 needs the gradients of two chunks in addition to their sums, and reduces once per
+ * micro-batch. With at most two chunks, a lower ZeRO stage is never slower and never needs more
+ * memory. */
 static int is_too_much_zero(const pst_search_problem *p, const pst_search_config *c) {
     return c->zero == 2 && c->chunks <= 2 && p->zero.n > 1;
 }

@@ -28,7 +28,7 @@ static pst_status no_link(const pst_cluster *cluster, uint32_t a, uint32_t b) {
                     a, b, x, y, x == y ? "nvlink:900GB/s" : "ib:400Gb/s");
 }
 
-/* Bandwidth of one rank when so many share the NICs of its node. */
+/* Returns the bandwidth of one rank if `ranks` ranks share the NICs of a node. */
 static double shared(const pst_cluster *cluster, uint32_t device, double alone, uint32_t ranks) {
     double all = cluster->node[cluster->device[device].node].node_bytes_per_s;
     return all > 0 && all / ranks < alone ? all / ranks : alone;
@@ -169,8 +169,8 @@ pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config 
 
 /* --- flush ------------------------------------------------------------------------------------ */
 
-/* Counts the ranks of each node whose replicas span several nodes: they share its NICs when
- * gradients are summed. */
+/* Counts, for each node, the ranks in replica groups that extend over several nodes: these ranks
+ * share the NICs of the node when gradients are summed. */
 static void count_spanning(const pst_search_problem *p, const pst_search_config *c,
                            const uint32_t *device, uint32_t *spanning, uint32_t *on_node) {
     for (uint32_t s = 0; s < c->pipeline; s++) {

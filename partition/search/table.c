@@ -195,9 +195,10 @@ pst_status pst_search_table_of(pst_search_context *x, const pst_search_config *c
         *table = t;
         return PST_OK;
     }
-    PST_TRY(pst_grow(&x->table, sizeof *x->table, x->n_table, &x->table_capacity, "to search"));
+    PST_TRY(pst_grow(&x->table, sizeof *x->table, x->n_table, &x->table_capacity,
+                     "for the layout search"));
     pst_search_table *t = calloc(1, sizeof *t);
-    if (!t) return pst_fail(PST_ENOMEM, "no memory to search");
+    if (!t) return pst_fail(PST_ENOMEM, "no memory for the layout search");
     t->key = key;
     pst_status status = ask(x, t);
     if (status != PST_OK) {

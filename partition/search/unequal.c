@@ -49,7 +49,7 @@ pst_status pst_search_unequal_bound(pst_search_context *x, uint64_t *least_ns) {
     uint32_t kinds = p->cluster->n_kind ? p->cluster->n_kind : 1;
     double *least = calloc(p->n_item + (size_t)kinds, sizeof *least), *near = least + p->n_item,
            bound = INFINITY;
-    pst_status status = least ? PST_OK : pst_fail(PST_ENOMEM, "no memory to search");
+    pst_status status = least ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the layout search");
     for (uint32_t b = 0; b < p->micro_batch.n && status == PST_OK; b++) {
         uint32_t size = p->micro_batch.value[b];
         double work = 0, rate = 0;
@@ -87,7 +87,8 @@ static pst_status open_set(const climb *u, pst_search_candidates *set) {
     *set->row.why = 0;
     set->row.before = malloc((like->pipeline + (size_t)1) * sizeof *set->row.before);
     set->config = malloc(sizeof *set->config);
-    if (!set->row.before || !set->config) return pst_fail(PST_ENOMEM, "no memory to search");
+    if (!set->row.before || !set->config)
+        return pst_fail(PST_ENOMEM, "no memory for the layout search");
     *set->config = *like;
     set->row.tensor = set->config->tensor =
         pst_grid_prefix_sums(u->attempt, like->pipeline, set->row.before);
@@ -175,7 +176,7 @@ pst_status pst_search_unequal(pst_search_context *x, const pst_search_candidates
                .degree = malloc(2 * (size_t)p * sizeof *u.degree)};
     u.evaluations = EVALUATIONS;
     *found = (pst_search_candidates){0};
-    if (!u.degree) return pst_fail(PST_ENOMEM, "no memory to search");
+    if (!u.degree) return pst_fail(PST_ENOMEM, "no memory for the layout search");
     u.attempt = u.degree + p;
     for (uint32_t s = 0; s < p; s++) u.degree[s] = from->row.tensor;
     pst_status status = PST_OK;

@@ -94,8 +94,9 @@ static pst_status check_lists(const pst_checker *c) {
 
 /* --- passes ----------------------------------------------------------------------------------- */
 
-/* A part goes on where the one before ended, with no other pass between: scratch memory is that of
- * the pass at hand. latest: the pass before on this rank, PST_NONE. */
+/* A part of a pass must continue where the previous part ended, without another pass in between,
+ * because scratch memory is only valid within a pass. latest: the previous pass on this rank, or
+ * PST_NONE. */
 static pst_status place_part(const pst_checker *c, uint32_t rank, uint32_t i, uint32_t latest) {
     const pst_instr_list *list = &c->job->list[rank];
     const pst_instr *in = &list->instr[i],
@@ -133,7 +134,9 @@ static pst_status place_pass(const pst_checker *c, uint32_t rank, uint32_t i, ui
     if (!allowed)
         return pst_fail(PST_EINPUT, "%s is a kind of pass that this schedule does not use", name);
     if (*at != PST_NONE) return pst_fail(PST_EINPUT, "%s occurs twice", name);
-    if (early) return pst_fail(PST_EINPUT, "%s runs before its %s", name, pst_opcode_name(before));
+    if (early)
+        return pst_fail(PST_EINPUT, "%s runs before %s of the same micro-batch", name,
+                        pst_opcode_name(before));
     return pst_fail(PST_EINPUT,
                     "%s runs before micro-batch %u: gradients are added in micro-batch order", name,
                     next[in->chunk]);

@@ -1,6 +1,6 @@
 /* Checks the end of a step: REDUCE, NORM, GATHER, STEP in this order (with post-validation NORM,
- * STEP and GATHER, VALIDATE); every message between them is sent after what it carries is complete,
- * and received before it is read. */
+ * STEP and GATHER, VALIDATE); every message is sent after the sent value is complete, and received
+ * before the value is read. */
 #include "pipeline/check/flush.h"
 #include "pipeline/check/order.h"
 

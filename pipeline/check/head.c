@@ -1,7 +1,7 @@
-/* Checks the head of a list. If replicas shard the optimizer step, every piece of weights that
- * another rank has updated is received from there, once, before a pass reads it, and what is sent
- * has left before STEP changes it. (pipeline/check/message.c has checked that both ends of a
- * message name the same piece.) */
+/* Checks the head of a list. If replicas shard the optimizer states, every piece of weights that
+ * another rank updates is received once from that rank, before a pass reads it, and all sent
+ * weights have left before STEP changes them. (pipeline/check/message.c has checked that both ends
+ * of a message name the same piece.) */
 #include "pipeline/check/flush.h"
 #include "pipeline/check/order.h"
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* The checker's part about what replicas exchange in the flush, or early (compile/early.h): every
- * piece of a parameter is added up once, over all replicas, in the order of the tree, by the rank
- * that answers for it, and (zero 0) comes to all that hold the parameter; and memory is there when
- * it is read and free when it is written. */
+/* Checks the exchanges between replicas in the flush, or earlier (compile/early.h): the owner of a
+ * piece sums the gradients of all replicas once, in the order of the binary tree, and (zero 0) all
+ * ranks with the parameter receive the sum; values are complete when they are read, and memory is
+ * free when it is written. */
 #include "pipeline/check/flush.h"
 #include "pipeline/check/order.h"
 #include <stdlib.h>
@@ -136,8 +136,7 @@ static pst_status check_ready(const exchange *x, const piece *p, uint32_t send) 
     return PST_OK;
 }
 
-/* For each replica, the ranks of a stage that receive from this tensor rank what all tensor ranks
- * have in common. */
+/* Returns the number of ranks per replica on a stage that receive values from this tensor rank. */
 static uint32_t lanes_through(const exchange *x, uint32_t stage) {
     pst_grid grid = x->c->job->grid;
     uint32_t degree = pst_grid_degree(grid, stage), own = pst_grid_degree(grid, x->at.stage);

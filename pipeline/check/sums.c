@@ -1,5 +1,6 @@
-/* Checks what one lane adds in the flush: each part of a parameter's gradient once for every
- * further use, then the parts as a binary tree, into the first one. */
+/* Checks the additions of one lane in the flush: for every accumulator, the gradients of all
+ * further uses of a parameter are added once; then all accumulators are added to the first one in
+ * the order of a binary tree. */
 #include "pipeline/check/flush.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* See cluster.h: building a cluster up, node by node, and what is asked of it. */
+/* Builds a cluster node by node, and answers queries about it. See cluster.h. */
 #include "config/number.h"
 #include "pipeline/cluster/parts.h"
 #include <math.h>

@@ -41,7 +41,7 @@ static pst_status fail(const reader *r, const char *what) {
     return pst_fail(PST_EINPUT, "%s:1:%zu: '%s': %s", r->file, r->column, r->word, what);
 }
 
-/* Reads the next word, "" at the end; "+" is a word of its own. */
+/* Reads the next word, "" at the end; "+" is a separate word. */
 static pst_status next(reader *r) {
     while (*r->at == ' ' || *r->at == '\t') r->at++;
     const char *from = r->at;

@@ -38,7 +38,7 @@ typedef struct {
     uint32_t channel_out; /* message channel on which the value is sent; PST_NONE: it is not sent */
 } pst_local;
 
-/* The memory in which a buffer lies. */
+/* The kind of memory of a buffer. */
 typedef enum {
     /* one slot per micro-batch in flight: activations kept for the backward pass, and messages */
     PST_PLACE_SLOT,

@@ -1,10 +1,10 @@
 /* Exchanges between replicas, piece by piece: gradients are sent to the owner of the piece, which
- * adds them as a binary tree over replica indices; then the sum is sent to all ranks with the
- * parameter or (zero 1 and 2) stays, and head.c sends the updated weights. All of this is in the
- * flush, except for early pieces, which are reduced beside the last pass (early.c), and for rounds
- * (rounds.c), whose gradients belong to a micro-batch. Pieces are in order
- * from the last parameter to the first, as gradients are completed; their index in that order is
- * the seq of their messages. */
+ * adds them in the order of a binary tree over replica indices. zero 0: the sum is sent to all
+ * ranks with the parameter. zero 1 and 2: the sum stays on the owner, and head.c sends the updated
+ * weights. All this happens in the flush, except for early pieces, which are reduced during the
+ * last pass (early.c), and for rounds, which reduce the gradients of one micro-batch (rounds.c).
+ * Pieces are in order from the last parameter to the first, as gradients are completed; their index
+ * in that order is the seq of their messages. */
 #include "pipeline/compile/flush_replicas.h"
 #include "pipeline/compile/early.h"
 #include "pipeline/compile/summary.h"
@@ -271,8 +271,8 @@ static void send_piece(pst_job_builder *b, const piece *at, uint32_t after) {
         }
 }
 
-/* A sum overwrites what this rank has sent: to the replica that adds or, on another stage, to that
- * of the first use. */
+/* A received sum overwrites the accumulator that this rank has sent: to the owner of the piece or,
+ * on another stage, to the stage of the first use. */
 static void receive_piece(pst_job_builder *b, const piece *at, const spreading *s) {
     uint32_t owner = pst_builder_stage_of_use(b, at->param, 0),
              use = pst_builder_first_use(b, at->param, b->stage);

@@ -62,8 +62,8 @@ static void emit_recv(pst_job_builder *b, uint32_t chunk, uint32_t local, uint32
     b->recv_at[(size_t)b->cut->chunk[chunk].local[local].channel_in * b->n_micro + micro] = at;
 }
 
-/* RECVs for what the rank's i-th action consumes; in first-in-first-out order, what has to be
- * posted by then. */
+/* Appends the RECVs of the values that the rank's action i reads; with first-in-first-out order,
+ * all RECVs that must be posted by then. */
 static void emit_recvs(pst_job_builder *b, uint32_t i) {
     const pst_action *a = b->schedule->action[b->stage] + i;
     pst_event event = a->opcode == PST_OP_F ? PST_EV_RECV_F : PST_EV_RECV_B;

@@ -1,12 +1,13 @@
 /* Recomputation: rewrites the tape so that B and W of a chunk read copies of F's values, and puts
  * the F steps that compute these copies before the chunk's first B. Lifetimes, memory, channels and
- * time all follow from the tape, so no other code knows of it. The copies have the same bits as the
- * originals: same kernels, same inputs, and dropout is indexed by (seed, name, sample).
+ * times follow from the tape, so no other code depends on recomputation. The copies have the same
+ * bits as the originals: same kernels, same inputs, and dropout is indexed by (seed, name, sample).
  *
- * full: all that F computed from the chunk's inputs. selective: operators that are cheap for the
- * bytes that they leave (op.h), if their inputs are available when B begins, and outputs that
- * follow from what B reads anyway (an activation from the value before it). Operators with graph
- * outputs (losses) run only once; what they saved is kept. */
+ * full: everything that F computes from the inputs of the chunk. selective: operators with little
+ * work per byte of output (op.h), if their inputs are available when B begins, and outputs that can
+ * be computed from values that B reads anyway (the output of an activation function from its
+ * input). Operators with graph outputs (losses) run only once; the values that they save are
+ * kept. */
 #include "pipeline/compile/cut_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,8 @@ typedef struct {
     uint8_t *redo;       /* [n_node] pst_again: how F may be recomputed */
     uint8_t *again;      /* [n_step] 1: an F step that is recomputed */
     uint8_t *back;       /* [n_value] 1: some B or W of the current chunk reads it */
-    uint32_t *copy;  /* [n_value] the copy that B and W of its own chunk read instead, PST_NONE */
+    /* [n_value] the copy that B and W of the value's chunk read instead; PST_NONE: no copy */
+    uint32_t *copy;
     uint32_t *moved; /* [n_step] index on the new tape */
 } rewriting;
 
@@ -124,7 +126,8 @@ static void choose_nodes(const rewriting *x, uint32_t c) {
     }
 }
 
-/* Backwards: what B and W read, and what the steps read that compute it. */
+/* Marks, from the end to the start, the values that B and W read, and the values that the steps
+ * which compute these read. */
 static uint32_t mark_again(const rewriting *x) {
     const pst_tape *tape = x->cut->tape;
     uint32_t n = 0;

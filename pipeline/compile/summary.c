@@ -1,12 +1,12 @@
 /* Exchanges between replicas in the lists of a single lane (pst_job_spec.alone): the whole job has
- * a message for every piece, replica and use; here a rank sends a few messages to itself, each as
- * long as all those that it stands for, and the same for additions. All replicas of a stage do the
- * same at the same time, so sending takes as long as receiving; the longer of both counts.
+ * a message for every piece, replica and use; here a rank sends a few messages to itself. Each
+ * takes the time of all messages that it represents; the same holds for REDUCEs. All replicas of a
+ * stage are synchronous, so each message takes the longer of the send time and the receive time.
  *
- * Groups: the parameters of a chunk with one use are one group, each parameter with several uses is
- * one. Of a group, as many pieces as there are receive buffers come first, while other passes still
- * compute; the rest is cut into segments, so that sending and adding overlap as in the whole job.
- */
+ * Groups: the parameters of a chunk with one use form one group; each parameter with several uses
+ * is a group. The first message of a group has as many pieces as there are receive buffers, and is
+ * sent while other passes still compute; the other pieces are divided into segments, so that
+ * sending and adding overlap as in the whole job. */
 #include "pipeline/compile/summary.h"
 #include "pipeline/compile/early.h"
 #include <stdlib.h>
@@ -257,8 +257,8 @@ void pst_summary_add_round(pst_job_builder *b, pst_round *round) {
     }
 }
 
-/* sums->at: [n_param][SEGMENTS], by a group's first parameter: what the last REDUCE of each segment
- * waited for. */
+/* sums->at: [n_param][SEGMENTS], by the first parameter of a group: the instruction for which the
+ * last REDUCE of each segment waits. */
 static void reduce_group(pst_job_builder *b, const pst_summary *x, pst_flush_sums *sums,
                          uint32_t ready) {
     uint32_t n = b->job->grid.data, base = b->turn;
@@ -312,7 +312,8 @@ static void spread_one(pst_job_builder *b, const pst_summary *x, uint32_t reduce
     received[1] = at + 1;
 }
 
-/* What is added before part `due`, in one message; *ready: after so many parts it may leave. */
+/* Returns the group of all pieces that are reduced before part `due`, which one message represents;
+ * *ready: number of parts after which it may be sent. */
 static pst_summary group_early(const pst_job_builder *b, uint32_t due, uint32_t *ready) {
     const pst_early *e = b->early;
     pst_summary x = {.param = PST_NONE, .segments = 1};

@@ -1,6 +1,6 @@
-/* The timeline as Chrome trace JSON. Every rank is a process whose threads are its tracks: compute,
- * operators if they are known, then as many tracks for sends and for receives as overlap.
- * Predictions have processes of their own. */
+/* The timeline as Chrome trace JSON. Every rank is a process with a thread per track: compute,
+ * operators if they are known, and enough tracks for overlapping sends and receives. Predictions
+ * are separate processes. */
 #include "pipeline/draw/timeline.h"
 #include "pipeline/draw/trace_flow.h"
 #include <inttypes.h>

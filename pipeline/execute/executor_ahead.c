@@ -1,7 +1,7 @@
-/* Computing on an asynchronous device (PST_DEVICE_ASYNC): the operators of an instruction are
- * queued without waiting, followed by those of the next instructions that are ready. The device
- * runs its queue in order, so an operator's inputs from earlier ones are there. Instructions
- * complete, in order, with the event of their last operator; transfers wait for that. */
+/* Execution on an asynchronous device (PST_DEVICE_ASYNC): the operators of an instruction are
+ * queued without waiting, followed by the operators of the next ready instructions. The device runs
+ * its queue in order, so the results of earlier operators are available. Instructions complete in
+ * order, with the event of their last operator; transfers wait for this event. */
 #include "pipeline/execute/executor_ahead.h"
 #include "pipeline/execute/executor_capture.h"
 #include "pipeline/execute/executor_state.h"
@@ -102,9 +102,9 @@ static int wants_all_ended(const pst_executor *x, const pst_instr *in) {
     return in->opcode != PST_OP_REDUCE || in->param == PST_NONE;
 }
 
-/* Whether the operator gets an event of its own: the last one of an instruction, because others
- * wait for it; and those next to an exchange, so that a rank that waits there can name the
- * operator. */
+/* Returns 1 if the operator needs a separate event: the last operator of an instruction, because
+ * other instructions wait for it, and the operators next to an exchange, so that a rank that waits
+ * in an exchange can name the operator. */
 static int wants_event(const pst_executor *x, const pst_instr *in, uint32_t n_step) {
     if (x->times || x->step + 1 >= n_step || x->n_eventless + 1 >= PST_EXECUTOR_STRETCH) return 1;
     return pst_executor_step_at(x, in, x->step)->exchange ||

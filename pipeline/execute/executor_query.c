@@ -1,4 +1,5 @@
-/* Queries about an executor: its next event, what it has measured, what it does or waits for. */
+/* Queries about an executor: the next event, the measured spans, and the current instruction or
+ * wait. */
 #include "pipeline/execute/executor.h"
 #include "pipeline/execute/executor_query.h"
 #include "pipeline/execute/executor_state.h"

@@ -49,7 +49,7 @@ static uint32_t behind(const pst_suspect_scene *s, uint32_t rank) {
     return PST_NONE;
 }
 
-/* Sets what a rank waits for; 0: unknown. */
+/* Sets *a to the message or collective for which a rank waits; returns 0 if that is unknown. */
 static int awaits(const pst_suspect_scene *s, uint32_t rank, awaited *a) {
     const pst_position_view *at = &s->rank[rank].at;
     if (at->activity == PST_AT_COLLECTIVE) {

@@ -2,7 +2,7 @@
 #include "pipeline/layout/grid.h"
 #include <stdio.h>
 
-/* Appends to text; cuts off what is too long. */
+/* Appends to the text, truncated to its capacity. */
 static void append(char *text, const char *between, const char *format, uint32_t value) {
     uint32_t at = 0;
     while (text[at]) at++;

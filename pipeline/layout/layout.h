@@ -7,7 +7,8 @@
 #include "pipeline/layout/grid.h"
 #include <stdint.h>
 
-/* What a chunk recomputes before B instead of keeping it since F (pipeline/compile/recompute.c). */
+/* Values of F that a chunk recomputes before B instead of keeping them
+ * (pipeline/compile/recompute.c). */
 typedef enum {
     PST_RECOMPUTE_NONE,
     PST_RECOMPUTE_SELECTIVE,

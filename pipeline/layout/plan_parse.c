@@ -98,7 +98,9 @@ static pst_status read_job(reader *r, const yaml_node_t *const *value) {
     pst_yaml *y = &r->yaml;
     uint32_t n;
     for (uint32_t k = 1; !value[0] && k < 6; k++)
-        if (value[k]) return pst_yaml_fail(y, value[k], "missing key: ", "data; this key needs it");
+        if (value[k])
+            return pst_yaml_fail(y, value[k],
+                                 "missing key: ", "data; expected data together with this key");
     if (value[0]) PST_TRY(pst_yaml_u32(y, value[0], 1, MAX_PART, &l->data));
     l->tensor = l->data ? 1 : 0;
     uint64_t stages = 0;

@@ -63,7 +63,9 @@ struct pst_memory_map {
     /* [n_tensor] offset of the data tensor for micro-batch 0; micro-batch m follows m *
      * pst_tensor_bytes later */
     uint64_t *data;
-    uint64_t *output; /* [n_tensor] likewise for output tensors */
+    /* [n_tensor] offset of the output tensor for micro-batch 0; the other micro-batches as for
+     * data */
+    uint64_t *output;
     /* For training and for evaluation: [n_class] offset of slot 0 of each slot class (UINT64_MAX:
      * the chunk is not on this rank); slot k is k * (aligned bytes of the class) later.
      * scratch_base: offset of the scratch memory. */

@@ -1,6 +1,5 @@
-/* Checks a memory map: regions, and the buffers that live for the whole step, do not overlap; slots
- * of all classes are apart; every program is simulated on its scratch memory, byte range by byte
- * range. */
+/* Checks a memory map: regions, buffers that are used during the whole step, and slots do not
+ * overlap; and a simulation of every program finds all values in its scratch memory intact. */
 #include "base/arena.h"
 #include "pipeline/memory/map.h"
 #include "base/grow.h"

@@ -111,7 +111,7 @@ static pst_status read_action(reader *r) {
         return fail_at(r, from, "expected F, B, I or W after the stage");
     e.letter = *word;
     if ((e.micro = number(r, PST_SCHEDULE_MAX_MICRO)) == UINT32_MAX)
-        return fail_at(r, from, "expected a micro-batch after the letter");
+        return fail_at(r, from, "expected the number of a micro-batch after the letter");
     return add_entry(r, e);
 }
 

@@ -86,7 +86,7 @@ static pst_status check_action(const pst_schedule *s, uint32_t rank, uint32_t i,
     pst_opcode before = a->opcode == PST_OP_W ? PST_OP_B : PST_OP_F;
     if (a->opcode != PST_OP_F && !(*bits >> before & 1)) {
         return pst_fail(PST_EINPUT,
-                        "schedule %s: rank %u runs %s of chunk %u, micro-batch %u before its %s",
+                        "schedule %s: rank %u runs %s of chunk %u, micro-batch %u before the %s",
                         s->name, rank, op, a->chunk, a->micro, pst_opcode_name(before));
     }
     *bits |= (uint8_t)(1u << a->opcode);

@@ -39,7 +39,7 @@ static int run_action(pst_unit_time *p, const pst_schedule *s, const pst_action 
     return 1;
 }
 
-/* Reports the first rank that cannot go on. */
+/* Reports the first rank that cannot continue. */
 static pst_status fail_stuck(const pst_schedule *s, const uint32_t *next, pst_unit_time *p) {
     uint32_t r = 0;
     while (next[r] == s->n_action[r]) r++;

@@ -1,21 +1,22 @@
-/* Places W in idle time. Simulates time in units, F, B and W taking one each: a rank whose next
- * pass cannot start runs its oldest pending W, as it does when it already holds as many
- * micro-batches as it may. */
+/* Places W in idle time. Simulates a schedule in which F, B and W take one unit of time each. A
+ * rank runs its oldest pending W if its next pass cannot start, or if it has reached the limit of
+ * micro-batches in flight. */
 #include "pipeline/schedule/weights.h"
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct {
     const pst_action *next, *end; /* of F and B */
-    pst_action *out, *oldest;    /* where the next action goes; before this one every B has its W */
+    /* out: place of the next action; oldest: before this action every B has its W */
+    pst_action *out, *oldest;
     uint32_t n_pending, n_alive; /* micro-batches with B done and W not; with F done and W not */
 } rank_state;
 
 typedef struct {
     rank_state *rank;       /* [n_rank] */
     uint32_t n_rank, limit; /* limit: of alive on each rank */
-    /* [n_chunk] number of micro-batches whose F in the previous chunk (B in the next one) has
-     * ended; UINT32_MAX: there is no such chunk */
+    /* [n_chunk] number of micro-batches with F done in the previous chunk (B done in the next
+     * chunk); UINT32_MAX: there is no such chunk */
     uint32_t *before_f, *before_b;
     uint32_t **started; /* [n_rank] the counters to increase at the end of this unit of time */
 } filler;

@@ -1,7 +1,7 @@
-/* A lower bound from memory, as an area of bytes times time: what the micro-batches of a rank hold,
- * for as long as each must hold it at least, against what the rank may hold while it works. The
- * rank cannot use its whole limit from the first F on, nor until the last W: F (W) run one after
- * another, so what is held grows (shrinks) in steps. */
+/* A lower bound of the makespan from the memory limit, by areas (memory x time): the area that all
+ * micro-batches of a rank need at least must fit in the area that the rank has while it works. The
+ * rank cannot use its whole limit from the first F to the last W: F (W) run one after another, so
+ * the memory in use grows (shrinks) in steps. */
 #include "pipeline/solve/parts.h"
 #include <math.h>
 
@@ -47,8 +47,8 @@ static holding holding_of(const pst_solver *s, uint32_t rank, uint64_t *const he
     return h;
 }
 
-/* The area that stays unused while what is held grows (shrinks) in steps of `most`, one every `ns`;
- * *lasts: how long that takes. */
+/* Returns the unused area while the memory in use grows (shrinks) in steps of `most`, one every
+ * `ns`; *lasts: duration of the growth. */
 static double lost(double limit, double most, uint64_t ns, double *lasts) {
     double steps = ceil(limit / most) - 1;
     *lasts = steps * (double)ns;

@@ -68,7 +68,8 @@ static void add_slots(prover *b, uint32_t later, uint32_t earlier, uint64_t slot
     }
 }
 
-/* How many of size `each` fit, beside `beside`; UINT32_MAX: any number, or unknown. */
+/* Returns how many items of size `each` fit in addition to `beside`; UINT32_MAX: any number, or
+ * unknown. */
 static uint64_t fitting(uint64_t limit, uint64_t beside, uint64_t each) {
     return each && limit >= beside ? (limit - beside) / each : UINT32_MAX;
 }

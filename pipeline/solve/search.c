@@ -136,7 +136,7 @@ static void try_tails(search *x) {
     try_priority(x);
 }
 
-/* One micro-batch after the other: slow, but feasible wherever any order is. */
+/* Runs one micro-batch after the other: slow, but feasible if any order is feasible. */
 static void try_serial(search *x) {
     const pst_solver *s = x->s;
     for (uint32_t r = 0; r < s->n_rank; r++) {

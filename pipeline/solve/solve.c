@@ -1,5 +1,5 @@
-/* See pipeline/solve/solve.h: the problem as queues, and from what the search finds to a
- * schedule. */
+/* Converts the problem to queues, and the solution of the search to a schedule. See
+ * pipeline/solve/solve.h. */
 #include "pipeline/schedule/build.h"
 #include "pipeline/solve/parts.h"
 #include <stdlib.h>

@@ -94,7 +94,8 @@ static void wrong_ones_are_named(void **state) {
         {"\n\n", "s.csv: the file has no actions"},
         {"0F0,F1\n", "s.csv:1:5: expected an action such as 0F0, 1I3 or 1W3, found 'F1'"},
         {"0F0\n1X0\n", "s.csv:2:1: expected F, B, I or W after the stage, found '1X0'"},
-        {"0F0,0F\n", "s.csv:1:5: expected a micro-batch after the letter, found '0F'"},
+        {"0F0,0F\n",
+         "s.csv:1:5: expected the number of a micro-batch after the letter, found '0F'"},
         {"0F0 0B0\n", "s.csv:1:5: expected a comma after an action, found '0B0'"},
         {"0F0,(0F1;0B0)\n", "s.csv:1:13: expected )OVERLAP_F_B"},
         {"0F0,(0F1;\n", "s.csv:1:10: expected an action"},
@@ -108,7 +109,7 @@ static void wrong_ones_are_named(void **state) {
          "s.csv:1: rank 0 has 2 of 3 stages; expected the same number on every rank, 1 to 64"},
         {"0F0,0B0\n\n", "s.csv:2: rank 1 has 0 of 1 stages"},
         {"0B0,0F0\n",
-         "s.csv:1:1: schedule custom: rank 0 runs BW of chunk 0, micro-batch 0 before its F"},
+         "s.csv:1:1: schedule custom: rank 0 runs BW of chunk 0, micro-batch 0 before the F"},
         {"0F0,0I0\n", "s.csv:1: schedule custom: W of chunk 0, micro-batch 0 is missing"},
         {"0F0,0F1,0B1,0B0\n", "s.csv:1:9: schedule custom: rank 0 runs BW of chunk 0, micro-batch "
                               "1 before micro-batch 0"},
