@@ -101,7 +101,7 @@ static void wrong_ones_are_named(void **state) {
         {"0F0,(0F1;\n", "s.csv:1:10: expected an action"},
         {"0F0,0B0\n0F1,0B1\n", "s.csv:2:1: stage 0 is also on rank 0"},
         {"0F0,0B0\n2F0,2B0\n", "stage 1 has no actions"},
-        {"0F4000000000,0B0\n", "s.csv:1:1: expected a micro-batch"},
+        {"0F4000000000,0B0\n", "s.csv:1:1: expected the number of a micro-batch"},
         {"0F16777215,0B0\n", "s.csv:1:1: stage 0, micro-batch 16777215: the file has only 2 "
                              "actions; expected at least one for each of 1 stages and 16777216"},
         {"65535F0\n", "s.csv:1:1: expected an action"},
