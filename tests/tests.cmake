@@ -169,6 +169,10 @@ if(NOT PST_FUZZ)
   set_target_properties(pst_far PROPERTIES OUTPUT_NAME pst-far)
   target_link_libraries(pst_far PRIVATE pst_kernels_cpu pst_graph pst_base)
   target_link_options(pst_far PRIVATE -Wl,--exclude-libs,ALL)
+  add_library(pst_faulty MODULE tests/verify/faulty_module.c kernels/module_host.c) # the CPU with a bug
+  set_target_properties(pst_faulty PROPERTIES OUTPUT_NAME pst-faulty)
+  target_link_libraries(pst_faulty PRIVATE pst_kernels_cpu pst_graph pst_base)
+  target_link_options(pst_faulty PRIVATE -Wl,--exclude-libs,ALL)
   add_library(pst_reaches MODULE tests/far/ucx_reaches.c) # LD_PRELOAD of far/test_reached.sh
   set_target_properties(pst_reaches PROPERTIES OUTPUT_NAME pst-reaches)
   target_link_libraries(pst_reaches PRIVATE PkgConfig::UCX)

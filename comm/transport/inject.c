@@ -10,12 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef enum { DROP, SIZE, DELAY, STOP, STALL, SPIN, KILL, SKIP, KINDS } inject_kind;
-static const char *const kinds[] = {"drop",  "size", "delay", "stop",
-                                    "stall", "spin", "kill",  "skip"};
+typedef enum { DROP, SIZE, DELAY, STOP, STALL, SPIN, KILL, REPEAT, SKIP, KINDS } inject_kind;
+static const char *const kinds[] = {"drop", "size", "delay",  "stop", "stall",
+                                    "spin", "kill", "repeat", "skip"};
 
 /* Ids of our own requests: ids of transports are never odd. */
 enum { DROPPED = 1, DELAYED = 3 };
+
+enum { SENT = 64 };
 
 struct pst_inject {
     pst_wrapper wrap; /* first: a pst_transport points here */
@@ -27,6 +29,14 @@ struct pst_inject {
     pst_transfer transfer;
     int is_held;
     uint64_t until_ns, request;
+    /* REPEAT: the latest message of each channel, until it has happened */
+    struct {
+        void *copy;
+        uint64_t bytes;
+        uint32_t channel;
+    } sent[SENT];
+    uint32_t n_sent;
+    int repeated;
 };
 
 /* --- parsing PENSTOCK_FAULT ------------------------------------------------------------------- */
@@ -34,7 +44,7 @@ struct pst_inject {
 static pst_status fail_parse(const char *text) {
     return pst_fail(
         PST_EINPUT,
-        "PENSTOCK_FAULT='%s': expected drop|size|stop|stall|spin|kill:rank=R,message=N, "
+        "PENSTOCK_FAULT='%s': expected drop|size|stop|stall|spin|kill|repeat:rank=R,message=N, "
         "delay:rank=R,message=N,ms=M or "
         "skip:rank=R,collective=N",
         text);
@@ -141,9 +151,40 @@ static pst_status misbehave(pst_inject *f, const pst_transfer *transfer, uint64_
     return f->wrap.inner->ops->post(f->wrap.inner, &changed, request);
 }
 
+/* Keeps a copy of the message. Channels that do not fit are never repeated. */
+static pst_status remember(pst_inject *f, uint32_t i, const pst_transfer *transfer) {
+    if (i == SENT) return PST_OK;
+    void *copy = realloc(f->sent[i].copy, transfer->bytes + 1);
+    if (!copy) return pst_fail(PST_ENOMEM, "no memory to repeat a message");
+    memcpy(copy, transfer->mem, transfer->bytes);
+    f->sent[i].copy = copy;
+    f->sent[i].bytes = transfer->bytes;
+    f->sent[i].channel = transfer->channel;
+    if (i == f->n_sent) f->n_sent++;
+    return PST_OK;
+}
+
+/* REPEAT: from the given message on, the first one whose channel had one before. */
+static pst_status repeat(pst_inject *f, const pst_transfer *transfer, uint64_t *request) {
+    pst_transfer changed = *transfer;
+    uint32_t i = 0;
+    int counts = transfer->kind == PST_TRANSFER_SEND && !transfer->of_device && !f->repeated &&
+                 transfer->channel < PST_CHANNEL_COLLECTIVE;
+    while (counts && i < f->n_sent && f->sent[i].channel != transfer->channel) i++;
+    int known = counts && i < f->n_sent && f->sent[i].bytes == transfer->bytes &&
+                memcmp(f->sent[i].copy, transfer->mem, transfer->bytes) != 0;
+    if (counts && ++f->count >= f->at && known) {
+        f->repeated = 1;
+        changed.mem = f->sent[i].copy;
+        announce(f, f->wrap.base.rank, "repeat message", transfer->peer);
+    } else if (counts) PST_TRY(remember(f, i, transfer));
+    return f->wrap.inner->ops->post(f->wrap.inner, &changed, request);
+}
+
 /* An empty message cannot be halved: the next one is used. */
 static pst_status inject_post(pst_transport *t, const pst_transfer *transfer, uint64_t *request) {
     pst_inject *f = (pst_inject *)t;
+    if (f->kind == REPEAT) return repeat(f, transfer, request);
     int counts = transfer->kind == PST_TRANSFER_SEND && f->kind != SKIP &&
                  (f->kind != SIZE || transfer->bytes);
     if (counts && ++f->count == f->at) return misbehave(f, transfer, request);
@@ -198,4 +239,7 @@ pst_transport *pst_inject_wrap(pst_inject *f, pst_transport *inner) {
     return &f->wrap.base;
 }
 
-void pst_inject_close(pst_inject *f) { free(f); }
+void pst_inject_close(pst_inject *f) {
+    for (uint32_t i = 0; f && i < f->n_sent; i++) free(f->sent[i].copy);
+    free(f);
+}

@@ -6,7 +6,9 @@
 
 /* KIND:rank=R,message=N[,ms=M] with R's N-th send, counted from 1: drop (it is never sent), size
  * (only half is sent), delay (it is sent M ms later), stop (SIGSTOP), stall (the rank's thread
- * sleeps for ever), spin (it computes for ever). skip:rank=R,collective=N: R does not take part in
+ * sleeps for ever), spin (it computes for ever), kill (SIGKILL). repeat: from the
+ * N-th on, the first one that differs from the one before it on its channel is sent with the
+ * contents of that one; collectives do not count. skip:rank=R,collective=N: R does not take part in
  * its N-th collective. */
 typedef struct pst_inject pst_inject;
 /* *fault: NULL when this rank has no fault. EINPUT: the variable is malformed, or names none of the

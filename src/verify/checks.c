@@ -138,8 +138,10 @@ static void check_memory(pst_verifying *v) {
 pst_status pst_verify_configured(pst_verifying *v) {
     const pst_recording *base = v->of_alone ? v->of_alone : v->of_one;
     char name[64];
-    pst_verify_way way = {
-        .name = "configured", .title = "as configured", .n_rank = v->shape.n_rank};
+    pst_verify_way way = {.name = "configured",
+                          .title = "as configured",
+                          .n_rank = v->shape.n_rank,
+                          .takes_fault = 1};
     snprintf(name, sizeof name, "as configured, against %s",
              v->promise.exact ? base->name : "one rank");
     pst_check *check =
@@ -150,6 +152,7 @@ pst_status pst_verify_configured(pst_verifying *v) {
     PST_TRY(pst_verify_record(v, &way, check, &v->of_configured));
     if (!v->of_configured) return PST_OK;
     way.name = "configured-again";
+    way.takes_fault = 0;
     if (v->promise.exact) compare_bits(check, v->of_configured, base, 0);
     else PST_TRY(compare_near(v, check, v->of_configured, way));
     check_memory(v);

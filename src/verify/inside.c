@@ -72,7 +72,9 @@ static void check_alike(const pst_recording *run, const pst_recorded *first,
     out->tensors[group]++;
     if (a->digest == b->digest) return;
     if (a->kind == PST_RECORD_AGAIN) note(out, group, run, first, other, "recomputed");
-    else note(out, group, run, other, first, again ? "recomputed" : "where all ranks are alike");
+    else if (again) note(out, group, run, other, first, "recomputed");
+    else if (a->rank == b->rank) note(out, group, run, other, first, "read again");
+    else note(out, group, run, other, first, "where all ranks are alike");
 }
 
 /* A sum over tensor ranks, or a gathered tensor: alike on the ranks of a group. */

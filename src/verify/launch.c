@@ -69,7 +69,9 @@ static int environment(const pst_verify_run *run, list *l) {
     snprintf(text, sizeof text, "PENSTOCK_RECORD=%s/%s/record", run->folder, run->name);
     good = good && append(l, text);
     if (good && run->reference) good = append(l, "PENSTOCK_KERNELS=ref");
-    snprintf(text, sizeof text, "PENSTOCK_FAULT=%s", run->fault ? run->fault : "");
+    const char *fault = run->takes_fault ? getenv("PENSTOCK_FAULT") : NULL;
+    if (run->fault) fault = run->fault;
+    snprintf(text, sizeof text, "PENSTOCK_FAULT=%s", fault ? fault : "");
     return good && append(l, text);
 }
 

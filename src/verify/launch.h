@@ -17,6 +17,7 @@ typedef struct {
     const char *resume; /* a checkpoint; NULL: none */
     const char *fault;  /* PENSTOCK_FAULT; NULL: none */
     int reference;      /* computed by kernels/ref */
+    int takes_fault;    /* without `fault`: PENSTOCK_FAULT of this process is in effect */
 } pst_verify_run;
 
 typedef struct {

@@ -21,7 +21,8 @@ pst_status pst_verify_make(const pst_verifying *v, const pst_verify_way *way, ps
                                 .n_rank = way->n_rank,
                                 .resume = way->resume,
                                 .fault = way->fault,
-                                .reference = way->reference};
+                                .reference = way->reference,
+                                .takes_fault = way->takes_fault};
     return pst_verify_launch(&run, end);
 }
 

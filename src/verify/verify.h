@@ -35,7 +35,7 @@ typedef struct {
     const pst_shape_keys *keys; /* further overrides; may be NULL */
     uint32_t n_rank;
     const char *resume, *fault;
-    int reference;
+    int reference, takes_fault; /* see pst_verify_run */
 } pst_verify_way;
 
 /* runs.c. Makes a run; failed: its exit status, 0 if none. ENOMEM: cannot start. */
