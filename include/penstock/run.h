@@ -255,7 +255,9 @@ typedef struct {
     size_t n_override;
     int64_t ranks; /* number of ranks of the configured run; 0: as in the run file */
     int json;
-    uint64_t seed;    /* seed of random choices: which rank is killed, and when */
+    uint64_t seed; /* seed of random choices: which rank is killed, and when */
+    /* reference files, or NULL: to compare the run on one rank with; to write */
+    const char *against, *save;
     const char *keep; /* folder for the runs, which are kept; NULL or "": a temporary folder */
 } pst_verify_options;
 /* Verifies a configuration, made small: runs it on one rank, as configured, with an interruption,

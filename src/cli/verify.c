@@ -10,6 +10,13 @@ int pst_cli_verify(const pst_cli_call *call) {
          "Number of ranks in the run as configured; by default that of the run file.", &o.ranks},
         {0, "seed", "N", PST_OPTION_INT, 0, 9e15,
          "Chooses which rank is killed, and when; 1 by default.", &seed},
+        {0, "against", "FILE", PST_OPTION_STRING, 0, 0,
+         "Also compare the run on one rank with this file, which --save has written on another "
+         "machine or by another version. Equal bits are expected with the same version, "
+         "instruction set and libraries.",
+         &o.against},
+        {0, "save", "FILE", PST_OPTION_STRING, 0, 0,
+         "Write what the run on one rank has computed, for --against.", &o.save},
         {0, "keep", "DIR", PST_OPTION_STRING, 0, 0,
          "Make the runs in this folder and leave them there, with their logs and recordings.",
          &o.keep},

@@ -10,6 +10,14 @@
 
 /* --- files ------------------------------------------------------------------------------------ */
 
+static pst_status check_head(const pst_record_file *file, const char *path) {
+    const pst_record_head *h = file->head;
+    if (file->bytes < sizeof *h || memcmp(h->magic, PST_RECORD_MAGIC, sizeof PST_RECORD_MAGIC) ||
+        h->version != PST_RECORD_VERSION || h->bytes != sizeof(pst_record))
+        return pst_fail(PST_EINPUT, "%s has no records of this version", path);
+    return PST_OK;
+}
+
 static pst_status map_file(const char *path, pst_record_file *file) {
     struct stat about;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -25,18 +33,33 @@ static pst_status map_file(const char *path, pst_record_file *file) {
     if (at == MAP_FAILED)
         return pst_fail(PST_EINPUT, "%s is not a complete recording of a rank", path);
     *file = (pst_record_file){at, (size_t)about.st_size};
-    const pst_record_head *h = at;
-    if (memcmp(h->magic, PST_RECORD_MAGIC, sizeof PST_RECORD_MAGIC) ||
-        h->version != PST_RECORD_VERSION || h->bytes != sizeof(pst_record))
-        return pst_fail(PST_EINPUT, "%s was recorded by another build", path);
-    return PST_OK;
+    return check_head(file, path);
 }
 
 static uint64_t stored_bytes(const pst_record *r) {
     return (r->stored * pst_dtype_bytes((pst_dtype)r->dtype) + 7) / 8 * 8;
 }
 
-/* Calls for every complete record of a file. */
+static int ends(const char *text, size_t size) { return memchr(text, 0, size) != NULL; }
+
+/* The ranges of a parameter's part have equal lengths, which add up to its dimension. */
+static int is_valid_part(const pst_record *r) {
+    const pst_slice *s = &r->slice;
+    if (s->held != PST_HELD_PART) return 1;
+    if (s->dim >= r->n_dim || !s->n_range || s->n_range > PST_MAX_RANGE) return 0;
+    for (uint32_t d = 0; d < r->n_dim; d++)
+        if (!r->dim[d]) return 0;
+    return s->range[0].count && r->dim[s->dim] / s->n_range == s->range[0].count &&
+           r->dim[s->dim] % s->n_range == 0;
+}
+
+static int is_valid(const pst_record *r) {
+    return r->dtype < PST_DTYPE_COUNT && r->kind <= PST_RECORD_STATE &&
+           r->phase <= PST_RECORD_END && r->n_dim <= PST_MAX_DIM && r->stride && is_valid_part(r) &&
+           ends(r->node, sizeof r->node) && ends(r->tensor, sizeof r->tensor);
+}
+
+/* The complete records of a file, up to the first damaged one; returns their number. */
 static size_t take_records(const pst_record_file *f, pst_recorded *out) {
     const uint8_t *at = (const uint8_t *)f->head + sizeof *f->head,
                   *end = (const uint8_t *)f->head + f->bytes;
@@ -44,7 +67,7 @@ static size_t take_records(const pst_record_file *f, pst_recorded *out) {
     while ((size_t)(end - at) >= sizeof(pst_record)) {
         const pst_record *r = (const pst_record *)(const void *)at;
         const uint8_t *stored = at + sizeof *r;
-        if (r->dtype >= PST_DTYPE_COUNT || (uint64_t)(end - stored) < stored_bytes(r)) break;
+        if (!is_valid(r) || (uint64_t)(end - stored) < stored_bytes(r)) break;
         if (out) out[n] = (pst_recorded){f->head, r, stored};
         n++;
         at = stored + stored_bytes(r);
@@ -150,13 +173,11 @@ static pst_status map_all(pst_recording *r, const char *folder) {
         char path[4096];
         snprintf(path, sizeof path, "%.4000s/rank-%u.record", folder, k);
         PST_TRY(map_file(path, r->file + k));
-        r->n += take_records(r->file + k, NULL);
     }
     return PST_OK;
 }
 
-pst_status pst_recording_open(const char *folder, const char *name, uint32_t n_rank,
-                              pst_recording **recording) {
+static pst_status allocate(const char *name, uint32_t n_rank, pst_recording **recording) {
     pst_recording *r = calloc(1, sizeof *r);
     if (r) r->file = calloc(n_rank, sizeof *r->file);
     if (!r || !r->file) {
@@ -165,28 +186,58 @@ pst_status pst_recording_open(const char *folder, const char *name, uint32_t n_r
     }
     r->name = name;
     r->n_rank = n_rank;
+    *recording = r;
+    return PST_OK;
+}
+
+/* Sorts the records of all files. */
+static pst_status sort_items(pst_recording *r) {
+    size_t n = 0;
+    r->n = 0;
+    for (uint32_t k = 0; k < r->n_rank; k++) r->n += take_records(r->file + k, NULL);
+    r->item = calloc(r->n + 1, sizeof *r->item);
+    if (!r->item) return pst_fail(PST_ENOMEM, "no memory for a recording of %zu tensors", r->n);
+    for (uint32_t k = 0; k < r->n_rank; k++) n += take_records(r->file + k, r->item + n);
+    qsort(r->item, r->n, sizeof *r->item, by_key);
+    return find_sums(r);
+}
+
+pst_status pst_recording_open(const char *folder, const char *name, uint32_t n_rank,
+                              pst_recording **recording) {
+    pst_recording *r;
+    PST_TRY(allocate(name, n_rank, &r));
     pst_status status = map_all(r, folder);
-    if (status == PST_OK) r->item = calloc(r->n + 1, sizeof *r->item);
-    if (status == PST_OK && !r->item)
-        status = pst_fail(PST_ENOMEM, "no memory for a recording of %zu tensors", r->n);
-    for (size_t k = 0, n = 0; status == PST_OK && k < n_rank; k++)
-        n += take_records(r->file + k, r->item + n);
-    if (status == PST_OK) {
-        qsort(r->item, r->n, sizeof *r->item, by_key);
-        status = find_sums(r);
-    }
+    if (status == PST_OK) status = sort_items(r);
     if (status == PST_OK) *recording = r;
     else pst_recording_close(r);
+    return status;
+}
+
+pst_status pst_recording_parse(const char *bytes, size_t n, const char *name,
+                               pst_recording **recording) {
+    pst_recording *r;
+    const pst_record_file file = {(const void *)bytes, n};
+    PST_TRY(check_head(&file, name));
+    PST_TRY(allocate(name, 1, &r));
+    r->file[0] = file;
+    pst_status status = sort_items(r);
+    if (status == PST_OK) *recording = r;
+    else {
+        r->file[0].head = NULL;
+        pst_recording_close(r);
+    }
     return status;
 }
 
 void pst_recording_close(pst_recording *r) {
     if (!r) return;
     for (uint32_t k = 0; k < r->n_rank; k++)
-        if (r->file[k].head) munmap((void *)(uintptr_t)r->file[k].head, r->file[k].bytes);
+        if (r->file[k].head && !r->owned)
+            munmap((void *)(uintptr_t)r->file[k].head, r->file[k].bytes);
     free(r->file);
     free(r->item);
     free(r->summed);
+    free(r->owned);
     free(r);
 }
 

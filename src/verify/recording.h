@@ -41,12 +41,17 @@ typedef struct {
     size_t n;
     const char **summed; /* [n_summed] sorted: operators whose output tensor ranks add */
     size_t n_summed;
+    char *owned; /* memory of the one file, if it is not mapped; freed with it */
 } pst_recording;
 
 /* Maps FOLDER/rank-R.record of n_rank ranks; a record cut off at the end of a file, of a rank that
  * was killed, is left out. The caller closes it. EINPUT: a file is missing or of another build. */
 pst_status pst_recording_open(const char *folder, const char *name, uint32_t n_rank,
                               pst_recording **recording);
+/* The same for the contents of one rank's file, which the recording refers to. Damaged records end
+ * it. EINPUT: it is no recording. */
+pst_status pst_recording_parse(const char *bytes, size_t n, const char *name,
+                               pst_recording **recording);
 void pst_recording_close(pst_recording *recording);
 
 pst_key pst_key_of(const pst_recorded *item);

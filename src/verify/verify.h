@@ -60,4 +60,6 @@ pst_status pst_verify_resumed(pst_verifying *v);
 pst_status pst_verify_killed(pst_verifying *v);
 /* checks.c */
 pst_status pst_verify_reference(pst_verifying *v);
+/* files.c: beside the file of --against; writes that of --save. EINPUT: of another model. */
+pst_status pst_verify_against(pst_verifying *v);
 #endif
