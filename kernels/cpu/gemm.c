@@ -10,6 +10,7 @@
 #include "kernels/shape.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 /* from libgomp, whose header is not always installed */
 extern void omp_set_num_threads(int n);
@@ -201,6 +202,15 @@ static void run_block(job *j, pst_device *device) {
         if (g->ops) pst_device_run(device, pack_tile, j, packs);
         pst_device_run(device, run_tile, j, tiles_of(j));
     }
+}
+
+const char *pst_cpu_products(uint32_t isa, char *text, size_t bytes) {
+    if (isa & PST_ISA_AVX2)
+        snprintf(text, bytes, "penstock's: slices of %d terms, blocks of %d x %d, tiles of %d x %d",
+                 SLICE, BLOCK_ROWS, BLOCK_COLS, TILE_ROWS,
+                 isa & PST_ISA_AVX512 ? TILE_COLS : TILE_COLS_AVX2);
+    else snprintf(text, bytes, "oneDNN's sgemm; fp32 only");
+    return text;
 }
 
 /* If no CPU device has been opened, the first product makes this call. */

@@ -68,10 +68,11 @@ static json_t *cpu(void) {
     char bf16[80] = "yes";
     if (pst_cpu_no_bf16())
         snprintf(bf16, sizeof bf16, "no (needs AVX512-BF16, which %s)", pst_cpu_no_bf16());
-    return json_pack("{s:s,s:i,s:i,s:o,s:s,s:s}", "model",
+    char products[128];
+    return json_pack("{s:s,s:i,s:i,s:o,s:s,s:s,s:s}", "model",
                      pst_machine_cpu_model(model, sizeof model), "online", (int)online, "usable",
-                     (int)pst_machine_cpus(), "instruction_sets", sets, "kernels", kernels, "bf16",
-                     bf16);
+                     (int)pst_machine_cpus(), "instruction_sets", sets, "kernels", kernels,
+                     "products", pst_cpu_products(isa, products, sizeof products), "bf16", bf16);
 }
 
 static json_t *memory(void) {
@@ -228,6 +229,7 @@ static void print_machine(json_t *j, FILE *out) {
     json_array_foreach(json_object_get(c, "instruction_sets"), i, each)
         fprintf(out, " %s", json_string_value(each));
     fprintf(out, " -> %s kernels; bf16: %s\n", text_of(c, "kernels"), text_of(c, "bf16"));
+    fprintf(out, "products      %s\n", text_of(c, "products"));
     fprintf(out, "caches       ");
     json_array_foreach(json_object_get(t, "caches"), i, each)
         fprintf(out, "%s %" JSON_INTEGER_FORMAT " x %s %" JSON_INTEGER_FORMAT " KiB", i ? "," : "",

@@ -66,6 +66,7 @@ expect 2 err '^penstock: .*nowhere' "$PENSTOCK" simulate --schedule 1f1b -p 2 -m
 
 # doctor
 expect 0 out '^instructions' "$PENSTOCK" doctor
+expect 0 out '^products  *oneDNN.s sgemm' env PENSTOCK_ISA=generic "$PENSTOCK" doctor
 expect 0 out '"libraries"' "$PENSTOCK" doctor --json
 
 # lost output
