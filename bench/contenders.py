@@ -151,6 +151,23 @@ def bert(form, batch, context):
     return torch_peer("peer_bert", form, "-B", batch, "-T", context)
 
 
+def resnet(form, net, *layout):
+    """layout: "--channels-last" or nothing."""
+    return torch_peer("peer_resnet", form, "--net", net, *layout)
+
+
+def step(model, kind, batch):
+    """Whole steps on made-up samples. tokens_per_s: of images, images/s."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "run.yaml")
+        with open(path, "w", encoding="ascii") as f:
+            f.write(f"model: {{{model}}}\ndata: {{kind: {kind}, paths: [none]}}\n"
+                    f"train: {{batch: {batch}, micro_batch: {batch}, clip: 1.0}}\n")
+        out, peak = output_of([PENSTOCK, "bench", "step", "--run", path, "--precision", "fp32", "--threads", "2", "--json"])
+    found = json.loads(out)["step"]["precisions"][0]
+    return {"tokens_per_s": found["tokens_per_s"], "step_ms": found["step_s"] * 1e3, "peak_mib": peak}
+
+
 def product_seconds(found):
     """Of one step: {precision: {"seconds": {MxKxN pass: of one}, "of_peak": share of the FMA peak}}; `found`: one of bench
     kernels' precisions."""

@@ -93,11 +93,16 @@ def captured(torch, step):
 
 
 def train(args, torch, model, vocabulary):
-    """Seconds of the timed steps; the losses of all."""
-    wait = torch.cuda.synchronize if args.device == "cuda" else lambda: None
+    """train_on random tokens."""
     g = torch.Generator().manual_seed(2)
     words = torch.randint(0, vocabulary, (args.batch, args.context + 1), generator=g)
     tokens, targets = (part.contiguous().to(args.device) for part in (words[:, :-1], words[:, 1:]))
+    return train_on(args, torch, model, tokens, targets)
+
+
+def train_on(args, torch, model, tokens, targets):
+    """Seconds of the timed steps; the losses of all."""
+    wait = torch.cuda.synchronize if args.device == "cuda" else lambda: None
     compiler = forms.Compiler(args)
     compiler.apply(model)
     step_once = stepper(args, torch, model, tokens, targets)

@@ -187,6 +187,15 @@ def bert(_args):
                                  memory(results, "penstock", list(torch))]
 
 
+def resnet(net, model, kind, batch):
+    """PyTorch also with channels last, as ours are."""
+    torch = {**torch_forms(c.resnet, net), **{f"torch channels-last {form}": functools.partial(c.resnet, form, net, "--channels-last")
+                                              for form in forms.FORMS}}
+    run = {"penstock": lambda: c.step(model, kind, batch), **torch}
+    return run, lambda results: [ratio(results, "penstock", list(torch), 1.15),
+                                 memory(results, "penstock", list(torch))]
+
+
 def judged(what, found, wanted, sense, unit=""):
     """A check from {median, min, max, ...} that another program has measured; found None: there is no peer."""
     row = {"what": what, "wanted": wanted, "sense": sense, "unit": unit}
@@ -278,6 +287,10 @@ ROWS = {
     "replicas": ("GPT-2 124M, T=128, batch 8, two replicas of one thread", 360, False, replicas),
     "products": ("matrix products of GPT-2 124M, B=4 T=256", 100, False, products),
     "bert": ("BERT-base, masked language model, full step, B=8 T=128", 360, False, bert),
+    "resnet20": ("ResNet-20 on 32x32 images, full step, batch 128", 200, False,
+                 lambda a: resnet("resnet20", "kind: resnet, preset: resnet20", "cifar10", 128)),
+    "resnet50": ("ResNet-50 on 224x224 images, full step, batch 16", 700, False,
+                 lambda a: resnet("resnet50", "kind: resnet, preset: resnet50, image: 224, vocabulary: 1000", "custom", 16)),
     "timed": ("executor on the timed device over ucx, 32 micro-batches", 5, True, of_script("timed", timed_checks)),
     "schedules": ("every schedule on the timed device over ucx, stages of 5 ms", 80, True, of_script("schedules", schedules_checks)),
     "solved": ("schedules solved for 200 random pipelines", 10, True, of_script("solved", solved_checks)),

@@ -105,9 +105,10 @@ contenders.output_of, contenders.have_torch = output_of, lambda: True
 contenders.importlib.util.find_spec = lambda name: name
 contenders.penstock = lambda *_, **__: {"tokens_per_s": 6, "step_ms": 1, "peak_mib": 1, "predicted_bubble": 0,
                                         "work": {"linear": 0.9}}
+contenders.step = contenders.penstock
 contenders.llmc = lambda *_: {"tokens_per_s": 2, "step_ms": 1, "peak_mib": 1}
 want = {"eager--tuned", "eager--plain", "compile--tuned", "compile--plain"}
-for name in "gpt2-256", "gpt2-64", "nano", "six", "pipeline", "replicas", "bert":
+for name in "gpt2-256", "gpt2-64", "nano", "six", "pipeline", "replicas", "bert", "resnet20", "resnet50":
     heard.clear()
     run, checks = rows.ROWS[name][3](types.SimpleNamespace(llmc="x", work="y", rounds=1))
     results = {key: [call()] for key, call in run.items()}
