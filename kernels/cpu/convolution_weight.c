@@ -115,8 +115,7 @@ static void sum_chunk(const tile_job *t, uint64_t row, uint64_t rows, int add) {
     for (uint64_t i = 0; i < j->h; i++)
         for (uint64_t col = 0; col < run; col += ops->run_cols)
             for (uint64_t out = 0; out < t->outs; out += ops->outs) {
-                const pst_conv_sum sum = {.dy = t->dy + out / ops->outs * t->panel +
-                                                row * j->columns * ops->outs,
+                const pst_conv_sum sum = {.dy = t->dy + out / ops->outs * t->panel + row * t->row,
                                           .x = t->x + (row * j->step + i) * line + col,
                                           .dy_row = t->row,
                                           .dy_pixel = t->pixel,
