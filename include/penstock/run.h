@@ -253,9 +253,9 @@ typedef struct {
     /* [n_override] "key=value", overrides of keys of the run file */
     const char *const *override;
     size_t n_override;
-    int64_t ranks; /* number of ranks of the configured run; 0: as in the run file */
-    int json;
-    uint64_t seed; /* seed of random choices: which rank is killed, and when */
+    int64_t ranks;   /* number of ranks of the configured run; 0: as in the run file */
+    int json, torch; /* torch: also compare with PyTorch, where a Python has it */
+    uint64_t seed;   /* seed of random choices: which rank is killed, and when */
     /* reference files, or NULL: to compare the run on one rank with; to write */
     const char *against, *save;
     const char *keep; /* folder for the runs, which are kept; NULL or "": a temporary folder */

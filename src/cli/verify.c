@@ -17,6 +17,10 @@ int pst_cli_verify(const pst_cli_call *call) {
          &o.against},
         {0, "save", "FILE", PST_OPTION_STRING, 0, 0,
          "Write what the run on one rank has computed, for --against.", &o.save},
+        {0, "torch", NULL, PST_OPTION_FLAG, 0, 0,
+         "Also compute the steps on one rank with PyTorch, if the Python that PST_TORCH_PYTHON "
+         "names, or python3, has it.",
+         &o.torch},
         {0, "keep", "DIR", PST_OPTION_STRING, 0, 0,
          "Make the runs in this folder and leave them there, with their logs and recordings.",
          &o.keep},

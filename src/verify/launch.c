@@ -55,7 +55,7 @@ static int arguments(const pst_verify_run *run, list *l) {
 }
 
 static int is_ours(const char *variable) {
-    static const char *const ours[] = {"PENSTOCK_RECORD=", "PENSTOCK_KERNELS=", "PENSTOCK_FAULT="};
+    static const char *const ours[] = {"PENSTOCK_RECORD", "PENSTOCK_KERNELS=", "PENSTOCK_FAULT="};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (!strncmp(variable, ours[i], strlen(ours[i]))) return 1;
     return 0;
@@ -68,6 +68,7 @@ static int environment(const pst_verify_run *run, list *l) {
         if (!is_ours(*at)) good = append(l, *at);
     snprintf(text, sizeof text, "PENSTOCK_RECORD=%s/%s/record", run->folder, run->name);
     good = good && append(l, text);
+    if (good && run->whole) good = append(l, "PENSTOCK_RECORD_ELEMENTS=1000000000000");
     if (good && run->reference) good = append(l, "PENSTOCK_KERNELS=ref");
     const char *fault = run->takes_fault ? getenv("PENSTOCK_FAULT") : NULL;
     if (run->fault) fault = run->fault;
@@ -77,8 +78,7 @@ static int environment(const pst_verify_run *run, list *l) {
 
 /* --- the process ------------------------------------------------------------------------------ */
 
-/* The last line that begins with "penstock: ", else the last one. */
-static void read_log(const char *path, char said[PST_LAUNCH_SAID]) {
+void pst_verify_last_line(const char *path, char said[PST_LAUNCH_SAID]) {
     char line[PST_LAUNCH_SAID];
     FILE *f = fopen(path, "r");
     int named = 0;
@@ -93,20 +93,31 @@ static void read_log(const char *path, char said[PST_LAUNCH_SAID]) {
     if (f) fclose(f);
 }
 
-static pst_status spawn(const pst_verify_run *run, char **argv, char **env, pid_t *pid) {
-    char log[PATH_BYTES];
+static pst_status spawn(const char *program, char *const *argv, char *const *env,
+                        const char *output, pid_t *pid) {
     posix_spawn_file_actions_t files;
-    snprintf(log, sizeof log, "%s/%s.log", run->folder, run->name);
     if (posix_spawn_file_actions_init(&files) != 0)
-        return pst_fail(PST_ENOMEM, "no memory to start a run");
+        return pst_fail(PST_ENOMEM, "no memory to start %s", program);
     int error = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     if (!error)
-        error =
-            posix_spawn_file_actions_addopen(&files, 1, log, O_WRONLY | O_CREAT | O_APPEND, 0666);
+        error = posix_spawn_file_actions_addopen(&files, 1, output, O_WRONLY | O_CREAT | O_APPEND,
+                                                 0666);
     if (!error) error = posix_spawn_file_actions_adddup2(&files, 1, 2);
-    if (!error) error = posix_spawn(pid, "/proc/self/exe", &files, NULL, argv, env);
+    if (!error) error = posix_spawnp(pid, program, &files, NULL, argv, env ? env : environ);
     posix_spawn_file_actions_destroy(&files);
-    return error ? pst_fail(PST_ENOMEM, "cannot start a run: %s", strerror(error)) : PST_OK;
+    return error ? pst_fail(PST_ENOMEM, "cannot start %s: %s", program, strerror(error)) : PST_OK;
+}
+
+pst_status pst_verify_process(const char *program, char *const *argv, char *const *env,
+                              const char *output, int *exit_status) {
+    pid_t pid = 0;
+    int how = 0;
+    PST_TRY(spawn(program, argv, env, output, &pid));
+    while (waitpid(pid, &how, 0) < 0)
+        if (errno != EINTR)
+            return pst_fail(PST_EINTERNAL, "cannot wait for %s: %s", program, strerror(errno));
+    *exit_status = WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how);
+    return PST_OK;
 }
 
 static pst_status make_folders(const pst_verify_run *run) {
@@ -123,20 +134,15 @@ static pst_status make_folders(const pst_verify_run *run) {
 pst_status pst_verify_launch(const pst_verify_run *run, pst_verify_end *end) {
     list argv = {0}, env = {0};
     char log[PATH_BYTES];
-    pid_t pid = 0;
-    int how = 0;
     PST_TRY(make_folders(run));
+    snprintf(log, sizeof log, "%s/%s.log", run->folder, run->name);
     int good = arguments(run, &argv) && environment(run, &env);
-    pst_status status = good ? spawn(run, argv.item, env.item, &pid)
-                             : pst_fail(PST_ENOMEM, "no memory to start a run");
+    pst_status status =
+        good ? pst_verify_process("/proc/self/exe", argv.item, env.item, log, &end->exit_status)
+             : pst_fail(PST_ENOMEM, "no memory to start a run");
     release(&argv);
     release(&env);
     PST_TRY(status);
-    while (waitpid(pid, &how, 0) < 0)
-        if (errno != EINTR)
-            return pst_fail(PST_EINTERNAL, "cannot wait for a run: %s", strerror(errno));
-    snprintf(log, sizeof log, "%s/%s.log", run->folder, run->name);
-    end->exit_status = WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how);
-    read_log(log, end->said);
+    pst_verify_last_line(log, end->said);
     return PST_OK;
 }

@@ -17,6 +17,7 @@ typedef struct {
     const char *resume; /* a checkpoint; NULL: none */
     const char *fault;  /* PENSTOCK_FAULT; NULL: none */
     int reference;      /* computed by kernels/ref */
+    int whole;          /* all elements are recorded */
     int takes_fault;    /* without `fault`: PENSTOCK_FAULT of this process is in effect */
 } pst_verify_run;
 
@@ -29,4 +30,10 @@ typedef struct {
  * FOLDER/NAME/verify. ENOMEM: it could not be started. Exit statuses other than 0 are no error
  * here. */
 pst_status pst_verify_launch(const pst_verify_run *run, pst_verify_end *end);
+/* The last line of a file that begins with "penstock: ", else the last one. */
+void pst_verify_last_line(const char *path, char said[PST_LAUNCH_SAID]);
+/* Runs a program until it ends; what it writes is appended to the file `output`. env NULL: that of
+ * this process. ENOMEM: it could not be started. */
+pst_status pst_verify_process(const char *program, char *const *argv, char *const *env,
+                              const char *output, int *exit_status);
 #endif

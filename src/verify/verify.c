@@ -47,9 +47,8 @@ static pst_status refuse(const pst_config *c) {
     return PST_OK;
 }
 
-/* The small run, prepared as the runs will prepare it. */
-static pst_status prepare_small(const pst_verifying *v, const pst_shape_keys *keys, uint32_t n_rank,
-                                pst_config **config, pst_prepared **p) {
+pst_status pst_verify_prepare(const pst_verifying *v, const pst_shape_keys *keys, uint32_t n_rank,
+                              pst_config **config, pst_prepared **p) {
     pst_prepare_options options = {.n_rank = n_rank, .threads = 1, .plan = keys ? NULL : v->plan};
     PST_TRY(pst_config_copy(v->config, config));
     pst_config *c = *config;
@@ -71,8 +70,8 @@ static pst_status set_up(pst_verifying *v) {
     pst_promise_of(v->config, &v->shape, &v->promise);
     pst_shape_alone(&v->one, 1, v->promise.parts);
     pst_shape_alone(&v->alone, v->shape.tensor, v->promise.parts);
-    PST_TRY(prepare_small(v, &v->one, 1, &v->config_one, &v->prepared_one));
-    PST_TRY(prepare_small(v, NULL, n_rank, &v->config_small, &v->prepared));
+    PST_TRY(pst_verify_prepare(v, &v->one, 1, &v->config_one, &v->prepared_one));
+    PST_TRY(pst_verify_prepare(v, NULL, n_rank, &v->config_small, &v->prepared));
     return make_folder(v);
 }
 
@@ -106,8 +105,9 @@ static void announce(const pst_verifying *v) {
 
 static pst_status run_checks(pst_verifying *v) {
     static pst_status (*const checks[])(pst_verifying *) = {
-        pst_verify_lists,      pst_verify_one,     pst_verify_against, pst_verify_tensor_ranks,
-        pst_verify_configured, pst_verify_resumed, pst_verify_killed,  pst_verify_reference};
+        pst_verify_lists,        pst_verify_one,        pst_verify_against,
+        pst_verify_tensor_ranks, pst_verify_configured, pst_verify_resumed,
+        pst_verify_killed,       pst_verify_reference,  pst_verify_torch};
     for (size_t i = 0, printed = 0; i < sizeof checks / sizeof *checks; i++) {
         PST_TRY(checks[i](v));
         for (; printed < v->table.n; printed++)

@@ -35,9 +35,14 @@ typedef struct {
     const pst_shape_keys *keys; /* further overrides; may be NULL */
     uint32_t n_rank;
     const char *resume, *fault;
-    int reference, takes_fault; /* see pst_verify_run */
+    int reference, whole, takes_fault; /* see pst_verify_run */
 } pst_verify_way;
 
+/* verify.c: the small run with further overrides, on one rank if there are any, prepared as the run
+ * will prepare it. *config is set also on failure; the caller closes both, the configuration
+ * last. */
+pst_status pst_verify_prepare(const pst_verifying *v, const pst_shape_keys *keys, uint32_t n_rank,
+                              pst_config **config, pst_prepared **p);
 /* runs.c. Makes a run; failed: its exit status, 0 if none. ENOMEM: cannot start. */
 pst_status pst_verify_make(const pst_verifying *v, const pst_verify_way *way, pst_verify_end *end);
 /* The same, and reads its recording; *recording NULL if it failed, and then *check too. */
@@ -60,6 +65,8 @@ pst_status pst_verify_resumed(pst_verifying *v);
 pst_status pst_verify_killed(pst_verifying *v);
 /* checks.c */
 pst_status pst_verify_reference(pst_verifying *v);
+/* torch.c: PyTorch computes what one rank has recorded; skipped where there is none. */
+pst_status pst_verify_torch(pst_verifying *v);
 /* files.c: beside the file of --against; writes that of --save. EINPUT: of another model. */
 pst_status pst_verify_against(pst_verifying *v);
 #endif

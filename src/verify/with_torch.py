@@ -1,0 +1,250 @@
+"""Computes with PyTorch what a run on one rank has recorded, from the text of its graph, and compares: loss, norm and
+gradients of every step from the recorded weights, and the optimizer's step from the recorded gradients and states.
+
+    python3 with_torch.py FOLDER    reads graph.txt, index.txt and data.bin there; prints one line of JSON"""
+
+import json
+import math
+import os
+import sys
+
+import torch
+import torch.nn.functional as F
+
+FOLDER = sys.argv[1]
+TYPES = {"F32": torch.float32, "I32": torch.int32, "F64": torch.float64}
+WITHIN = 1e-4  # of the largest element of a tensor
+
+
+class Record:
+    """index.txt: "hyper NAME VALUE", or "KIND STEP MICRO TYPE FROM N OFFSET NAME"."""
+
+    def __init__(self):
+        self.hyper, self.tensors = {}, {}
+        with open(os.path.join(FOLDER, "data.bin"), "rb") as f:
+            data = bytearray(f.read())
+        with open(os.path.join(FOLDER, "index.txt"), encoding="utf-8") as f:
+            for line in f:
+                words = line.split(maxsplit=7)
+                if words[0] == "hyper":
+                    self.hyper[words[1]] = words[2]
+                    continue
+                kind, step, micro, dtype, _, n, offset, name = words
+                values = torch.frombuffer(data, dtype=TYPES[dtype], count=int(n), offset=int(offset)).clone()
+                key = (kind, int(step), int(micro), name.strip())
+                known = self.tensors.get(key)  # the pieces of a parameter follow one another
+                self.tensors[key] = values if known is None else torch.cat([known, values])
+
+    def get(self, kind, step, name, micro=-1):
+        return self.tensors.get((kind, step, micro, name))
+
+    def number(self, step, name):
+        return self.get("number", step, name)[0].item()
+
+    def steps(self):
+        return sorted({step for kind, step, _, _ in self.tensors if kind == "number"})
+
+    def micros(self, step):
+        return sorted({micro for kind, at, micro, _ in self.tensors if kind == "data" and at == step})
+
+
+class Graph:
+    """The text of src/graph/text.c."""
+
+    def __init__(self):
+        self.shapes, self.decay, self.statistic, self.data, self.nodes = {}, set(), set(), {}, []
+        with open(os.path.join(FOLDER, "graph.txt"), encoding="utf-8") as f:
+            for line in f:
+                words = line.split()
+                if not words or words[0] not in ("param", "data", "node"):
+                    continue
+                if words[0] == "node":
+                    self.nodes.append(self.node(words))
+                    continue
+                shape = [int(n) for n in words[2].strip("[]").split(",")]
+                (self.shapes if words[0] == "param" else self.data)[words[1]] = shape
+                if "decay" in words:
+                    self.decay.add(words[1])
+                if "statistic" in words:
+                    self.statistic.add(words[1])
+
+    @staticmethod
+    def node(words):
+        node = {"name": words[1], "op": words[2], "in": [], "param": [], "attr": {}}
+        rest = words[3:]
+        while rest and rest[0] in ("in", "param"):
+            node[rest[0]] = rest[1].split(",")
+            rest = rest[2:]
+        node["attr"] = dict(word.split("=") for word in rest)
+        return node
+
+    def loss(self, data, weights):
+        """The sum of the losses of one micro-batch."""
+        value, total = dict(data), None
+        for node in self.nodes:
+            ins, params = [value[name] for name in node["in"]], [weights[name] for name in node["param"]]
+            out = OPERATORS[node["op"]](ins, params, node["attr"])
+            value[node["name"] + ".out"] = out
+            if node["op"] == "cross_entropy":
+                total = out
+        return total
+
+
+def activate(x, attr):
+    name = attr.get("activation", "none")
+    if name == "relu":
+        return F.relu(x)
+    if name.startswith("gelu"):
+        return F.gelu(x, approximate="tanh" if "tanh" in name else "none")
+    if name == "none":
+        return x
+    raise ValueError(f"activation {name}")
+
+
+def embedding(ins, params, attr):
+    x = F.embedding(ins[0].long(), params[0])
+    return x + params[1][:x.shape[1]] if len(params) > 1 else x
+
+
+def attention(ins, params, attr):
+    B, T, C = ins[0].shape
+    heads = int(attr["heads"])
+    q, k, v = (part.view(B, T, heads, -1).transpose(1, 2) for part in ins[0].split(C // 3, dim=2))
+    sees = torch.ones(T, T, dtype=torch.bool)
+    if not int(attr.get("bidirectional", 0)):
+        sees = sees.tril()
+    sees = sees.expand(B, 1, T, T)
+    inside = torch.ones(B, T, dtype=torch.bool)
+    if len(ins) > 1:
+        inside = torch.arange(T)[None] < ins[1].clamp(0, T)[:, None]
+        sees = sees & inside[:, None, None, :]
+    scores = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).masked_fill(~sees, -1e30)
+    y = (scores.softmax(dim=-1) @ v).transpose(1, 2).reshape(B, T, C // 3)
+    return y * inside[:, :, None]
+
+
+def cross_entropy(ins, params, attr):
+    targets = ins[1].flatten().long()
+    return F.cross_entropy(ins[0].reshape(targets.numel(), -1), targets.where(targets >= 0, -100), reduction="sum",
+                           ignore_index=-100)
+
+
+def images(x):
+    return x.permute(0, 3, 1, 2)
+
+
+def rows(x):
+    return x.permute(0, 2, 3, 1)
+
+
+def convolution(ins, params, attr):
+    return rows(F.conv2d(images(ins[0]), images(params[0]), params[1] if len(params) > 1 else None,
+                         stride=int(attr.get("stride", 1)), padding=int(attr.get("padding", 0))))
+
+
+def batch_norm(ins, params, attr):
+    C = ins[0].shape[-1]
+    y = F.batch_norm(ins[0].reshape(-1, C), None, None, params[0], params[1], training=True, eps=float(attr["eps"]))
+    y = y.view(ins[0].shape)
+    return activate(y + ins[1] if len(ins) > 1 else y, attr)
+
+
+OPERATORS = {
+    "embedding": embedding,
+    "attention": attention,
+    "cross_entropy": cross_entropy,
+    "layer_norm": lambda i, p, a: F.layer_norm(i[0], i[0].shape[-1:], p[0], p[1], float(a["eps"])),
+    "linear": lambda i, p, a: activate(F.linear(i[0], p[0], p[1] if len(p) > 1 else None), a),
+    "add": lambda i, p, a: i[0] + i[1],
+    "narrow": lambda i, p, a: i[0],
+    "pixels": lambda i, p, a: i[0].float() / 127.5 - 1,
+    "convolution": convolution,
+    "batch_norm": batch_norm,
+    "max_pool": lambda i, p, a: rows(F.max_pool2d(images(i[0]), int(a["window"]), int(a.get("stride", 1)),
+                                                  int(a.get("padding", 0)))),
+    "average_pool": lambda i, p, a: i[0].mean(dim=(1, 2))[:, None],
+}
+
+
+class Comparison:
+    def __init__(self):
+        self.compared, self.different, self.worst, self.first = 0, 0, 0.0, None
+
+    def check(self, step, what, ours, theirs, allowed=None):
+        """allowed: the largest difference; by default WITHIN of the largest element."""
+        self.compared += 1
+        ours, theirs = ours.detach().double().view(theirs.shape), theirs.detach().double()
+        scale = max(ours.abs().max().item(), theirs.abs().max().item(), 1e-30)
+        off = (ours - theirs).abs()
+        self.worst = max(self.worst, (off.max() / scale).item() if allowed is None else 0.0)
+        bad = ~(off <= (WITHIN * scale if allowed is None else allowed))
+        if not bad.any():
+            return
+        self.different += 1
+        if self.first is None:
+            at = bad.flatten().nonzero()[0].item()
+            index = [int(i) for i in torch.unravel_index(torch.tensor(at), theirs.shape)] if theirs.dim() else []
+            self.first = (f"step {step + 1}: {what} {index} is {ours.flatten()[at].item():.9g}, in PyTorch "
+                          f"{theirs.flatten()[at].item():.9g}")
+
+
+def make_optimizer(record, graph, weights, step):
+    """PyTorch's optimizer, with the recorded states of before this step."""
+    h, lr = record.hyper, record.number(step, "learning rate")
+    names = [name for name in weights if name not in graph.statistic]
+    groups = [{"params": [weights[n] for n in names if n in graph.decay], "weight_decay": float(h["weight_decay"])},
+              {"params": [weights[n] for n in names if n not in graph.decay], "weight_decay": 0.0}]
+    groups = [group for group in groups if group["params"]]
+    if h["optimizer"] == "sgd":
+        optimizer = torch.optim.SGD(groups, lr=lr, momentum=float(h["momentum"]))
+    else:
+        optimizer = torch.optim.AdamW(groups, lr=lr, betas=(float(h["beta1"]), float(h["beta2"])), eps=float(h["eps"]))
+    done = record.number(step, "optimizer step") - 1
+    for name in names if done else []:
+        shape = weights[name].shape
+        states = {state: record.get("state", step, f"{name}.{state}") for state in ("m", "v", "momentum")}
+        states = {state: value.view(shape).clone() for state, value in states.items() if value is not None}
+        optimizer.state[weights[name]] = {"step": torch.tensor(float(done)), "exp_avg": states.get("m"),
+                                          "exp_avg_sq": states.get("v"), "momentum_buffer": states.get("momentum")}
+    return optimizer
+
+
+def check_step(record, graph, step, result):
+    weights = {}
+    for name, shape in graph.shapes.items():
+        weights[name] = record.get("state", step, name).view(shape).clone().requires_grad_(name not in graph.statistic)
+    tokens, loss = record.number(step, "tokens"), 0.0
+    for micro in record.micros(step):
+        data = {name: record.get("data", step, name, micro).view(shape) for name, shape in graph.data.items()}
+        part = graph.loss(data, weights) / tokens
+        part.backward()
+        loss += part.item()
+    result.check(step, "loss", record.get("number", step, "loss"), torch.tensor([loss]))
+    trained = [name for name in weights if name not in graph.statistic]
+    for name in trained:
+        result.check(step, f"gradient of {name}", record.get("sum", step, f"gradient of {name}"), weights[name].grad)
+    norm = torch.sqrt(sum(weights[name].grad.double().square().sum() for name in trained))
+    result.check(step, "gradient norm", record.get("number", step, "gradient norm"), norm[None])
+    for name in trained:  # from here on with the recorded gradients: what differs is the optimizer
+        weights[name].grad = record.get("sum", step, f"gradient of {name}").view(weights[name].shape).clone()
+    optimizer = make_optimizer(record, graph, weights, step)
+    if float(record.hyper["clip"]):
+        torch.nn.utils.clip_grad_norm_([weights[name] for name in trained], float(record.hyper["clip"]))
+    optimizer.step()
+    for name in trained:
+        after = record.get("state", step + 1, name)
+        allowed = 1e-6 * after.abs().max().item() + 1e-3 * record.number(step, "learning rate")
+        result.check(step, f"after STEP: {name}", after, weights[name], allowed)
+
+
+def main():
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    record, graph, result = Record(), Graph(), Comparison()
+    for step in record.steps():
+        check_step(record, graph, step, result)
+    print(json.dumps({"torch": torch.__version__, "compared": result.compared, "different": result.different,
+                      "worst": result.worst, "first": result.first}))
+
+
+main()

@@ -1,0 +1,42 @@
+#!/bin/sh
+# test: label=full timeout=300
+# `penstock verify --torch`: PyTorch computes what gpt, bert and mlp compute, finds a wrong weight decay, and without PyTorch
+# the check is skipped.
+. "$(dirname "$0")/../script.sh"
+write_run 2
+
+PST_TORCH_PYTHON=/nowhere/python "$PENSTOCK" verify run.yaml --torch >out 2>err || fail "without PyTorch: $(cat out err)"
+grep -q "^skipped one rank, against PyTorch .*PST_TORCH_PYTHON" out || fail "the missing PyTorch is not named: $(cat out)"
+
+. "$SOURCE_DIR/tests/parity/torch.sh"
+need_torch ''
+PST_TORCH_PYTHON=$python
+export PST_TORCH_PYTHON
+
+# agrees ARGUMENT...: with PyTorch
+agrees() {
+    "$PENSTOCK" verify "$@" --torch >out 2>err </dev/null || fail "verify $*: $(cat out err)"
+    grep -q "^passed  one rank, against PyTorch" out || fail "verify $*: no comparison with PyTorch: $(cat out)"
+}
+
+agrees run.yaml train.clip=0.1 model.dropout=0.1
+agrees run.yaml train.optimizer=sgd train.lr=0.05
+cat >other.yaml <<END_OF_RUN
+model: {kind: bert, layers: 2, heads: 2, channels: 32, context: 24}
+data: {kind: lines, paths: [text.txt]}
+train: {batch: 4, micro_batch: 2}
+END_OF_RUN
+agrees other.yaml
+cat >other.yaml <<END_OF_RUN
+model: {kind: mlp, preset: tiny}
+data: {kind: text, paths: [text.txt]}
+train: {batch: 4, micro_batch: 2}
+END_OF_RUN
+agrees other.yaml
+
+# A number of the recording is changed before PyTorch reads it.
+"$PENSTOCK" verify run.yaml --torch --keep kept >out 2>err || fail "--keep: $(cat out err)"
+sed -i 's/^hyper weight_decay .*/hyper weight_decay 0.2/' kept/torch/index.txt
+"$python" kept/torch/with_torch.py kept/torch >changed || fail "the script failed: $(cat changed)"
+grep -q '"first": "step [0-9]*: after STEP: ' changed || fail "another weight decay is not found: $(cat changed)"
+exit $bad
