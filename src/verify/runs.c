@@ -4,6 +4,18 @@
 #include <inttypes.h>
 #include <string.h>
 
+pst_status pst_verify_prepare(const pst_verifying *v, const pst_shape_keys *keys, uint32_t n_rank,
+                              pst_config **config, pst_prepared **p) {
+    pst_prepare_options options = {.n_rank = n_rank, .threads = 1, .plan = keys ? NULL : v->plan};
+    PST_TRY(pst_config_copy(v->config, config));
+    pst_config *c = *config;
+    pst_status status = pst_shape_apply(c, &v->shape.small);
+    if (status == PST_OK && keys) status = pst_shape_apply(c, keys);
+    options.isa = pst_prepare_isa_to_inspect(c);
+    options.n_eval_micro = v->shape.n_micro;
+    return status == PST_OK ? pst_prepare(c, &options, p) : status;
+}
+
 void pst_verify_checkpoint(const pst_verifying *v, const char *name, uint64_t step,
                            char path[PST_VERIFY_PATH]) {
     snprintf(path, PST_VERIFY_PATH, "%.500s/%s/verify/checkpoints/step-%08" PRIu64, v->folder, name,

@@ -47,18 +47,6 @@ static pst_status refuse(const pst_config *c) {
     return PST_OK;
 }
 
-pst_status pst_verify_prepare(const pst_verifying *v, const pst_shape_keys *keys, uint32_t n_rank,
-                              pst_config **config, pst_prepared **p) {
-    pst_prepare_options options = {.n_rank = n_rank, .threads = 1, .plan = keys ? NULL : v->plan};
-    PST_TRY(pst_config_copy(v->config, config));
-    pst_config *c = *config;
-    pst_status status = pst_shape_apply(c, &v->shape.small);
-    if (status == PST_OK && keys) status = pst_shape_apply(c, keys);
-    options.isa = pst_prepare_isa_to_inspect(c);
-    options.n_eval_micro = v->shape.n_micro;
-    return status == PST_OK ? pst_prepare(c, &options, p) : status;
-}
-
 static pst_status set_up(pst_verifying *v) {
     uint32_t n_rank;
     const pst_verify_options *o = v->options;

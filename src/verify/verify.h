@@ -38,7 +38,7 @@ typedef struct {
     int reference, whole, takes_fault; /* see pst_verify_run */
 } pst_verify_way;
 
-/* verify.c: the small run with further overrides, on one rank if there are any, prepared as the run
+/* runs.c. The small run with further overrides, on one rank if there are any, prepared as the run
  * will prepare it. *config is set also on failure; the caller closes both, the configuration
  * last. */
 pst_status pst_verify_prepare(const pst_verifying *v, const pst_shape_keys *keys, uint32_t n_rank,
