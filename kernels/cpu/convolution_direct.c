@@ -18,6 +18,7 @@ static void pack_tile(void *arg, uint64_t tile, uint32_t thread) {
         return;
     }
     const uint64_t items = columns > col ? pst_min_u64(ops->cols, columns - col) : 0;
+    const uint64_t planes = pst_conv_planes(j);
     uint8_t *slice = j->weights;
     for (uint64_t from = 0; from < j->from.channels; from += j->slice) {
         const uint64_t terms = pst_min_u64(j->slice, j->from.channels - from);
@@ -32,68 +33,23 @@ static void pack_tile(void *arg, uint64_t tile, uint32_t thread) {
                                         .items = items,
                                         .terms = terms,
                                         .across = j->across,
-                                        .to = slice + (tile * places + i) * place};
+                                        .to = slice + (tile * planes + i) * place};
             ops->pack(&pack);
         }
-        slice += places * pst_conv_steps(j, terms) * padded * 4;
+        if (j->fast)
+            ops->tiles_of_weight((float *)(void *)(slice + tile * planes * place), place / 4);
+        slice += planes * pst_conv_steps(j, terms) * padded * 4;
     }
-}
-
-/* --- bands ------------------------------------------------------------------------------------ */
-
-/* Pixels [first, first + n) of a line of `size` pixels: how many are before it, on it, behind it.
- */
-typedef struct {
-    uint64_t before, at, on, behind;
-} extent;
-
-static extent extent_of(int64_t first, uint64_t n, uint64_t size) {
-    const int64_t end = first + (int64_t)n, length = (int64_t)size;
-    const int64_t from = first < 0 ? 0 : first, to = end < length ? end : length;
-    if (to <= from) return (extent){n, 0, 0, 0};
-    return (extent){(uint64_t)(from - first), (uint64_t)from, (uint64_t)(to - from),
-                    (uint64_t)(end - to)};
-}
-
-void pst_conv_copy_band(const pst_conv_job *j, const pst_conv_band *b, uint8_t *to) {
-    const uint64_t n = pst_conv_band_columns(j), rows = pst_conv_in_rows(j, b->rows);
-    const uint64_t steps = b->wide ? b->channels : pst_conv_steps(j, b->channels);
-    const extent x = extent_of(-j->left, n, j->from.width);
-    for (uint64_t image = 0; image < b->images; image++)
-        for (uint64_t i = 0; i < rows; i++, to += n * steps * 4) {
-            const int64_t y = (int64_t)(b->row * j->step + i) - j->top;
-            const uint64_t at = (b->image + image) * j->from.image + (uint64_t)y * j->from.row +
-                                x.at * j->from.pixel + b->channel;
-            const int outside = y < 0 || y >= (int64_t)j->from.height || !x.on;
-            const pst_conv_copy copy = {.from = outside ? NULL : j->x + at * j->size,
-                                        .left = x.before,
-                                        .n = x.on,
-                                        .right = x.behind,
-                                        .pixel = j->from.pixel,
-                                        .channels = b->channels,
-                                        .to = to};
-            if (b->wide) j->ops->direct->widen(&copy);
-            else j->ops->direct->copy(&copy);
-        }
 }
 
 /* --- multiplying ------------------------------------------------------------------------------ */
 
-typedef struct {
-    const pst_conv_job *of;
-    pst_conv_band band;
-    uint64_t col, cols; /* the range of output channels */
-    uint8_t *copy;
-    float *sum; /* of the first pixel and the first channel of the range */
-    uint64_t sum_pixel, sum_row, sum_image;
-} tile_job;
-
-static tile_job tile_of(pst_conv_job *j, uint64_t tile, uint32_t thread) {
+static pst_conv_tile tile_of(pst_conv_job *j, uint64_t tile, uint32_t thread) {
     const uint64_t ranges = pst_div_up(j->to.channels, j->range);
     const uint64_t bands = pst_div_up(j->rows, j->band_rows);
     const uint64_t col = tile % ranges * j->range, row = tile / ranges % bands * j->band_rows,
                    image = tile / ranges / bands * j->group;
-    tile_job t = {.of = j, .col = col, .cols = pst_min_u64(j->range, j->to.channels - col)};
+    pst_conv_tile t = {.of = j, .col = col, .cols = pst_min_u64(j->range, j->to.channels - col)};
     t.band = (pst_conv_band){.image = image,
                              .images = pst_min_u64(j->group, j->images - image),
                              .row = row,
@@ -114,7 +70,7 @@ static tile_job tile_of(pst_conv_job *j, uint64_t tile, uint32_t thread) {
 }
 
 /* A band times one panel, of a slice. */
-static void multiply_panel(const tile_job *t, uint64_t col, const uint8_t *panel) {
+static void multiply_panel(const pst_conv_tile *t, uint64_t col, const uint8_t *panel) {
     const pst_conv_job *j = t->of;
     const uint64_t pixel = pst_conv_steps(j, t->band.channels),
                    line = pst_conv_band_columns(j) * pixel;
@@ -136,7 +92,14 @@ static void multiply_panel(const tile_job *t, uint64_t col, const uint8_t *panel
         }
 }
 
-static void finish_rows(const tile_job *t) {
+/* column: bytes of a column of the weight. */
+static void multiply_slice(const pst_conv_tile *t, const uint8_t *slice, uint64_t column) {
+    pst_conv_copy_band(t->of, &t->band, t->copy);
+    for (uint64_t col = t->col; col < t->col + t->cols; col += t->of->ops->direct->cols)
+        multiply_panel(t, col, slice + col * column);
+}
+
+static void finish_rows(const pst_conv_tile *t) {
     const pst_conv_job *j = t->of;
     for (uint64_t image = 0; image < t->band.images; image++)
         for (uint64_t r = 0; r < t->band.rows; r++) {
@@ -155,16 +118,15 @@ static void finish_rows(const tile_job *t) {
 
 static void run_tile(void *arg, uint64_t tile, uint32_t thread) {
     pst_conv_job *j = arg;
-    tile_job t = tile_of(j, tile, thread);
+    pst_conv_tile t = tile_of(j, tile, thread);
     const uint64_t padded = pst_div_up(j->to.channels, PST_CONV_COLS) * PST_CONV_COLS;
     const uint8_t *slice = j->weights;
     for (uint64_t from = 0; from < j->from.channels; from += j->slice) {
         t.band.channel = from;
         t.band.channels = pst_min_u64(j->slice, j->from.channels - from);
-        const uint64_t column = pst_conv_steps(j, t.band.channels) * j->h * j->w * 4;
-        pst_conv_copy_band(j, &t.band, t.copy);
-        for (uint64_t col = t.col; col < t.col + t.cols; col += j->ops->direct->cols)
-            multiply_panel(&t, col, slice + col * column);
+        const uint64_t column = pst_conv_steps(j, t.band.channels) * pst_conv_planes(j) * 4;
+        if (j->fast) pst_conv_fast_slice(&t, slice);
+        else multiply_slice(&t, slice, column);
         slice += padded * column;
         pst_device_poll(j->device, thread);
     }

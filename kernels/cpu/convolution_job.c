@@ -11,7 +11,11 @@ enum {
     BAND_BYTES = 192 << 10,
     BAND_PIXELS = 256, /* images are taken together up to this many */
     RANGE_COLS = 128,  /* output channels for which a band is copied once */
-    TILES = 16         /* so many, if there are enough rows */
+    TILES = 16,        /* so many, if there are enough rows */
+    FAST_TILES = 64,   /* of 2x2 pixels, of a band */
+    FAST_COLS = 64,
+    FAST_CHANNELS = 32, /* with fewer, changing into tiles and back takes longer than it saves */
+    FAST_SIDE = 8       /* smaller images are mostly edges */
 };
 
 static uint64_t clamp(uint64_t n, uint64_t least, uint64_t most) {
@@ -33,8 +37,42 @@ uint64_t pst_conv_band_rows(const pst_conv_job *j, uint64_t bytes) {
     return clamp(fit > j->h ? (fit - j->h) / j->step + 1 : 1, 1, j->rows);
 }
 
+static uint64_t even(uint64_t n) { return (n + 1) / 2 * 2; }
+
+pst_conv_job pst_conv_whole_tiles(const pst_conv_job *j) {
+    pst_conv_job whole = *j;
+    whole.rows = even(j->rows);
+    whole.columns = even(j->columns);
+    whole.band_rows = even(j->band_rows);
+    return whole;
+}
+
+static int is_fast(const pst_conv_job *j) {
+    return j->terms == 1 && j->h == 3 && j->w == 3 && j->step == 1 && j->rows >= FAST_SIDE &&
+           j->columns >= FAST_SIDE && j->from.channels >= FAST_CHANNELS &&
+           j->to.channels >= FAST_CHANNELS;
+}
+
+static void choose_fast_sizes(pst_conv_job *j) {
+    const uint64_t down = pst_div_up(j->rows, 2), across = pst_div_up(j->columns, 2);
+    j->range = part_of(j->to.channels, FAST_COLS, PST_CONV_COLS);
+    const uint64_t tiles = j->images * pst_div_up(j->to.channels, j->range);
+    uint64_t pairs = part_of(down, clamp(FAST_TILES / across, 1, down), 1);
+    if (tiles < TILES) pairs = pst_min_u64(pairs, pst_div_up(down, pst_div_up(TILES, tiles)));
+    j->band_rows = pst_min_u64(2 * pairs, j->rows);
+    j->group = 1;
+    if (pairs < down) return;
+    const uint64_t fit = FAST_TILES / (down * across);
+    j->group = part_of(j->images, clamp(fit, 1, pst_div_up(tiles, TILES)), 1);
+}
+
 static void choose_sizes(pst_conv_job *j) {
+    j->fast = is_fast(j);
     j->slice = slice_of(j->from.channels, j->h * j->w);
+    if (j->fast) {
+        choose_fast_sizes(j);
+        return;
+    }
     j->range = part_of(j->to.channels, RANGE_COLS, PST_CONV_COLS);
     uint64_t enough = TILES / (j->images * pst_div_up(j->to.channels, j->range));
     j->band_rows = part_of(j->rows, pst_conv_band_rows(j, BAND_BYTES), 1);
@@ -57,12 +95,21 @@ static uint64_t aligned(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 static uint64_t weight_bytes(const pst_conv_job *j) {
     const uint64_t rest = j->from.channels % j->slice, whole = j->from.channels / j->slice;
     const uint64_t cols = pst_div_up(j->to.channels, PST_CONV_COLS) * PST_CONV_COLS;
-    return (whole * pst_conv_steps(j, j->slice) + pst_conv_steps(j, rest)) * j->h * j->w * cols * 4;
+    return (whole * pst_conv_steps(j, j->slice) + pst_conv_steps(j, rest)) * pst_conv_planes(j) *
+           cols * 4;
+}
+
+uint64_t pst_conv_copy_bytes(const pst_conv_job *j) {
+    const pst_conv_job whole = j->fast ? pst_conv_whole_tiles(j) : *j;
+    return aligned(j->group * pst_conv_in_rows(&whole, whole.band_rows) *
+                   pst_conv_band_columns(&whole) * pst_conv_steps(j, j->slice) * 4);
 }
 
 uint64_t pst_conv_band_bytes(const pst_conv_job *j) {
-    return aligned(j->group * pst_conv_in_rows(j, j->band_rows) * pst_conv_band_columns(j) *
-                   pst_conv_steps(j, j->slice) * 4);
+    const uint64_t tiles = j->group * pst_div_up(j->band_rows, 2) * pst_div_up(j->columns, 2);
+    if (!j->fast) return pst_conv_copy_bytes(j);
+    return pst_conv_copy_bytes(j) +
+           aligned(tiles * (j->slice + j->range) * PST_CONV_TILE * sizeof(float));
 }
 
 static uint64_t sum_bytes(const pst_conv_job *j) {

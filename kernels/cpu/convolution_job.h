@@ -32,6 +32,7 @@ typedef struct {
     uint64_t weight_ld, weight_first;
     int64_t weight_row, weight_column;
     uint64_t slice, range, band_rows, group; /* channels, columns, rows, images */
+    int fast;                                /* by tiles of 2x2 pixels: convolution_fast.c */
     pst_conv_sizes sizes;
     uint8_t *weights, *bands;
     const uint8_t *x, *weight, *bias;
@@ -58,12 +59,31 @@ pst_conv_job pst_conv_forward_job(const pst_convolution_shape *s, pst_dtype dtyp
  * or place, rows or h is 0. */
 pst_conv_job pst_conv_backward_job(const pst_convolution_shape *s, pst_dtype dtype, uint64_t y,
                                    uint64_t x);
+/* Matrices of a packed weight: places of the window or, with tiles, numbers of a tile. */
+static inline uint64_t pst_conv_planes(const pst_conv_job *j) {
+    return j->fast ? PST_CONV_TILE : j->h * j->w;
+}
+/* The job whose rows and columns are those of whole tiles. */
+pst_conv_job pst_conv_whole_tiles(const pst_conv_job *j);
 pst_conv_sizes pst_conv_sizes_of(const pst_conv_job *j);
 pst_conv_sizes pst_conv_backward_sizes(const pst_convolution_shape *s, pst_dtype dtype);
 /* Of that many channels of a pixel. */
 uint64_t pst_conv_steps(const pst_conv_job *j, uint64_t channels);
+/* Of a thread's scratch: the copied band; all but the sums. */
+uint64_t pst_conv_copy_bytes(const pst_conv_job *j);
 uint64_t pst_conv_band_bytes(const pst_conv_job *j);
 /* Rows of `to` whose band takes at most that many bytes as fp32; at least one. */
 uint64_t pst_conv_band_rows(const pst_conv_job *j, uint64_t bytes);
+/* A tile of work of F or B: a band and a range of output channels. */
+typedef struct {
+    const pst_conv_job *of;
+    pst_conv_band band;
+    uint64_t col, cols;
+    uint8_t *copy;
+    float *sum; /* of the first pixel and the first channel of the range */
+    uint64_t sum_pixel, sum_row, sum_image;
+} pst_conv_tile;
+/* Adds the convolution of a slice of channels, whose weight is packed at `slice`, to the sums. */
+void pst_conv_fast_slice(const pst_conv_tile *t, const uint8_t *slice);
 void pst_conv_copy_band(const pst_conv_job *j, const pst_conv_band *b, uint8_t *to);
 #endif

@@ -50,6 +50,22 @@ typedef struct {
     int add;
 } pst_conv_sum;
 
+/* A row of `n` tiles of Winograd's algorithm F(2x2, 3x3) (Lavin, Gray 2015): 16 numbers for each
+ * channel, `plane` fp32 numbers apart. Of a band, whose rows and pixels lie `row` and `channels`
+ * numbers apart, into tiles; and of tiles, into `rows` (at most 2) rows of `columns` pixels. */
+enum { PST_CONV_TILE = 16 };
+typedef struct {
+    const float *from;
+    uint64_t n, row, channels, plane;
+    float *to;
+} pst_conv_tiles_in;
+typedef struct {
+    const float *from;
+    uint64_t n, ld, plane, cols; /* ld: between tiles */
+    float *to;
+    uint64_t rows, columns, row, pixel;
+} pst_conv_tiles_out;
+
 /* For every instruction set, the columns of the packed weight are zero-padded to a multiple of
  * PST_CONV_COLS, and the channels of dy that W reads to one of PST_CONV_OUTS. */
 enum { PST_CONV_COLS = 32, PST_CONV_OUTS = 16 };
@@ -66,6 +82,10 @@ typedef struct {
     void (*spread)(const pst_conv_copy *copy, uint64_t panel);
     void (*pack)(const pst_conv_pack *pack);
     void (*multiply)(const pst_conv_row *row);
+    void (*tiles_in)(const pst_conv_tiles_in *tiles);
+    void (*tiles_out)(const pst_conv_tiles_out *tiles);
+    /* The first 9 planes of n numbers, places of a 3x3 window, become 16. */
+    void (*tiles_of_weight)(float *planes, uint64_t n);
     void (*sum)(const pst_conv_sum *sum);
     /* y[i] = x[i], or += if add. */
     void (*put)(float *y, const float *x, uint64_t n, int add);

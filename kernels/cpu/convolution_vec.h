@@ -292,7 +292,19 @@ static void direct_sum(const pst_conv_sum *t) {
     blocks[(t->cols - 1) / VEC_W](&j);
 }
 
-static const pst_conv_ops direct_ops = {
-    PRODUCT_TERMS,   DIRECT_COLS,  DIRECT_OUTS,   DIRECT_VECTORS *VEC_W,
-    direct_copy,     direct_widen, direct_spread, direct_pack,
-    direct_multiply, direct_sum,   direct_put};
+#include "kernels/cpu/convolution_fast_vec.h"
+
+static const pst_conv_ops direct_ops = {.terms = PRODUCT_TERMS,
+                                        .cols = DIRECT_COLS,
+                                        .outs = DIRECT_OUTS,
+                                        .run_cols = DIRECT_VECTORS * VEC_W,
+                                        .copy = direct_copy,
+                                        .widen = direct_widen,
+                                        .spread = direct_spread,
+                                        .pack = direct_pack,
+                                        .multiply = direct_multiply,
+                                        .tiles_in = direct_tiles_in,
+                                        .tiles_out = direct_tiles_out,
+                                        .tiles_of_weight = direct_tiles_of_weight,
+                                        .sum = direct_sum,
+                                        .put = direct_put};

@@ -294,27 +294,55 @@ static void test_cross_entropy(void **state) {
         check_case(&(kernel_case){.op = "cross_entropy", .b = 2, .t = 9, .c = width[i]});
 }
 
+/* Rows of the machine with AVX2 or better, in fp32: the same bits from the same operands. */
+static void check_isa_bits(const kernel_case *k, pst_pass pass) {
+    uint32_t n_cpu;
+    const pst_kernel_row *cpu = pst_kernels_cpu(&n_cpu);
+    case_state first, other;
+    int seen = 0;
+    assert_int_equal(case_open(k, seed, 0, &first), PST_OK);
+    for (uint32_t i = 0; i < n_cpu; i++) {
+        if (strcmp(cpu[i].op, k->op) || cpu[i].pass != pass || !cpu[i].isa ||
+            cpu[i].isa & ~pst_cpu_isa() || !(cpu[i].dtypes >> PST_F32 & 1))
+            continue;
+        case_state *s = seen ? &other : &first;
+        if (seen) assert_int_equal(case_open(k, seed, 0, s), PST_OK);
+        assert_int_equal(run_on(s, &cpu[i], 2, (case_flags){.first = 1, .train = 1}), PST_OK);
+        for (uint32_t b = 0; seen && b < s->n_buffer; b++)
+            if (memcmp(s->buffer[b].data, first.buffer[b].data, s->buffer[b].size * s->buffer[b].n))
+                fail_msg("%s pass %d: other bits than another instruction set: %s", cpu[i].name,
+                         pass, case_text(k));
+        if (seen) case_close(s);
+        seen = 1;
+    }
+    case_close(&first);
+}
+
 static void test_convolution(void **state) {
     (void)state;
     static const struct {
         uint64_t h, w, c, f, window;
         uint32_t stride, padding;
-    } shape[] = {{1, 1, 1, 1, 1, 1, 0},  {5, 7, 3, 4, 3, 1, 1},   {8, 8, 16, 33, 3, 2, 1},
-                 {7, 5, 17, 3, 1, 1, 0}, {9, 9, 5, 6, 1, 2, 0},   {15, 13, 3, 8, 7, 2, 3},
-                 {6, 6, 2, 3, 5, 3, 4},  {4, 4, 600, 2, 3, 1, 1}, {33, 31, 40, 9, 3, 1, 1},
-                 {3, 3, 2, 2, 3, 1, 0},  {33, 31, 3, 32, 3, 1, 1}};
+    } shape[] = {{1, 1, 1, 1, 1, 1, 0},     {5, 7, 3, 4, 3, 1, 1},    {8, 8, 16, 33, 3, 2, 1},
+                 {7, 5, 17, 3, 1, 1, 0},    {9, 9, 5, 6, 1, 2, 0},    {15, 13, 3, 8, 7, 2, 3},
+                 {6, 6, 2, 3, 5, 3, 4},     {4, 4, 600, 2, 3, 1, 1},  {33, 31, 40, 9, 3, 1, 1},
+                 {3, 3, 2, 2, 3, 1, 0},     {9, 12, 40, 33, 3, 1, 1}, {16, 16, 80, 70, 3, 1, 1},
+                 {10, 11, 32, 32, 3, 1, 0}, {33, 31, 3, 32, 3, 1, 1}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
-        for (uint64_t b = 1; b < 4; b += 2)
-            check_case(&(kernel_case){.op = "convolution",
-                                      .b = i == 8 ? 2 * b : b,
-                                      .t = shape[i].h,
-                                      .w = shape[i].w,
-                                      .c = shape[i].c,
-                                      .f = shape[i].f,
-                                      .window = shape[i].window,
-                                      .stride = shape[i].stride,
-                                      .padding = shape[i].padding,
-                                      .second = i % 2 == 0});
+        for (uint64_t b = 1; b < 4; b += 2) {
+            const kernel_case k = {.op = "convolution",
+                                   .b = i == 8 ? 2 * b : b,
+                                   .t = shape[i].h,
+                                   .w = shape[i].w,
+                                   .c = shape[i].c,
+                                   .f = shape[i].f,
+                                   .window = shape[i].window,
+                                   .stride = shape[i].stride,
+                                   .padding = shape[i].padding,
+                                   .second = i % 2 == 0};
+            check_case(&k);
+            for (int pass = 0; pass < PST_PASS_COUNT; pass++) check_isa_bits(&k, (pst_pass)pass);
+        }
 }
 
 static void test_batch_norm(void **state) {
