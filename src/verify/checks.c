@@ -76,8 +76,10 @@ static pst_status compare_near(pst_verifying *v, pst_check *check, const pst_rec
                                pst_verify_way way) {
     char path[PST_VERIFY_PATH];
     pst_recording *again = NULL;
-    pst_compare_options near = {
-        .tolerance = v->promise.tolerance, .end_step = 1, .joined = v->shape.tensor > 1};
+    pst_compare_options near = {.tolerance = v->promise.tolerance,
+                                .gradients = v->promise.gradients,
+                                .end_step = 1,
+                                .joined = v->shape.tensor > 1};
     pst_comparison c = {.first = {.found = 0}};
     if (run) pst_compare(run, v->of_one, &near, &c);
     pst_verify_checkpoint(v, "one", v->shape.steps - 1, path);

@@ -143,6 +143,15 @@ static int always_equal(const pst_record *r) {
     return 0;
 }
 
+/* The loss and the norm are of many elements, whose differences average out. */
+static double tolerance_of(const pst_compare_options *o, const pst_record *r) {
+    int scalar = r->kind == PST_RECORD_SCALAR;
+    int gradient = r->phase == PST_RECORD_BACKWARD || r->phase == PST_RECORD_GRADIENT ||
+                   (scalar && strcmp(r->tensor, "loss") != 0);
+    if (o->tolerance == 0 || always_equal(r)) return 0;
+    return (gradient ? o->gradients : o->tolerance) / (scalar ? 10 : 1);
+}
+
 static int is_accumulator(const pst_record *r) {
     return r->phase == PST_RECORD_BACKWARD && strstr(r->tensor, ", use ") != NULL;
 }
@@ -182,11 +191,9 @@ static void compare_one(const comparing *c, const pst_recorded *item) {
     if (whole && item->record->digest == expected->record->digest) return;
     pst_difference d = {0};
     comparing exact = *c;
-    pst_compare_options tighter = {.joined = c->o->joined};
-    if (group == PST_GROUP_NUMBERS) { /* of many elements: their differences average out */
-        tighter.tolerance = always_equal(item->record) ? 0 : c->o->tolerance / 10;
-        exact.o = &tighter;
-    }
+    pst_compare_options own = *c->o;
+    own.tolerance = tolerance_of(c->o, item->record);
+    exact.o = &own;
     uint64_t n = compare_elements(&exact, item, expected, c->out->worst + group, &d);
     if (!d.found && whole && (exact.o->tolerance == 0 || !n))
         d = (pst_difference){.found = 1,

@@ -17,6 +17,7 @@ typedef struct {
     /* 0: all bits are equal; else the largest difference of two elements, relative to the largest
      * element of the tensor */
     double tolerance;
+    double gradients;              /* with a tolerance: that of gradients and their norm */
     uint64_t first_step, end_step; /* steps that are compared */
     int joined;                    /* the reference has one tensor rank, whatever the run has */
     int accumulators;  /* also gradients before their sum over replicas: needs the same sums */

@@ -13,7 +13,9 @@ pst_status pst_verify_against(pst_verifying *v) {
     PST_TRY(pst_reference_load(o->against, v->config_one, parts, v->of_one, &reference));
     pst_comparison c = {.first = {.found = 0}};
     const pst_compare_options bits = {.end_step = UINT64_MAX, .weights_after = 1},
-                              near = {.tolerance = v->promise.tolerance, .end_step = 1};
+                              near = {.tolerance = v->promise.tolerance,
+                                      .gradients = v->promise.gradients,
+                                      .end_step = 1};
     pst_check *check =
         reference.same
             ? pst_check_add(&v->table, "one rank, against the file", "equal bits")

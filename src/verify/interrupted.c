@@ -7,7 +7,9 @@
 
 static void compare(pst_verifying *v, pst_check *check, const pst_recording *run) {
     const pst_compare_options all = {.end_step = UINT64_MAX, .accumulators = 1, .weights_after = 1};
-    const pst_compare_options near = {.tolerance = v->promise.tolerance, .end_step = UINT64_MAX};
+    const pst_compare_options near = {.tolerance = v->promise.tolerance,
+                                      .gradients = v->promise.gradients,
+                                      .end_step = UINT64_MAX};
     pst_comparison c = {.first = {.found = 0}};
     pst_compare(run, v->of_configured, v->promise.resumes ? &all : &near, &c);
     pst_check_compared(check, &c);

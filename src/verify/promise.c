@@ -2,11 +2,12 @@
 #include "verify/promise.h"
 #include "base/dtype.h"
 #include "backends/registry.h"
+#include "graph/op.h"
 #include <string.h>
 
 /* Sums of up to a few thousand products in another order, through a few layers; 16-bit numbers are
  * rounded once per operator. */
-static const double fp32_tolerance = 1e-4, half_tolerance = 6e-2;
+static const double fp32_tolerance = 1e-4, half_tolerance = 6e-2, kink_tolerance = 0.4;
 
 static void deny(pst_promise *p, const char *why) {
     if (p->exact) snprintf(p->why, sizeof p->why, "%s", why);
@@ -59,4 +60,11 @@ void pst_promise_of(const pst_config *c, const pst_shape *s, pst_promise *p) {
         snprintf(p->why_resumes, sizeof p->why_resumes, "parallel.deterministic false");
     }
     if (computes_on_gpu(c)) deny(p, "a GPU chooses its algorithms by measuring");
+}
+
+void pst_promise_gradients(const pst_graph *g, pst_promise *p) {
+    p->gradients = p->tolerance;
+    for (uint32_t i = 0; i < g->n_node; i++)
+        if (g->node[i].attr.activation == PST_ACT_RELU || !strcmp(g->node[i].op->name, "max_pool"))
+            p->gradients = kink_tolerance;
 }

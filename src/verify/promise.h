@@ -2,6 +2,7 @@
  * bits of a run without stages and replicas, and how that one has to add. */
 #ifndef PST_VERIFY_PROMISE_H
 #define PST_VERIFY_PROMISE_H
+#include "graph/graph.h"
 #include "verify/shape.h"
 
 enum { PST_PROMISE_TEXT = 160 };
@@ -17,7 +18,11 @@ typedef struct {
     /* largest difference of an element, relative to the largest of its tensor, where bits are not
      * promised; for one step from equal weights */
     double tolerance;
+    double gradients; /* the same of gradients: larger where the model has kinks, because a number
+                         near one may fall on either side */
 } pst_promise;
 
 void pst_promise_of(const pst_config *config, const pst_shape *shape, pst_promise *promise);
+/* Sets `gradients` for a model: relu and max_pool have kinks. */
+void pst_promise_gradients(const pst_graph *graph, pst_promise *promise);
 #endif

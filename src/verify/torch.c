@@ -11,10 +11,13 @@
 extern const unsigned char pst_verify_torch_py[];
 extern const unsigned int pst_verify_torch_py_bytes;
 
+static const double WITHIN = 1e-4; /* also in the script */
+
 typedef struct {
     pst_config *config;
     pst_prepared *p;
     pst_recording *recording;
+    double gradients; /* pst_promise.gradients in fp32 */
 } torch_run;
 
 /* --- files for the script --------------------------------------------------------------------- */
@@ -69,6 +72,7 @@ static pst_status print_index(const void *what, FILE *f) {
     const torch_run *t = what;
     uint64_t offset = 0;
     print_hyper(t->config, f);
+    fprintf(f, "hyper within_gradients %.17g\n", t->gradients);
     for (size_t i = 0; i < t->recording->n; i++) {
         const pst_record *r = t->recording->item[i].record;
         if (!kind_of(r) || !is_first(t->recording, i)) continue;
@@ -155,6 +159,9 @@ static pst_status compare(pst_verifying *v, pst_check *check, torch_run *t) {
     pst_verify_way way = {
         .name = "torch", .title = "for PyTorch", .keys = &keys, .n_rank = 1, .whole = 1};
     PST_TRY(pst_verify_prepare(v, &keys, 1, &t->config, &t->p));
+    pst_promise fp32 = {.tolerance = WITHIN};
+    pst_promise_gradients(t->p->whole, &fp32);
+    t->gradients = fp32.gradients;
     PST_TRY(pst_verify_record(v, &way, check, &t->recording));
     if (!t->recording) return PST_OK;
     PST_TRY(write_files(v, t));

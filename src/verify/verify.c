@@ -60,6 +60,7 @@ static pst_status set_up(pst_verifying *v) {
     pst_shape_alone(&v->alone, v->shape.tensor, v->promise.parts);
     PST_TRY(pst_verify_prepare(v, &v->one, 1, &v->config_one, &v->prepared_one));
     PST_TRY(pst_verify_prepare(v, NULL, n_rank, &v->config_small, &v->prepared));
+    pst_promise_gradients(v->prepared_one->whole, &v->promise);
     return make_folder(v);
 }
 

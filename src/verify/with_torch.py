@@ -170,14 +170,14 @@ class Comparison:
     def __init__(self):
         self.compared, self.different, self.worst, self.first = 0, 0, 0.0, None
 
-    def check(self, step, what, ours, theirs, allowed=None):
-        """allowed: the largest difference; by default WITHIN of the largest element."""
+    def check(self, step, what, ours, theirs, allowed=None, within=WITHIN):
+        """allowed: the largest difference; by default `within` of the largest element."""
         self.compared += 1
         ours, theirs = ours.detach().double().view(theirs.shape), theirs.detach().double()
         scale = max(ours.abs().max().item(), theirs.abs().max().item(), 1e-30)
         off = (ours - theirs).abs()
         self.worst = max(self.worst, (off.max() / scale).item() if allowed is None else 0.0)
-        bad = ~(off <= (WITHIN * scale if allowed is None else allowed))
+        bad = ~(off <= (within * scale if allowed is None else allowed))
         if not bad.any():
             return
         self.different += 1
@@ -213,6 +213,7 @@ def check_step(record, graph, step, result):
     weights = {}
     for name, shape in graph.shapes.items():
         weights[name] = record.get("state", step, name).view(shape).clone().requires_grad_(name not in graph.statistic)
+    within = float(record.hyper["within_gradients"])
     tokens, loss = record.number(step, "tokens"), 0.0
     for micro in record.micros(step):
         data = {name: record.get("data", step, name, micro).view(shape) for name, shape in graph.data.items()}
@@ -222,9 +223,10 @@ def check_step(record, graph, step, result):
     result.check(step, "loss", record.get("number", step, "loss"), torch.tensor([loss]))
     trained = [name for name in weights if name not in graph.statistic]
     for name in trained:
-        result.check(step, f"gradient of {name}", record.get("sum", step, f"gradient of {name}"), weights[name].grad)
+        result.check(step, f"gradient of {name}", record.get("sum", step, f"gradient of {name}"), weights[name].grad,
+                     within=within)
     norm = torch.sqrt(sum(weights[name].grad.double().square().sum() for name in trained))
-    result.check(step, "gradient norm", record.get("number", step, "gradient norm"), norm[None])
+    result.check(step, "gradient norm", record.get("number", step, "gradient norm"), norm[None], within=within)
     for name in trained:  # from here on with the recorded gradients: what differs is the optimizer
         weights[name].grad = record.get("sum", step, f"gradient of {name}").view(weights[name].shape).clone()
     optimizer = make_optimizer(record, graph, weights, step)

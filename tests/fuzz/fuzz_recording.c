@@ -12,7 +12,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memcpy(bytes, data, size);
     if (pst_recording_parse(bytes, size, "fuzz", &r) == PST_OK) {
         const pst_compare_options bits = {.end_step = UINT64_MAX, .weights_after = 1},
-                                  near = {.tolerance = 1e-4, .end_step = 2, .joined = 1};
+                                  near = {.tolerance = 1e-4,
+                                          .gradients = 1e-4,
+                                          .end_step = 2,
+                                          .joined = 1};
         pst_comparison c = {.first = {.found = 0}};
         pst_inside_check(r, &c);
         pst_compare(r, r, &bits, &c);

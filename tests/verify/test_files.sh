@@ -1,0 +1,41 @@
+#!/bin/sh
+# test: label=full timeout=180
+# `penstock verify`: layouts with and without equal bits, files of --save and --against, folders of --keep.
+. "$(dirname "$0")/../script.sh"
+write_run 2
+
+# passes CHECKS ARGUMENT...: so many checks, all passed
+passes() {
+    checks=$1
+    shift
+    rc=0
+    "$PENSTOCK" verify run.yaml "$@" >out 2>err </dev/null || rc=$?
+    [ $rc = 0 ] && [ "$(grep -c '^passed ' out)" = "$checks" ] && tail -n 1 out | grep -q "^verified: " ||
+        fail "verify $*: status $rc, expected 0 and $checks checks: $(cat out err)"
+}
+
+passes 10 -n 2 parallel.data=2 parallel.zero=2 train.micro_batch=1
+grep -q "not promised: parallel.zero 2" out || fail "zero 2 is not said to be without a promise: $(cat out)"
+passes 11 -n 4 parallel.tensor=2 parallel.recompute=selective model.dropout=0.1
+
+# refuses PATTERN ARGUMENT...: status 2 and one line that matches
+refuses() {
+    pattern=$1
+    shift
+    rc=0
+    "$PENSTOCK" verify "$@" >out 2>err </dev/null || rc=$?
+    [ $rc = 2 ] && grep -q -e "^penstock: .*$pattern" err && [ "$(wc -l <err)" = 1 ] ||
+        fail "verify $*: status $rc, expected 2 and '$pattern': $(cat out err)"
+}
+
+passes 10 -n 2 --save reference
+passes 11 -n 2 parallel.data=1 --against reference
+grep -q "against the file *equal bits" out || fail "bits of the file are not expected: $(cat out)"
+refuses "reference is of another run: it has train.lr: 0.0003, this one train.lr: 0.01" run.yaml lr=0.01 --against reference
+refuses "reference is of another run: it has model.channels: 32" run.yaml model.channels=64 --against reference
+refuses "is no reference" run.yaml --against text.txt
+head -c 60000 reference >short
+refuses "short is damaged" run.yaml --against short
+"$PENSTOCK" verify run.yaml -n 2 --keep runs >out 2>err || fail "--keep: $(cat out err)"
+[ -s runs/configured/record/rank-1.record ] || fail "--keep kept nothing: $(ls -R runs)"
+exit $bad
