@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,14 +109,39 @@ static pst_status spawn(const char *program, char *const *argv, char *const *env
     return error ? pst_fail(PST_ENOMEM, "cannot start %s: %s", program, strerror(error)) : PST_OK;
 }
 
+/* The signal that asked this process to end; 0: none. */
+static volatile sig_atomic_t asked;
+static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+enum { N_ENDING = sizeof ending / sizeof *ending };
+static struct sigaction before[N_ENDING];
+
+static void note(int signal) { asked = signal; }
+
+void pst_verify_signals_open(void) {
+    struct sigaction action = {.sa_handler = note};
+    asked = 0;
+    for (int i = 0; i < N_ENDING; i++) {
+        sigaction(ending[i], NULL, before + i);
+        if (before[i].sa_handler != SIG_IGN) sigaction(ending[i], &action, NULL);
+    }
+}
+
+void pst_verify_signals_close(void) {
+    for (int i = 0; i < N_ENDING; i++) sigaction(ending[i], before + i, NULL);
+    if (asked) raise(asked);
+}
+
 pst_status pst_verify_process(const char *program, char *const *argv, char *const *env,
                               const char *output, int *exit_status) {
     pid_t pid = 0;
     int how = 0;
     PST_TRY(spawn(program, argv, env, output, &pid));
-    while (waitpid(pid, &how, 0) < 0)
+    while (waitpid(pid, &how, 0) < 0) {
         if (errno != EINTR)
             return pst_fail(PST_EINTERNAL, "cannot wait for %s: %s", program, strerror(errno));
+        if (asked) kill(pid, SIGKILL); /* its results are of no use any more */
+    }
+    if (asked) return pst_fail(PST_EINPUT, "stopped by signal %d", (int)asked);
     *exit_status = WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how);
     return PST_OK;
 }

@@ -30,6 +30,11 @@ typedef struct {
  * FOLDER/NAME/verify. ENOMEM: it could not be started. Exit statuses other than 0 are no error
  * here. */
 pst_status pst_verify_launch(const pst_verify_run *run, pst_verify_end *end);
+/* Between these, SIGINT, SIGTERM and SIGHUP end the program that runs, and pst_verify_process
+ * fails; close passes the signal on to this process, after the caller has cleaned up. Main thread.
+ */
+void pst_verify_signals_open(void);
+void pst_verify_signals_close(void);
 /* The last line of a file that begins with "penstock: ", else the last one. */
 void pst_verify_last_line(const char *path, char said[PST_LAUNCH_SAID]);
 /* Runs a program until it ends; what it writes is appended to the file `output`. env NULL: that of

@@ -125,11 +125,13 @@ pst_status pst_verify(const pst_verify_options *options, FILE *out) {
     v->seed = o.seed;
     uint64_t began = pst_monotonic_ns();
     pst_setup_log("error");
+    pst_verify_signals_open();
     pst_status status = set_up(v);
     if (status == PST_OK) announce(v);
     if (status == PST_OK) status = run_checks(v);
     if (status == PST_OK) status = conclude(v, (double)(pst_monotonic_ns() - began) * 1e-9);
     clean_up(v);
     free(v);
+    pst_verify_signals_close();
     return status;
 }

@@ -38,4 +38,9 @@ head -c 60000 reference >short
 refuses "short is damaged" run.yaml --against short
 "$PENSTOCK" verify run.yaml -n 2 --keep runs >out 2>err || fail "--keep: $(cat out err)"
 [ -s runs/configured/record/rank-1.record ] || fail "--keep kept nothing: $(ls -R runs)"
+
+# Ended by a signal, it leaves nothing behind.
+mkdir temporary
+TMPDIR=$PWD/temporary timeout -s TERM 0.7 "$PENSTOCK" verify run.yaml train.steps=4 model.channels=256 >out 2>err
+[ -z "$(ls temporary)" ] || fail "a signal left $(ls temporary)"
 exit $bad
