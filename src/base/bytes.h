@@ -5,8 +5,9 @@
 
 typedef enum { PST_BYTES, PST_KIB, PST_MIB, PST_GIB, PST_TIB } pst_bytes_unit;
 enum { PST_BYTES_TEXT = 32 };
-/* In the largest unit from `smallest` to `largest` in which the number is at smallest 1, else in
- * `smallest`; with so many decimals, none for bytes. Returns text. */
+/* Writes `bytes` to `text` in the largest unit from `smallest` to `largest` that gives a number of
+ * at least 1, else in `smallest`; with `decimals` digits after the point, none for bytes. Returns
+ * text. */
 const char *pst_bytes_text(uint64_t bytes, pst_bytes_unit smallest, pst_bytes_unit largest,
                            int decimals, char text[PST_BYTES_TEXT]);
 #endif

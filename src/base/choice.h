@@ -1,6 +1,6 @@
-/* The result of autotuning, as text that a plan keeps, so that a rerun uses it without measuring
- * and gets the same bits. Two records with the same `of` are for the same operation on the same
- * kind of device. */
+/* The result of autotuning, as text in a plan, so that a rerun uses the same algorithm without
+ * measuring and gets the same bits. Two records with the same `of` are for the same operation on
+ * the same kind of device. */
 #ifndef PST_BASE_CHOICE_H
 #define PST_BASE_CHOICE_H
 

@@ -5,12 +5,12 @@
 
 typedef struct {
     int is_virtual;
-    uint64_t virtual_ns; /* the time when is_virtual; only its owner writes it */
+    uint64_t virtual_ns; /* the time if is_virtual; written only by the owner of the clock */
 } pst_clock;
 
-/* CLOCK_MONOTONIC. */
+/* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t pst_monotonic_ns(void);
-/* Now on `clock`; NULL is the monotonic clock. */
+/* Nanoseconds of `clock`; NULL: the monotonic clock. */
 uint64_t pst_clock_now(const pst_clock *clock);
 #define PST_NEVER UINT64_MAX
 #endif

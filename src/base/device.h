@@ -25,15 +25,15 @@ typedef struct pst_device pst_device;
 typedef pst_status (*pst_launch_fn)(pst_device *device, const void *call);
 /* The argument of a launch of pst_device_ops.replay. */
 typedef struct {
-    void *launches; /* from capture_end */
-    /* the sample index of this replay; kernels get it instead of the one at capture */
+    void *launches; /* set by capture_end */
+    /* sample index of this replay; kernels receive it instead of the index at capture */
     uint64_t sample;
 } pst_captured;
 
 typedef struct {
     uint32_t threads;       /* CPU threads to compute with, >= 1 */
     const pst_clock *clock; /* NULL: monotonic */
-    /* the computing thread calls it at least every millisecond; may be NULL */
+    /* called by the computing thread at least every millisecond; may be NULL */
     void (*poll)(void *);
     void *poll_arg;
     /* index of this rank on its host, which selects the device if there are several */
@@ -42,20 +42,22 @@ typedef struct {
 
 /* Flags of a kind of device. */
 enum {
-    PST_DEVICE_OWN_MEMORY = 1, /* the host cannot access its memory; `memory`, `staging`, `copy`,
-                           `copy_rows` and `fill` are set */
+    PST_DEVICE_OWN_MEMORY = 1, /* the host cannot access the device's memory; `memory`, `staging`,
+                                  `copy`, `copy_rows` and `fill` are set */
     /* launches are asynchronous: arguments have been read when launch returns, and further launches
      * may follow before it has ended; they run in order */
     PST_DEVICE_ASYNC = 2,
-    PST_DEVICE_CUDA = 4, /* OWN_MEMORY, and it is CUDA's, which a transport may support directly */
+    PST_DEVICE_CUDA = 4, /* OWN_MEMORY, and the memory is CUDA memory, which a transport may support
+                            directly */
     PST_DEVICE_PADDED = 8, /* the kernels accept and prefer rows with padding (pst_graph_pad) */
-    PST_DEVICE_SUMS = 16,  /* B kernels leave sums for W (pst_graph_leave_sums) */
-    /* the flags of the CUDA module's device that determine steps and bytes of a job: a planner uses
-     * them if the module cannot be loaded */
+    PST_DEVICE_SUMS = 16,  /* B kernels save sums for W (pst_graph_leave_sums) */
+    /* the flags of the CUDA device that determine the steps and bytes of a job, for planning
+       without the CUDA module */
     PST_DEVICE_GPU = PST_DEVICE_OWN_MEMORY | PST_DEVICE_PADDED | PST_DEVICE_SUMS
 };
 
-/* n rows of `bytes` each; each side has its own distance (in bytes) between rows. */
+/* A copy of n rows of `bytes` bytes. to_distance, from_distance: bytes from the start of one row to
+ * the start of the next. */
 typedef struct {
     void *to;
     uint64_t to_distance;
@@ -65,29 +67,31 @@ typedef struct {
 
 typedef struct {
     const char *name;
-    const char *(*reject)(const pst_device_config *config); /* NULL: can open; else why not */
+    const char *(*reject)(const pst_device_config *config); /* returns NULL if the device can be
+                                                               opened, else the reason */
     pst_status (*open)(const pst_device_config *config, pst_device **device);
-    /* Queues fn(device, call). after_ns: when the last of its inputs arrived; ns: predicted
-     * duration (the timed device uses it as the actual one). *event identifies its completion; on
-     * an asynchronous device it may be NULL, and the next event in the queue covers this launch
-     * too. A CPU has completed it on return. */
+    /* Queues fn(device, call). after_ns: time at which the last input arrived; ns: predicted
+     * duration, which the timed device takes as the actual one. *event identifies the completion of
+     * the launch. On an asynchronous device `event` may be NULL; the next event of the queue then
+     * covers this launch too. On a CPU the launch has completed on return. */
     pst_status (*launch)(pst_device *d, pst_launch_fn fn, const void *call, uint64_t after_ns,
                          uint64_t ns, uint64_t *event);
-    /* OK: the event has happened, from *start_ns to *end_ns. BUSY: not yet. The latest 1024 events
-     * are known. Other: the device has failed. */
+    /* OK: the work of `event` ran from *start_ns to *end_ns. BUSY: the work has not completed.
+     * Other statuses: the device has failed. `event` must be among the latest 1024. */
     pst_status (*test)(pst_device *d, uint64_t event, uint64_t *start_ns, uint64_t *end_ns);
     uint64_t (*next_ns)(pst_device *d); /* earliest known completion, PST_NEVER if unknown */
     void (*close)(pst_device *d);
     uint32_t flags;
-    /* The following are NULL for devices without flags. memory: one block for all data that a rank
-     * computes with, 4096-byte aligned, freed by close; *base is a device address, which the host
-     * can use for arithmetic only. ENOMEM says how much is needed and how much is free. */
+    /* The following members are NULL for devices without flags. memory: allocates one block for all
+     * data that a rank computes with, 4096-byte aligned, freed by close; *base is a device address,
+     * which the host can use for arithmetic only. ENOMEM: the message says how many bytes are
+     * needed and how many are free. */
     pst_status (*memory)(pst_device *d, uint64_t bytes, void **base);
     /* Host memory for copies that run while the device computes (pinned); freed by close. */
     pst_status (*staging)(pst_device *d, uint64_t bytes, void **base);
-    /* Copies in order with that queue; each side is in memory of the device or of the host. event
-     * NULL: returns when this and all earlier work in the queue is done. On queue HEAD with event
-     * NULL it may be called from any thread (checkpoints); no other function may. */
+    /* Copies `bytes` bytes in the order of the queue; `to` and `from` are in device or host memory.
+     * event NULL: returns when the copy and all earlier work of the queue have completed. This is
+     * the only function that any thread may call, with queue HEAD and event NULL (checkpoints). */
     pst_status (*copy)(pst_device *d, pst_queue queue, void *to, const void *from, uint64_t bytes,
                        uint64_t *event);
     pst_status (*fill)(pst_device *d, pst_queue queue, void *to, uint8_t value, uint64_t bytes);
@@ -96,17 +100,18 @@ typedef struct {
     /* The manufacturer's name of the device ("NVIDIA H200"), valid until this thread's next call;
      * may be NULL on any device. */
     const char *(*model)(const pst_device_config *config);
-    /* Bytes that each of so many ranks of this host (at least 1) can use of the device that
-     * `config` selects; 0: unknown. May be NULL: the host's memory is divided among the ranks. */
+    /* Bytes of memory that each of `ranks_here` ranks (at least 1) of this host can use on the
+     * device that `config` selects; 0: unknown. May be NULL: the host's memory is divided among the
+     * ranks. */
     uint64_t (*available)(const pst_device_config *config, uint32_t ranks_here);
-    /* Bytes of the device that kernels allocated when they were prepared, in addition to the memory
-     * map. May be NULL: none. */
+    /* Bytes of device memory that kernels allocated when they were prepared, in addition to the
+     * memory map. May be NULL: none. */
     uint64_t (*workspace_bytes)(const pst_device *d);
     /* For asynchronous devices; all NULL if launches cannot be captured. From capture_begin to
      * capture_end, launches (with event NULL) are recorded instead of queued, and this thread calls
-     * nothing else of the device. The recording lives as long as the device; launches NULL: it is
-     * dropped. If a launch in between or one of these two fails, nothing was captured, and all else
-     * is unchanged. */
+     * no other function of the device. The recording is freed with the device; launches NULL: the
+     * recording is discarded. If capture_begin, capture_end or a launch between them fails, nothing
+     * was captured and the device is unchanged. */
     pst_status (*capture_begin)(pst_device *d);
     pst_status (*capture_end)(pst_device *d, void **launches);
     /* Launched with a pst_captured, like any other function: runs the recorded launches once more,

@@ -12,17 +12,18 @@ pst_status pst_file_create_beside(const char *path, char **new_path, FILE **f);
  * if it is not a regular file (a pipe, /dev/full). Returns the first failure; a failure of the
  * stream gives a message with path and reason. */
 pst_status pst_file_close(FILE *f, const char *path, pst_status status);
-/* Replaces a file atomically with what is printed: a process that has it open, or that looks after
- * an interrupt (SIGINT, SIGTERM and SIGHUP are blocked in this thread meanwhile), sees the old file
- * or the new one. What is not a regular file (/dev/stdout, a pipe) is written to. */
+/* Replaces the file `path` atomically by the output of print(what, out): other processes see the
+ * old or the new file, never a part of it, also after an interrupt (this thread blocks SIGINT,
+ * SIGTERM and SIGHUP meanwhile). If `path` is not a regular file (/dev/stdout, a pipe), the output
+ * is written to it directly. */
 typedef pst_status (*pst_file_printer)(const void *what, FILE *out);
 pst_status pst_file_replace(const char *path, pst_file_printer print, const void *what);
-/* The same for a name that the program has chosen, such as report.html in a run's folder: a link of
- * that name is replaced by the file, and its target stays unchanged. pst_file_replace is for names
- * from the user, and writes to the target of a link. */
+/* Like pst_file_replace, for a name chosen by the program, such as report.html in a run's folder: a
+ * link of that name is replaced by the file, and the target of the link stays unchanged.
+ * pst_file_replace is for names from the user, and writes to the target of a link. */
 pst_status pst_file_replace_own(const char *path, pst_file_printer print, const void *what);
-/* All bytes of a file and a terminating zero, freed by the caller. EINPUT when it cannot be read or
- * has more than `max_bytes` bytes; every message begins with the path. */
+/* All bytes of a file and a terminating zero, freed by the caller. EINPUT if the file cannot be
+ * read or has more than `max_bytes` bytes; every message begins with the path. */
 pst_status pst_file_read(const char *path, size_t max_bytes, char **text, size_t *bytes);
 /* Reads a file as pst_file_read does, calls `parse` with its contents, its path and `what`, and
  * frees it. Returns the first failure. */

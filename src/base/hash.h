@@ -3,13 +3,15 @@
 #define PST_BASE_HASH_H
 #include <stddef.h>
 #include <stdint.h>
-/* XXH64: names, fields (chained through `seed`), and weights, as metrics.jsonl documents. */
+/* XXH64 of `bytes` bytes, with `seed`: for names, for fields (the hash of one field is the seed of
+ * the next), and for the weights hash in metrics.jsonl. */
 uint64_t pst_hash64(const void *data, size_t bytes, uint64_t seed);
 
-/* XXH3 (64 bits): the contents of checkpoints; as fast as memory. */
+/* XXH3 with 64 bits, for the contents of checkpoints. */
 uint64_t pst_hash_bytes(const void *data, size_t bytes);
 
-/* The same for data in parts. NULL: no memory. */
+/* XXH3 of data that is added in parts. open returns NULL without memory; close frees the hasher;
+ * reset starts a new hash. */
 typedef struct pst_hasher pst_hasher;
 pst_hasher *pst_hasher_open(void);
 void pst_hasher_close(pst_hasher *hasher);

@@ -20,6 +20,6 @@ typedef enum {
 #undef PST_OPCODE_ENUM
         PST_OP_COUNT
 } pst_opcode;
-/* "?" when there is none. */
+/* "?" for an unknown opcode. */
 const char *pst_opcode_name(pst_opcode op);
 #endif

@@ -16,12 +16,13 @@ typedef void (*pst_tile_fn)(void *arg, uint64_t tile, uint32_t thread);
 pst_status pst_pool_open(uint32_t threads, void (*on_start)(void *), void *start_arg,
                          pst_pool **pool);
 void pst_pool_close(pst_pool *pool);
-/* For tests. */
+/* The number of threads, including the caller. For tests. */
 uint32_t pst_pool_threads(const pst_pool *pool);
 /* poll is called by the thread that runs pst_pool_run, between tiles and in pst_pool_poll, when at
  * least `every_ns` have passed. */
 void pst_pool_set_poll(pst_pool *pool, void (*poll)(void *), void *arg, uint64_t every_ns);
-/* For tiles that may take longer than a millisecond; `thread` is the thread number of the tile. */
+/* Calls `poll` if it is due; for tiles that may take longer than a millisecond. thread: as passed
+ * to the tile. */
 void pst_pool_poll(pst_pool *pool, uint32_t thread);
 /* Runs all n tiles and returns when they are done. One caller at a time; not from inside a tile. */
 void pst_pool_run(pst_pool *pool, pst_tile_fn fn, void *arg, uint64_t n);

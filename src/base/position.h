@@ -30,15 +30,15 @@ enum { PST_POSITION_POSTS = 64, PST_POSITION_LOG = 64, PST_POSITION_SITE = 3 };
     X(uint32_t, train)     /* 1: runs training lists, 0: evaluation lists */ \
     X(uint32_t, n_run)     /* lists begun */ \
     X(uint32_t, instr)     /* COMPUTE, EXCHANGE: the instruction; WAIT: the next one to compute */ \
-    X(uint32_t, step)      /* COMPUTE, EXCHANGE: operator of its program */ \
+    X(uint32_t, step)      /* COMPUTE, EXCHANGE: operator of that instruction */ \
     X(uint32_t, sent)      /* all SENDs before this instruction are posted */ \
-    X(uint32_t, received)  /* all RECVs likewise */ \
-    X(uint32_t, waits_for) /* WAIT: the transfer that it waits for; UINT32_MAX: not known yet */ \
+    X(uint32_t, received)  /* all RECVs before this instruction are posted */ \
+    X(uint32_t, waits_for) /* WAIT: the transfer awaited; UINT32_MAX: not known yet */ \
     X(uint32_t, n_coll)    /* collectives begun */ \
     X(uint32_t, coll_kind) \
     X(uint32_t, coll_root) \
     X(uint64_t, coll_bytes) \
-    X(uint64_t, coll_wait) /* COLLECTIVE: pst_position_message it waits for; 0: not known */ \
+    X(uint64_t, coll_wait) /* COLLECTIVE: the pst_position_message awaited; 0: not known */ \
     X(uint64_t, n_coll_post) \
     X(uint64_t, n_op)      /* lists and collectives begun */
 /* clang-format on */
@@ -90,8 +90,9 @@ void pst_position_op(pst_position *p, uint64_t word);
 /* A number that identifies a place in the sources; 0: file is NULL. */
 uint64_t pst_position_site(pst_position *p, const char *file, const char *function, uint32_t line);
 
-/* 1: *view is consistent: nothing moved while it was read. 0: it moved; *view is unchanged. */
+/* Copies the position to *view. Returns 1 if the copy is consistent; 0 if the position changed
+ * during the copy: *view is then unchanged. */
 int pst_position_read(const pst_position *p, pst_position_view *view);
-/* Records which process this is; heartbeat_tid 0: no heartbeat thread. */
+/* Records the ids of this process; heartbeat_tid 0: there is no heartbeat thread. */
 void pst_position_set_process(pst_position *p, uint32_t heartbeat_tid);
 #endif

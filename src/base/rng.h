@@ -18,7 +18,7 @@ float pst_rng_uniform(uint32_t word);
  * computed from position (0, (from + i)/4); Box-Muller in double. */
 void pst_rng_normal_from(uint64_t key, float mean, float std, uint64_t from, float *out,
                          uint64_t n);
-/* For tests: the same from element 0. */
+/* pst_rng_normal_from with from = 0. For tests. */
 void pst_rng_normal(uint64_t key, float mean, float std, float *out, uint64_t n);
 /* A bijection of [0, n) selected by key (Feistel network with cycle walking over Philox): position
  * -> item. */

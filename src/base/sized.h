@@ -7,11 +7,11 @@
 #include "base/status.h"
 #include <stddef.h>
 
-/* Copies the caller's `from` to `into`, of `bytes`; members that the caller does not know become 0.
- * EINPUT, with `where` (the function): NULL, no size, or a member is set that this version does not
- * know. */
+/* Copies the caller's structure `from` to `into`, which has `bytes` bytes; members that the
+ * caller's version lacks become 0. EINPUT, with the function's name `where`: `from` is NULL or has
+ * no size, or sets a member that this version lacks. */
 pst_status pst_sized_take(const char *where, const void *from, void *into, size_t bytes);
-/* The other direction: copies `from`, of `bytes`, to the caller's structure, as far as its size
- * allows. EINPUT: NULL, or no size. */
+/* Copies `from`, which has `bytes` bytes, to the caller's structure `into`, up to the size of that
+ * structure. EINPUT: `into` is NULL or has no size. */
 pst_status pst_sized_give(const char *where, const void *from, size_t bytes, void *into);
 #endif

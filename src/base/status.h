@@ -18,7 +18,7 @@ pst_status pst_fail_in(pst_status status, const char *fmt, ...) PST_PRINTF(2, 3)
 #define pst_fail_in(status, ...) ((pst_fail_in)((status), __VA_ARGS__), (status))
 #endif
 
-/* ENOMEM: "no memory WHAT", such as "to plan" or "for a graph". */
+/* ENOMEM: "no memory WHAT", with a WHAT such as "to plan" or "for a graph". */
 static inline pst_status pst_no_memory(const char *what) {
     return pst_fail(PST_ENOMEM, "no memory %s", what);
 }

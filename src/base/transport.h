@@ -17,8 +17,8 @@ typedef struct {
     void *mem; /* must stay valid and, for a send, unchanged until the request has completed */
     uint64_t bytes;
     int of_device;        /* not 0: `mem` is memory of a device */
-    uint64_t ns, wire_ns; /* predicted duration, and that of its bytes alone; only the timed
-                             transport uses them */
+    uint64_t ns, wire_ns; /* predicted duration of the message, with and without latency; only the
+                             timed transport uses them */
 } pst_transfer;
 
 /* The first channel for the run's own collectives; instruction lists use lower ones. */
@@ -31,21 +31,21 @@ typedef struct pst_transport pst_transport;
 typedef struct {
     const char *name;
     uint32_t flags;
-    /* NULL: can connect the ranks of this world; else why not. */
+    /* Returns NULL if the transport can connect the ranks of this world, else the reason. */
     const char *(*reject)(const pst_world *world);
-    /* clock: NULL is monotonic. */
+    /* clock NULL: the monotonic clock. */
     pst_status (*open)(pst_world *world, const pst_clock *clock, pst_transport **transport);
     pst_status (*post)(pst_transport *t, const pst_transfer *transfer, uint64_t *request);
-    /* OK: the request has completed at *end_ns and is freed; BUSY: not yet; EPEER: it never will.
-     * EINPUT: the two ends disagree about the size. It does not advance transfers; progress
-     * does. */
+    /* OK: the request completed at *end_ns and is freed. BUSY: not completed. EPEER: will never
+     * complete. EINPUT: sender and receiver gave different sizes. Does not advance transfers;
+     * progress does. */
     pst_status (*test)(pst_transport *t, uint64_t request, uint64_t *end_ns);
-    /* Advances all transfers; returns how many things have moved, including requests that have
-     * completed and are not tested yet. A caller that sleeps only after 0 misses nothing. */
+    /* Advances all transfers; returns the number of requests that advanced, including completed
+     * requests that are not tested yet. A caller may sleep after 0. */
     uint32_t (*progress)(pst_transport *t);
     uint64_t (*next_ns)(pst_transport *t); /* earliest known completion, PST_NEVER if unknown */
-    /* OK: *fd becomes readable when something moves. BUSY: call progress first. EINPUT: this
-     * transport cannot be slept on, or not now. */
+    /* OK: *fd becomes readable when a request advances. BUSY: call progress first. EINPUT: this
+     * transport has no such descriptor, or not at this moment. */
     pst_status (*arm)(pst_transport *t, int *fd);
     void (*abort)(pst_transport *t); /* gives up all requests without waiting for a peer */
     void (*close)(pst_transport *t);

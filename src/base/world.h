@@ -9,13 +9,14 @@
 typedef struct pst_world pst_world;
 typedef struct {
     const char *name;
-    const char *(*reject)(void); /* NULL: this process is in such a world; else why not */
+    const char *(*reject)(void); /* returns NULL if this process is in such a world, else the reason
+                                  */
     pst_status (*open)(pst_world **world);
     /* Publishes a value for all ranks; visible after the next fence. */
     pst_status (*put)(pst_world *w, const char *key, const void *value, size_t bytes);
     /* A value that `rank` put before the last fence; *value is malloc'ed, the caller frees it. */
     pst_status (*get)(pst_world *w, uint32_t rank, const char *key, void **value, size_t *bytes);
-    pst_status (*fence)(pst_world *w); /* blocks until all ranks are here */
+    pst_status (*fence)(pst_world *w); /* blocks until all ranks have called fence */
     /* Optional: EPEER when a rank on another host is gone, or has given up (for ranks on this host:
      * comm/watch/heartbeat.h). Cheap. */
     pst_status (*check)(pst_world *w);
@@ -33,6 +34,6 @@ struct pst_world {
                                      and the processors that they have together; 0: unknown */
     uint32_t host_processors; /* the processors of all ranks of this host together; 0: unknown */
     char host[64], job[64];   /* host of this rank; a name unique to the job */
-    int launched_by_us;       /* our own launcher watches this process */
+    int launched_by_us;       /* the launcher of penstock started and watches this process */
 };
 #endif

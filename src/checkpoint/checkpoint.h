@@ -14,7 +14,7 @@
 #include "graph/optim.h"
 #include <stdio.h>
 
-/* Version 4 has tensors in parts; if there are none, 3 is written. */
+/* Version 4: tensors may be stored in parts. Without such tensors, version 3 is written. */
 enum {
     PST_CKPT_VERSION = 4,
     PST_CKPT_OPTIM_MAX = 16,
@@ -22,11 +22,11 @@ enum {
     PST_CKPT_NAME = PST_NAME_MAX + 64 + PST_CKPT_SLICE
 };
 
-/* What a run needs to continue, besides its tensors. */
+/* What a run needs to continue, in addition to the tensors. */
 typedef struct {
     uint64_t step;     /* optimizer steps done */
-    uint64_t skipped;  /* those of these steps whose loss or gradient was not finite: they changed
-                          nothing */
+    uint64_t skipped;  /* steps among these that were not applied, because loss or gradient was not
+                          finite */
     double loss_scale; /* loss scale of the next step if it is dynamic, else 0 */
     uint64_t loss_scale_good; /* steps in a row without overflow */
     uint64_t next_sample;     /* global index of the next training sample */
@@ -37,11 +37,11 @@ typedef struct {
     char optimizer[PST_CKPT_OPTIM_MAX];
 } pst_ckpt_info;
 
-/* A parameter that this rank stores, or its elements [from, from + n). The caller owns all
- * memory, which is fp32 in the graph's order of dimensions. */
+/* A parameter that this rank stores, or elements [from, from + n) of the parameter. The caller owns
+ * all arrays, which are fp32 with dimensions in the graph's order. */
 typedef struct {
     const pst_param *param;
-    const float *weight;   /* starts with the first element that is stored */
+    const float *weight;   /* starts at element `from` */
     const float *state[2]; /* the optimizer's n_state arrays, with the same elements */
     uint64_t from, n;      /* n 0: all */
 } pst_ckpt_entry;
@@ -75,8 +75,9 @@ void pst_ckpt_clean(const char *folder);
 
 typedef struct {
     uint32_t file;           /* index of the shard */
-    uint64_t from, to, xxh3; /* elements; */
-    pst_slice slice;         /* of this part of the tensor, unless held is PST_HELD_WHOLE */
+    uint64_t from, to, xxh3; /* elements [from, to) of the tensor; hash of their bytes */
+    pst_slice slice; /* the slice of the tensor that this part is; held is PST_HELD_WHOLE if there
+                        is none */
 } pst_ckpt_part;
 typedef struct {
     char *name; /* "wte.weight", "wte.weight.m" */
@@ -88,7 +89,7 @@ typedef struct {
 } pst_ckpt_tensor;
 typedef struct pst_ckpt {
     pst_ckpt_info info;
-    char *path, *config; /* the folder; the text of run.yaml */
+    char *path, *config; /* folder of the checkpoint; text of run.yaml */
     uint32_t n_file, n_tensor;
     char **file;                  /* shard names */
     uint64_t *header_xxh3;        /* [n_file] hash of the bytes before a shard's first tensor */
@@ -100,28 +101,28 @@ typedef struct pst_ckpt {
  * checkpoint with the highest step. *folder: the checkpoint's path, which the caller frees.
  * EINPUT: there is none. */
 pst_status pst_ckpt_find(const char *path, char **folder);
-/* The newest step before `step` in a folder of checkpoints, complete ones only or (complete 0)
- * those without an index; UINT64_MAX: none. */
+/* The newest step before `step` in `folder`, which is <run>/checkpoints; complete 1: of checkpoints
+ * with an index, complete 0: of those without. UINT64_MAX: none. */
 uint64_t pst_ckpt_before(const char *folder, int complete, uint64_t step);
 /* Reads the index and checks it against the headers of all shards (not against the tensors'
  * bytes). EINPUT with path and reason if something is missing, truncated, of another version, or
  * no checkpoint. */
 pst_status pst_ckpt_open(const char *folder, pst_ckpt **ckpt);
 void pst_ckpt_close(pst_ckpt *ckpt);
-/* NULL if there is none. */
+/* The tensor with this name; NULL if there is none. */
 const pst_ckpt_tensor *pst_ckpt_tensor_find(const pst_ckpt *ckpt, const char *name);
 /* Reads a tensor and checks its hash; EINPUT names file and tensor if it is damaged, missing or
  * of another size. Several threads may read from a pst_ckpt. */
 pst_status pst_ckpt_read(const pst_ckpt *ckpt, const char *name, float *out, uint64_t elements);
-/* Elements [from, to) only, of a tensor with `elements` elements. */
+/* Like pst_ckpt_read, but reads only elements [from, to) of a tensor with `elements` elements. */
 pst_status pst_ckpt_read_range(const pst_ckpt *ckpt, const char *name, uint64_t elements,
                                uint64_t from, uint64_t to, float *out);
 /* Elements [from, to) of a parameter that may be a slice (src/graph/slice.h) of a tensor with
  * the full shape. */
 pst_status pst_ckpt_read_held(const pst_ckpt *ckpt, const char *name, const pst_param *param,
                               uint64_t from, uint64_t to, float *out);
-/* A parameter's weight and, with an optimizer, its state; of a slice, only its elements. Checks
- * shapes. EINPUT if another optimizer's state is stored. */
+/* Reads the weight of a parameter and, unless rule is NULL, the optimizer's state; of a slice, only
+ * the elements of the slice. Checks shapes. EINPUT if the stored state is of another optimizer. */
 pst_status pst_ckpt_read_param(const pst_ckpt *ckpt, const pst_param *param,
                                const pst_optim_row *rule, float *weight, float *const state[2]);
 /* Elements [from, to) of the weight only, or of the state; from == to reads nothing. */
@@ -143,9 +144,9 @@ pst_status pst_weights_hash(const pst_graph *graph, const uint64_t *hash, uint64
 /* Parses the index only; shards are not opened. For pst_ckpt_open and its fuzz test. `file` is a
  * name for messages. */
 pst_status pst_ckpt_parse(const char *text, size_t bytes, const char *file, pst_ckpt **ckpt);
-/* run_folder.c. The run folder of the checkpoint that `resume` means; "" if the checkpoint
- * belongs to none. */
+/* run_folder.c. Writes the run folder of the checkpoint pst_ckpt_find(resume) to run; "" if the
+ * checkpoint belongs to no run. */
 pst_status pst_ckpt_run_folder(const char *resume, char *run, size_t bytes);
-/* The run folder of that checkpoint if it is the run's newest one, else "". */
+/* Like pst_ckpt_run_folder, but "" also if the checkpoint is not the newest of the run. */
 pst_status pst_ckpt_resumed_run(const char *resume, char *run, size_t bytes);
 #endif

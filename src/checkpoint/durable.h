@@ -12,27 +12,28 @@
 pst_status pst_durable_create(const char *path, int *fd);
 pst_status pst_durable_write(int fd, const char *path, const void *data, uint64_t bytes);
 /* For a file that several threads write in pieces. reserve: reserves its space if the file system
- * can, so that a full disk is noticed at once. write_at: writes the pieces of `part` (and uses
- * it up) at `at`. cut: truncates the file to `bytes`. */
+ * can, so that a full disk is noticed at once. write_at: writes the n pieces of `part` at file
+ * position `at`, and modifies `part`. cut: truncates the file to `bytes`. */
 pst_status pst_durable_reserve(int fd, const char *path, uint64_t bytes);
 pst_status pst_durable_write_at(int fd, const char *path, struct iovec *part, int n, uint64_t at);
 pst_status pst_durable_cut(int fd, const char *path, uint64_t bytes);
-/* Opens the same file for direct I/O; -1 if that is not possible. *align: addresses, lengths and
- * positions must be multiples of it. */
+/* Opens an existing file for direct I/O and returns the descriptor; -1 if the file system cannot.
+ * Addresses, lengths and positions must be multiples of *align. */
 int pst_durable_direct(const char *path, uint32_t *align);
 pst_status pst_durable_sync(int fd, const char *path);
 /* fsync and close; the descriptor is closed in every case. */
 pst_status pst_durable_close(int fd, const char *path);
-/* Writes a whole small file; on failure nothing of it is left. */
+/* Writes a whole small file; on failure the file is removed. */
 pst_status pst_durable_file(const char *path, const void *data, size_t bytes);
 pst_status pst_durable_mkdir(const char *path); /* OK if it exists */
-/* Replaces `to` in one step, also a folder with content or a link to one (if the file system can
- * exchange names; `from` then has what `to` was, and the caller removes it). */
+/* Renames `from` to `to`, replacing `to` atomically. `to` may be a folder with content or a link to
+ * one if the file system can exchange names: `from` is then the old `to`, which the caller removes.
+ */
 pst_status pst_durable_rename(const char *from, const char *to);
 pst_status pst_durable_sync_folder(const char *path);
 /* Locks a folder for this process until *fd is closed or the process ends; waits a moment for a
- * process that is just ending. EINPUT: another process has it. *fd is -1 if the file system has
- * no locks. */
+ * process that is just ending. EINPUT: another process has the lock. *fd is -1 if the file system
+ * has no locks. */
 pst_status pst_durable_lock(const char *path, int *fd);
 /* Removes a file, or a folder with everything in it; reports no failure. */
 void pst_durable_remove(const char *path);
@@ -42,6 +43,6 @@ void pst_durable_remove(const char *path);
 void pst_durable_fail_after(uint64_t n);
 void pst_durable_full_after(uint64_t n);
 /* For tests: a slow disk. Every pst_durable_write_at with direct I/O and every
- * pst_durable_sync_folder takes this much longer. */
+ * pst_durable_sync_folder takes `ns` longer. */
 void pst_durable_slow(uint64_t ns);
 #endif

@@ -5,8 +5,8 @@
 #include "models/model.h"
 #include <stddef.h>
 
-/* 1 if `source` is a safetensors file, or a folder with config.json that is no checkpoint of
- * ours. */
+/* 1 if `source` is a safetensors file, or a folder with config.json that is not a penstock
+ * checkpoint. */
 int pst_hf_is(const char *source);
 /* Sizes, dropout, activation and tokenizer from config.json in the folder `source` or beside the
  * file `source`. EINPUT: not a GPT-2, or one with an option that the model does not support
@@ -16,8 +16,8 @@ pst_status pst_hf_config(const char *source, pst_model_config *config);
 pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file,
                                pst_model_config *config);
 
-/* EINPUT unless the tokens of the model at `source` (as above) are those of `tokenizer`; the
- * message says which tokens they are, followed by `instead`. */
+/* EINPUT unless the model at `source` (as above) uses the tokens of `tokenizer`; the message names
+ * the model's tokenizer, followed by `instead`. */
 pst_status pst_hf_check_tokens(const char *source, const char *tokenizer, const char *instead);
 /* The path of `name` in the folder `source`, or beside the file `source`; owned by the caller.
  * NULL: no memory. */
@@ -28,8 +28,8 @@ int pst_hf_is_folder(const char *path);
 const char *pst_hf_activation_name(pst_activation activation);
 
 /* Where weights are loaded to: weight[i] is the memory of parameter i (NULL: not needed here),
- * fp32, shaped as in `held`, which is the full graph or a tensor rank's; of that only elements
- * [from[i], to[i]) (NULL: all). */
+ * fp32, with the shape in `held`, the full graph or the graph of a tensor rank. Only elements
+ * [from[i], to[i]) are loaded; from and to NULL: all. */
 typedef struct {
     const pst_graph *held;
     float *const *weight;
@@ -43,8 +43,8 @@ pst_status pst_hf_import(const char *source, const pst_model_row *model, const p
 
 /* Provides the weights of a parameter. */
 typedef pst_status (*pst_hf_read_fn)(void *arg, const pst_param *param, float *out);
-/* Writes config.json and model.safetensors into `folder` (made if it is missing), each replaced
- * in one step. Needs memory for the largest parameter twice. ENOMEM has path and reason if the
+/* Writes config.json and model.safetensors into `folder` (created if missing), and replaces each
+ * file atomically. Needs memory for the largest parameter twice. ENOMEM has path and reason if the
  * disk is full or cannot be written. */
 pst_status pst_hf_export(const char *folder, const pst_model_config *config,
                          const pst_model_row *model, const pst_graph *graph, pst_hf_read_fn read,

@@ -6,27 +6,28 @@
 #include <jansson.h>
 
 #define PST_CKPT_FORMAT "penstock checkpoint"
-#define PST_CKPT_HASH_KEY                                                                          \
-    "xxh3:" /* before a tensor's name: metadata key of its hash in a shard                         \
-             */
+/* Prefix of the metadata key under which a shard has the hash of a tensor: "xxh3:NAME". */
+#define PST_CKPT_HASH_KEY "xxh3:"
 enum { PST_CKPT_MAX_INDEX = 256 << 20 };
 
 /* "folder/name"; NULL: no memory, with the error set. The caller frees. */
 char *pst_ckpt_join(const char *folder, const char *name);
-/* "folder/step-00000100" or "folder/.tmp-step-00000100", likewise. */
+/* "folder/step-00000100" or, if temporary, "folder/.tmp-step-00000100". NULL: no memory, with the
+ * error set. The caller frees. */
 char *pst_ckpt_folder(const char *folder, uint64_t step, int temporary);
 /* "rank-K-of-N.safetensors" in `out`. */
 void pst_ckpt_shard_name(char out[64], uint32_t rank, uint32_t ranks);
 /* Removes temporary folders of steps up to `last`. */
 void pst_ckpt_clean_until(const char *folder, uint64_t last);
-/* "0=0+384,768+384,1536+384": of dimension 0 384 elements from 0 on, and so on; "" for all.
- * parse: the reverse; 0 if it is no slice of the tensor. */
+/* "0=0+384,768+384,1536+384": of dimension 0, 384 elements from index 0, 384 from 768 and 384 from
+ * 1536; "" for a whole tensor. parse: the reverse; returns 0 if the text is not a slice of the
+ * tensor `of`. */
 void pst_ckpt_slice_text(const pst_slice *slice, char out[PST_CKPT_SLICE]);
 int pst_ckpt_slice_parse(const char *text, const pst_ckpt_tensor *of, pst_slice *slice);
-/* Shape and slice of the held part of a tensor. */
+/* A parameter with the shape and slice of the part of a tensor. */
 pst_param pst_ckpt_held(const pst_ckpt_tensor *t, const pst_slice *slice);
-/* `in`: a part that is a slice. Copies its elements within [from, to) of the tensor to out,
- * which begins at element from. */
+/* in: the elements of `part`, which is a slice. Copies the elements within [from, to) of the tensor
+ * to out, which begins at element `from`. */
 void pst_ckpt_put_slice(const pst_ckpt_tensor *t, const pst_ckpt_part *part, const float *in,
                         float *out, uint64_t from, uint64_t to);
 /* Reads a whole small file and adds a zero byte; EINPUT if it cannot be read or is larger than
@@ -40,11 +41,12 @@ static inline int pst_ckpt_whole(const pst_ckpt_tensor *tensor) {
 }
 /* Compares two pst_ckpt_tensor, for qsort. */
 int pst_ckpt_by_name(const void *a, const void *b);
-/* Parses the index only: path, run file and shards are not set. *config_hash: the expected hash
- * of run.yaml. EINPUT has the place. */
+/* Parses the index only: path, run file and shards are not set. *config_hash: the expected hash of
+ * run.yaml. The message of EINPUT has the place in the file. */
 pst_status pst_ckpt_index_parse(const char *text, size_t bytes, const char *file, pst_ckpt **ckpt,
                                 uint64_t *config_hash);
-/* An index has a hash of its own text, in which its 16 digits count as zeros. *digits: where
- * they begin; *hash: what they should be. EINPUT: there are none. */
+/* An index contains the hash of its own text, computed with zeros in place of the 16 digits.
+ * *digits: position of the digits in the text; *hash: the computed hash. EINPUT: the text has no
+ * such digits. */
 pst_status pst_ckpt_index_hash(const char *text, size_t bytes, size_t *digits, uint64_t *hash);
 #endif

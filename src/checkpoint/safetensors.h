@@ -11,7 +11,7 @@ typedef struct {
     char *name, *dtype; /* dtype as written in the file: "F32", "BF16", "F16", "I64", ... */
     uint32_t n_dim;
     uint64_t dim[8];
-    uint64_t offset, bytes; /* in the file */
+    uint64_t offset, bytes; /* position in the file and size, in bytes */
 } pst_safetensors_entry;
 typedef struct {
     uint32_t n_entry;
@@ -32,13 +32,13 @@ void pst_safetensors_close(pst_safetensors_file *file);
 const pst_safetensors_entry *pst_safetensors_find(const pst_safetensors_file *file,
                                                   const char *name);
 const char *pst_safetensors_meta(const pst_safetensors_file *file, const char *key);
-/* Reads the tensor as fp32 (from F32, BF16, F16, F64); `elements` must be its number. transpose:
- * the file has [dim1,dim0]. */
+/* Reads the tensor as fp32 (from F32, BF16, F16, F64). elements: must be the tensor's number of
+ * elements. transpose: the file stores [dim1,dim0]. */
 pst_status pst_safetensors_read_f32(const pst_safetensors_file *file,
                                     const pst_safetensors_entry *entry, float *out,
                                     uint64_t elements, int transpose);
 
-/* Reads the tensor's bytes [from, from + bytes) as in the file. */
+/* Reads bytes [from, from + bytes) of the tensor, without conversion. */
 pst_status pst_safetensors_read_bytes(const pst_safetensors_file *file,
                                       const pst_safetensors_entry *entry, uint64_t from, void *out,
                                       uint64_t bytes);
@@ -62,7 +62,7 @@ typedef struct {
 typedef struct {
     char *text; /* length and JSON, padded with blanks; owned by the caller */
     size_t size;
-    uint64_t bytes; /* of all tensors */
+    uint64_t bytes; /* bytes of all tensors together */
 } pst_safetensors_header;
 /* The tensors begin at a multiple of `align` (8 or more); meta may be NULL. */
 pst_status pst_safetensors_header_make(const pst_safetensors_decl *decl, uint32_t n,
@@ -72,6 +72,7 @@ pst_status pst_safetensors_create(const char *path, const pst_safetensors_decl *
                                   const pst_safetensors_meta_list *meta,
                                   pst_safetensors_writer **writer);
 pst_status pst_safetensors_write(pst_safetensors_writer *w, const void *data, uint64_t bytes);
-pst_status pst_safetensors_finish(pst_safetensors_writer *w); /* frees the writer in every case */
-void pst_safetensors_discard(pst_safetensors_writer *w);      /* removes the file */
+pst_status pst_safetensors_finish(pst_safetensors_writer *w); /* syncs, closes and frees the writer,
+                                                                 also on failure */
+void pst_safetensors_discard(pst_safetensors_writer *w); /* removes the file and frees the writer */
 #endif

@@ -15,7 +15,7 @@
 enum { PST_SHARD_THREADS = 4, PST_SHARD_PIECE = 2 << 20, PST_SHARD_ALIGN = 4096 };
 
 typedef struct pst_shard pst_shard;
-/* Plans the file; entries and their memory are borrowed until it is closed. piece: bytes per
+/* Plans the file; the entries and their memory are borrowed until pst_shard_close. piece: bytes per
  * piece, a multiple of PST_SHARD_ALIGN; 0: PST_SHARD_PIECE, or less for a small file. */
 pst_status pst_shard_open(const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n,
                           uint64_t piece, pst_shard **shard);
@@ -25,29 +25,29 @@ void pst_shard_close(pst_shard *s);
 typedef pst_status (*pst_shard_read)(void *arg, void *to, const void *from, uint64_t bytes);
 void pst_shard_read_with(pst_shard *s, pst_shard_read fetch, void *arg);
 uint64_t pst_shard_piece(const pst_shard *s); /* largest number of bytes in a piece */
-/* A buffer for one piece, which each of the threads below passes in (that of a shard with larger
- * pieces also works); NULL: no memory. */
+/* Allocates a buffer for one piece; each thread that calls pst_shard_write or pst_shard_verify
+ * passes a buffer of its own, which may be from a shard with larger pieces. NULL: no memory. */
 void *pst_shard_buffer(const pst_shard *s);
 void pst_shard_buffer_free(const pst_shard *s, void *buffer);
 
-/* From now on the entries' memory must not change until it is released. deadline_ns: time until
- * which that should happen; if the disk is too slow, the rest is written to the page cache, at
- * the memory's rate, and reaches the disk later. 0: no deadline. The path is copied. */
+/* From now on the entries' memory must not change until it is released. deadline_ns: nanoseconds
+ * from now in which all entries should be released; if the disk is too slow for that, the rest is
+ * written to the page cache and reaches the disk later. 0: no deadline. The path is copied. */
 void pst_shard_begin(pst_shard *s, const char *path, uint64_t deadline_ns);
-/* Takes and writes one piece; the last one also writes header and sync. 0: none was left, or the
- * round failed. */
+/* Takes and writes one piece; the last call also writes the header and syncs. Returns 0 if no piece
+ * was left or the round has failed. */
 int pst_shard_write(pst_shard *s, void *buffer);
-/* Waits until one piece is written and compares it with the disk's bytes; at the end also the
- * header. 0: that was all, or the round failed. */
+/* Waits until one piece is written and compares it with the bytes on the disk; at the end also the
+ * header. Returns 0 if everything is verified or the round has failed. */
 int pst_shard_verify(pst_shard *s, void *buffer);
-/* Makes the round fail with this thread's error, unless it has failed before. Any thread, at any
- * time in the round. */
+/* Makes the round fail with this thread's error, unless it has already failed. Any thread may call
+ * it during the round. */
 void pst_shard_fail(pst_shard *s, pst_status status);
 /* The result of the round; after a failure the file has been removed. ENOMEM: storage; EINPUT:
  * "TENSOR is not finite". */
 pst_status pst_shard_end(pst_shard *s);
 
-/* 1 if entry i may be changed: no round is active, or its bytes were taken. Waits for that, at
- * most wait_ns. */
+/* Returns 1 if entry i may be changed, because no round is active or all bytes of the entry were
+ * taken; waits at most wait_ns for that. */
 int pst_shard_released(pst_shard *s, uint32_t i, uint64_t wait_ns);
 #endif

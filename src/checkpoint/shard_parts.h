@@ -12,18 +12,18 @@ enum { PST_SHARD_PARTS = 64 };
 typedef struct {
     char *key, *name;      /* "xxh3:NAME" (owned), and a pointer to NAME in it */
     const uint8_t *memory; /* borrowed */
-    uint64_t bytes, hash;  /* hash: set once all bytes are taken */
+    uint64_t bytes, hash;  /* hash of the bytes, set when all are taken */
 } pst_shard_tensor;
 
 /* A piece that is taken but not yet written. */
 typedef struct {
     uint64_t at;
-    int active, held; /* held: written from the tensors' own memory */
+    int active, held; /* held: written directly from the tensors' memory */
 } pst_shard_flight;
 
 struct pst_shard {
-    const pst_flat *flat; /* vector functions; flat's fp64 sum of squares shows whether all numbers
-                             are finite */
+    const pst_flat *flat; /* vector functions; the fp64 sum of squares shows whether all numbers are
+                             finite */
     pst_shard_read fetch; /* NULL: tensors are read directly */
     void *fetch_arg;
     uint32_t n, align;          /* alignment for direct writes */
@@ -41,25 +41,25 @@ struct pst_shard {
     uint32_t next;
     uint64_t offset;
     pst_hasher *taking;
-    /* Under `lock`. */
+    /* Protected by `lock`. */
     pthread_mutex_t lock;
     pthread_cond_t moved;
-    uint64_t taken, written; /* end of what is taken, and of what is written */
+    uint64_t taken, written; /* file positions up to which bytes are taken, and are written */
     pst_shard_flight flight[PST_SHARD_THREADS];
     int is_taking; /* a thread reads the piece at `taken` */
     int finishing, synced, late;
     uint64_t began_ns, deadline_ns;
     pst_status status;
     char message[1024];
-    _Atomic uint64_t released; /* memory of the file's bytes before this may change */
+    _Atomic uint64_t released; /* the memory of file bytes before this position may change */
     /* Used by the verifying thread only. */
-    /* it reads what the sync brought to the disk, not directly behind the writers */
+    /* 1: verifies after the sync; 0: follows the writers */
     int after_sync;
     uint32_t read_next;
     uint64_t read, read_offset;
     pst_hasher *reading;
 };
 
-/* With the lock; until there is progress, or until the monotonic clock shows ns. */
+/* Waits, with the lock held, until there is progress or the monotonic clock reaches ns. */
 void pst_shard_wait_until(pst_shard *s, uint64_t ns);
 #endif

@@ -24,7 +24,8 @@ typedef struct {
     uint32_t n_group, n_peak;
     pst_bench_group groups[PST_BENCH_GROUPS];
     double peak[PST_BENCH_GROUPS]; /* FLOP/s of all threads, measured several times */
-    double bandwidth;              /* bytes/s; on a module's device measured first, like the peak */
+    double bandwidth; /* bytes/s of memory; on a module's device measured before the kernels, like
+                         the peak */
     json_t *rows, *products; /* products: the algorithms that a module's kernels could choose for
                                 each product */
 } pst_bench_kernels;
@@ -46,13 +47,14 @@ pst_status pst_bench_time_once(pst_bench_kernels *s, pst_launch_fn fn, const voi
 typedef struct {
     const char *op, *kernel, *shape;
     char pass;
-    uint64_t count;                               /* in a step */
-    double seconds, flops, bytes, longest_poll_s; /* each */
+    uint64_t count;                               /* times per step */
+    double seconds, flops, bytes, longest_poll_s; /* per call */
 } pst_bench_row;
 void pst_bench_add_row(pst_bench_kernels *s, const pst_bench_row *row);
 
-/* bench_flat.c: adds its rows; on the host also sets the memory bandwidth. */
+/* bench_flat.c: measures optimizer, norm and sums, and adds their rows; on the host also sets the
+ * memory bandwidth. */
 pst_status pst_bench_flat(pst_bench_kernels *s);
-/* Bytes that it needs on a module's device. */
+/* Bytes of device memory that pst_bench_flat needs on a module's device. */
 uint64_t pst_bench_flat_bytes(const pst_bench_kernels *s);
 #endif

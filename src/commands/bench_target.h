@@ -1,6 +1,5 @@
-/* The device that suite `kernels` measures: the processors, or a device of a module. The latter
- * has one block of its own memory; work is queued there, and events tell when it began and
- * ended. */
+/* The device that suite `kernels` measures: the processors, or a device of a module. A module's
+ * device has one block of device memory; work is queued, and events give its start and end. */
 #ifndef PST_COMMANDS_BENCH_TARGET_H
 #define PST_COMMANDS_BENCH_TARGET_H
 #include "base/arena.h"
@@ -17,8 +16,8 @@ typedef struct {
 pst_status pst_bench_target_open(const pst_device_ops *ops, const pst_device_config *config,
                                  pst_bench_target *target);
 void pst_bench_target_close(pst_bench_target *target);
-/* Reserves so many bytes and drops what was reserved before; if far, only the first
- * call allocates. ENOMEM. */
+/* Reserves `bytes` bytes instead of the previous reservation; if far, only the first call
+ * allocates. ENOMEM. */
 pst_status pst_bench_target_reserve(pst_bench_target *target, uint64_t bytes);
 /* Gives the host an array in that memory to fill; unmap makes it visible to the device. If far,
  * `host` is a copy, else the array itself. */
@@ -30,6 +29,6 @@ pst_status pst_bench_target_unmap(const pst_bench_target *target, void *at, uint
  * twice: the first call keeps the device busy while the second is queued. */
 pst_status pst_bench_target_time(const pst_bench_target *target, pst_launch_fn fn, const void *call,
                                  uint64_t *ns);
-/* Waits for the event on the device; *ns: how long its work took. */
+/* Waits for the event on the device; *ns: duration of the work. */
 pst_status pst_bench_target_await(pst_device *d, uint64_t event, uint64_t *ns);
 #endif

@@ -10,7 +10,7 @@ typedef struct {
     uint32_t n_round;
     /* [n_round] ascending: from the first rank's start to the last rank's end */
     uint64_t *makespan_ns;
-    uint64_t most_bytes; /* of a message */
+    uint64_t most_bytes; /* bytes of the largest message */
     double cores;        /* CPU time of all ranks / sum of makespans */
 } pst_dry_run;
 

@@ -9,10 +9,11 @@
 enum { PST_PROFILE_CHOICES = 16, PST_PROFILE_OVERRIDES = 64 };
 
 typedef struct pst_profile_request {
-    const char *run; /* the run file; its overrides come before those of the measurement */
+    const char *run; /* path of the run file; its overrides are applied before those of the
+                        measurement */
     const char *const *override;
     size_t n_override;
-    uint32_t threads;   /* of a rank */
+    uint32_t threads;   /* CPU threads per rank */
     const char *device; /* the device that computes */
     uint32_t n_micro_batch, n_tensor;
     uint32_t micro_batch[PST_PROFILE_CHOICES], tensor[PST_PROFILE_CHOICES];

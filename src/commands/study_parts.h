@@ -18,7 +18,7 @@ typedef struct {
     /* [n_rank] the most micro-batches of a stage between the start of F and the end of W; NULL
      * with a plan */
     double *held;
-    int fits;               /* in --memory */
+    int fits;               /* 1: the schedule fits in --memory */
     uint64_t exposed_ns[3]; /* with a plan: [pst_exposed_kind] */
 } pst_study;
 
@@ -39,7 +39,7 @@ pst_status pst_study_exposed(const pst_prepared *p, uint64_t step_ns,
 /* study_print.c. */
 /* Prints what the column "peak F to B" means and, if has_limits, "peak F to W". */
 void pst_study_explain_peaks(int has_limits, FILE *out);
-uint32_t pst_study_chunks(const pst_study *s); /* of a rank */
+uint32_t pst_study_chunks(const pst_study *s); /* Chunks per rank. */
 /* Peak of activations on a rank, in micro-batches of a whole stage. */
 double pst_study_peak(const pst_study *s, const pst_timing *t, uint32_t rank);
 double pst_study_gap(const pst_study *s, const pst_timing *t);

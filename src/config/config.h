@@ -7,14 +7,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The configuration that the library reads. It owns its strings, which are never NULL; 0 or ""
- * means "not given" where the row says so. Once loaded, these are resolved: name (a folder's
- * name), train.micro_batch (divides batch), train.warmup. */
 /* Where a key's value came from. */
 enum { PST_GIVEN_BY_FILE = 1, PST_GIVEN_BY_PLAN, PST_GIVEN_BY_OVERRIDE };
 
 enum { PST_CONFIG_KEYS = 128 }; /* the most keys of a run file */
 
+/* The configuration that the library reads. It owns its strings, which are never NULL; 0 or ""
+ * means "not given" if the row says so. Once loaded, these are resolved: name (a folder's name),
+ * train.micro_batch (divides batch), train.warmup. */
 struct pst_config {
     char *name;
     struct {
@@ -34,16 +34,16 @@ struct pst_config {
         char *optimizer, *decay, *precision, *residual, *non_finite;
         double loss_scale, loss_scale_start, loss_scale_backoff; /* 0: dynamic in fp16, else 1 */
         int64_t loss_scale_interval;
-        double warmup_given; /* as in the run file, so that a resumed run with more steps uses the
-                                same share; resolved: warmup */
-        int64_t warmup_cut;  /* what was given if it was more than steps; else 0 */
+        double warmup_given; /* value in the run file, so that a resumed run with more steps uses
+                                the same share; `warmup` is the resolved number of steps */
+        int64_t warmup_cut;  /* the given number of steps if it was above `steps`; else 0 */
         double lr, lr_min, weight_decay, beta1, beta2, eps, momentum, clip;
-        double hang_factor, hang_slack; /* s; slack 0: no detection */
+        double hang_factor, hang_slack; /* hang_slack: seconds; 0: no detection of hangs */
     } train;
     struct {
         int64_t every, tokens; /* tokens: 0: the whole split */
         char **sets;
-        uint32_t n_sets; /* "name=path"; the items of a name stand together */
+        uint32_t n_sets; /* "name=path"; items with the same name stand together */
     } eval;
     struct {
         int64_t pipeline, tensor, data, zero, threads, chunks; /* 0: not given; zero: ZeRO stage */
@@ -53,15 +53,15 @@ struct pst_config {
         int64_t reproducible; /* accumulators per step that fix the order of sums; 0: off */
         char **replicas, **throttle, **devices; /* numbers as text */
         uint32_t n_replicas, n_throttle, n_devices;
-        int64_t wait; /* s, for all ranks to join */
+        int64_t wait; /* seconds to wait for all ranks to join */
         char *sequence, *schedule, *schedule_file, *cluster, *profile, *profile_force, *measured,
             *device, *transport, *gradients, *collectives, *products, *deterministic, *graphs,
             *bind;
-        double memory; /* bytes allowed per rank, 0: what the machine has */
+        double memory; /* bytes that each rank may use; 0: limited only by the machine */
         char **recompute;
-        uint32_t n_recompute;  /* one for all chunks, or one for each */
+        uint32_t n_recompute;  /* one for all chunks, or one per chunk */
         char *post_validation; /* "true" or "false" */
-        char *plan;            /* file; "" none */
+        char *plan;            /* path of a plan, or "auto"; "": none */
     } parallel;
     struct {
         int64_t every, keep;
@@ -69,7 +69,7 @@ struct pst_config {
     struct {
         int64_t trace;
         char *level;
-    } log; /* trace: write the timeline of this step (0: the last but one) */
+    } log;                          /* trace: the step with a timeline; 0: the last but one */
     uint8_t given[PST_CONFIG_KEYS]; /* [row] PST_GIVEN_; 0: not given */
     char *place[PST_CONFIG_KEYS];   /* [row] see pst_config_at; NULL: not given */
     char *source;                   /* path of the run file */
@@ -79,15 +79,15 @@ struct pst_config {
 int pst_config_unused(const pst_config *config, size_t *next, char *text, size_t bytes);
 /* 1: the run file or an override gives the key, and not as 0 or [] if that means "not given". */
 int pst_config_given(const pst_config *config, const char *section, const char *key);
-/* 1: an override gives the key, so whoever started this run has typed it. */
+/* 1: an override gives the key, so the user has typed it to start this run. */
 int pst_config_overridden(const pst_config *config, const char *section, const char *key);
 /* Puts the place where the run file or an override gives the key in front of the message of
  * `status`: "run.yaml:3:12: ..." or "override 'lr=1': ..."; nothing if neither gives it. Returns
  * `status`. For checks of a value that other components make. */
 pst_status pst_config_at(const pst_config *config, const char *section, const char *key,
                          pst_status status);
-/* Sets a key to the value that a plan gives, written as in an override. EINPUT if the key is
- * given otherwise; who: the plan, for the message. */
+/* Sets a key to the value that a plan gives, written as in an override. EINPUT if the run file or
+ * an override gives another value; who: the name of the plan, for the message. */
 pst_status pst_config_set_from_plan(pst_config *config, const char *section, const char *key,
                                     const char *text, const char *who);
 /* parallel.plan is "auto": a plan is searched for when the run starts. */

@@ -11,7 +11,7 @@ int pst_number_whole(const char *text, int64_t *out);
 int pst_number_real(const char *text, double *out);
 /* Bytes: a number >= 0 with an optional K, M, G or T (powers of 1024), as in 512M, 1.5G or 8GiB. */
 int pst_number_bytes(const char *text, double *out);
-/* A share: below 1, or in per cent up to 100%: 0.05, 5%. */
+/* A share: a number below 1, or a percentage up to 100%: 0.05, 5%. */
 int pst_number_share(const char *text, double *out);
 /* A rate in bytes per second: 450GB/s, 400Gb/s (bits), 25GiB/s, or a plain number of bytes; a time
  * in nanoseconds: 10us, 500ns, 0.1ms, 1s. Not negative. */

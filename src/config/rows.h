@@ -47,9 +47,9 @@ typedef struct {
 extern const pst_row *pst_rows;
 extern size_t pst_n_row;
 enum { PST_ROWS_MAX = PST_CONFIG_KEYS, PST_ROW_TEXT_BYTES = 512, PST_ROW_NAME_BYTES = 128 };
-enum { PST_ROW_ITEM_BYTES = 40 }; /* length of a name in a NAMED */
+enum { PST_ROW_ITEM_BYTES = 40 }; /* the most characters of a name in a NAMED */
 
-/* NULL if there is none. any: also finds the former name. */
+/* The row of a key; NULL if there is none. any: also finds a key by its former name. */
 const pst_row *pst_row_find(const char *section, const char *key);
 const pst_row *pst_row_find_any(const char *section, const char *key);
 /* The row that an override means: by its full path, or by a key that only one section has.
@@ -58,9 +58,9 @@ pst_status pst_row_find_override(const char *name, const pst_row **row);
 /* Sets a key, or a name in a NAMED (item, else NULL), from an override's text. */
 pst_status pst_row_override(const pst_row *row, pst_config *config, const char *item,
                             const char *text);
-/* "parallel", "parallel.compress". */
+/* 1: `name` is a section, such as "parallel" or "parallel.compress". */
 int pst_row_is_section(const char *name);
-/* Whether its key alone, without a section, may override it. */
+/* 1: an override may give the key alone, without the section. */
 int pst_row_is_short(const pst_row *row);
 /* "train.lr", or "name" for a key at the top level. */
 const char *pst_row_name(const pst_row *row, char out[PST_ROW_TEXT_BYTES]);
@@ -69,8 +69,8 @@ const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]);
 /* EINPUT: "unknown key 'batchsize' in train; did you mean 'batch'?" */
 pst_status pst_row_unknown(const char *section, const char *key);
 
-/* foreign.c. Whether other programs have a key of that name; *key: ours, or NULL and *say: what
- * to do instead. */
+/* foreign.c. 1: other programs have a key of that name. *key: the key of penstock, or NULL and
+ * *say: what to do instead. */
 int pst_row_foreign(const char *name, const char **key, const char **say);
 /* A suggestion for a value that the row does not take; NULL: none. */
 const char *pst_row_foreign_value(const pst_row *row, const char *text);
@@ -81,12 +81,12 @@ const char *pst_row_foreign_at(size_t i, const char **names);
 /* Sets a value from text; a list gets this one item. EINPUT: "expected a number > 0, found
  * 'abc'". */
 pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text);
-/* Whether the row, TEXT, LIST or WHOLES, takes this text; EINPUT as for pst_row_set. */
+/* Checks a text for a TEXT, LIST or WHOLES row; EINPUT as for pst_row_set. */
 pst_status pst_row_check_text(const pst_row *row, const char *text);
 static inline int pst_row_is_list(const pst_row *row) {
     return row->type == PST_ROW_LIST || row->type == PST_ROW_WHOLES || row->type == PST_ROW_NAMED;
 }
-/* Sets members that follow from others: parallel.tensor from its list. */
+/* Sets members that follow from others: parallel.tensor from the list of degrees. */
 void pst_row_resolve(pst_config *config);
 /* Empties or extends a LIST. drop: removes the items of a NAMED with this name. */
 void pst_row_clear(const pst_row *row, pst_config *config);
@@ -97,7 +97,7 @@ pst_status pst_row_refuse(const pst_row *row, const char *found);
 /* paths.c. Paths (of a PATH row) whose first name exists in `folder` become absolute paths
  * there. */
 pst_status pst_row_resolve_paths(const pst_row *row, pst_config *config, const char *folder);
-/* The value in YAML. */
+/* Prints the value as YAML. */
 void pst_row_print(const pst_row *row, const pst_config *config, FILE *out);
 
 /* option.c. Prints words from column `at` on and continues lines at column `indent`. */
@@ -115,8 +115,9 @@ typedef struct {
     pst_row_origin origin[PST_ROWS_MAX];
 } pst_reading;
 
-/* conditional.c. Whether the key is used with the values of the others: model.heads is with some
- * values of model.kind. Always 1 for keys that only cause a warning (pst_config_unused). */
+/* conditional.c. 1: the key is used with the present values of the other keys; for example,
+ * model.heads is used with some values of model.kind. Always 1 for keys that only cause a warning
+ * (pst_config_unused). */
 int pst_row_is_used(const pst_row *row, const pst_config *config);
 /* "model.kind gpt, bert": with which value the key is used; "": always. Returns out. */
 const char *pst_row_used_with(const pst_row *row, char out[PST_ROW_TEXT_BYTES]);

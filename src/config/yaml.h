@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <yaml.h>
 
-enum { PST_YAML_KEYS = 24 }; /* most keys of a mapping */
+enum { PST_YAML_KEYS = 24 }; /* the most keys of a mapping */
 
 typedef struct {
     const char *file, *what; /* borrowed; what: "a plan", for messages */
@@ -20,7 +20,7 @@ typedef struct {
  * PST_YAML_ANCHORS anchors. OK for text that is not YAML: loading it reports why. */
 enum { PST_YAML_DEPTH = 64, PST_YAML_ANCHORS = 1024 };
 pst_status pst_yaml_limit(const char *text, size_t bytes, const char *file);
-/* *root: the root node of the text. Close what was opened. */
+/* Loads a text. *root: the root node, valid until the caller closes *y. */
 pst_status pst_yaml_open(const char *text, size_t bytes, const char *file, const char *what,
                          pst_yaml *y, const yaml_node_t **root);
 void pst_yaml_close(pst_yaml *y);
@@ -43,7 +43,8 @@ pst_status pst_yaml_bytes(const pst_yaml *y, const yaml_node_t *node, uint64_t *
 /* Prints UTF-8 as a scalar that reads back the same, with quotes if needed. */
 void pst_yaml_print_text(const char *text, FILE *out);
 
-/* Checks a sequence of min to max items; `of` names them in the error message. */
+/* Checks that a node is a list of min to max items, and sets *n; `of` names the items in the error
+ * message. */
 pst_status pst_yaml_list(const pst_yaml *y, const yaml_node_t *node, uint32_t min, uint32_t max,
                          const char *of, uint32_t *n);
 const yaml_node_t *pst_yaml_item(pst_yaml *y, const yaml_node_t *list, uint32_t i);

@@ -19,13 +19,14 @@ typedef struct {
 
 typedef enum { PST_SPLIT_TRAIN, PST_SPLIT_VALIDATION } pst_split;
 
-/* What follows from the options alone, without opening files. */
+/* Shape of the samples, known without opening files. */
 typedef struct {
     uint32_t vocabulary;   /* number of distinct tokens or classes; 0: unknown */
-    uint32_t image, depth; /* height, width, and numbers per pixel; 0: samples are no images */
+    uint32_t image, depth; /* image: height and width in pixels; depth: values per pixel; 0: samples
+                              are not images */
 } pst_data_shape;
 
-/* An array of a sample; it is copied to the graph's data tensor of that name. */
+/* An array of a sample, which is copied to the graph's data tensor of the same name. */
 typedef struct {
     const char *name;
     uint64_t elements;
@@ -44,16 +45,16 @@ typedef struct {
     /* Sample `index` of the training order (0, 1, ... without end: epochs follow each other), or
      * of the validation split in file order. out[i]: buffer for field i. Missing targets are -1. */
     pst_status (*sample)(pst_data *data, pst_split split, uint64_t index, int32_t *const *out);
-    /* Number of existing targets in the n samples from `first` on, without reading them; a
-     * batch's loss is the mean over them. At least 1 per sample. NULL: in training samples all
+    /* Number of existing targets in training samples [first, first + n), without reading the
+     * samples; the loss of a batch is the mean over these targets. At least 1 per sample. NULL: all
      * targets exist. */
     uint64_t (*targets)(const pst_data *data, uint64_t first, uint64_t n);
     /* Number of samples: of an epoch of the training split, or of the whole validation split
      * (including the last, partial one). */
     uint64_t (*size)(const pst_data *data, pst_split split);
-    uint64_t (*bytes)(const pst_data *data, pst_split split);
-    uint64_t (*hash)(const pst_data *data); /* hash of the files' names and sizes and the options:
-                                               must be equal on resume */
+    uint64_t (*bytes)(const pst_data *data, pst_split split); /* bytes of the split's data */
+    uint64_t (*hash)(const pst_data *data); /* hash of the names and sizes of the files and of the
+                                               options; must be equal on resume */
     void (*close)(pst_data *data);
 } pst_data_row;
 struct pst_data {

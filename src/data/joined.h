@@ -4,7 +4,8 @@
 #include "data/files.h"
 
 typedef struct pst_joined pst_joined;
-/* On success it takes ownership of the list and empties it. One thread at a time. */
+/* Takes ownership of the files of `list` and empties the list on success. A pst_joined is for one
+ * thread at a time. */
 pst_status pst_joined_open(pst_file_list *list, pst_joined **joined);
 void pst_joined_close(pst_joined *j);
 uint64_t pst_joined_bytes(const pst_joined *j);

@@ -5,7 +5,7 @@
 #include "data/files.h"
 #include <stddef.h>
 
-/* EINPUT: a wrong option. */
+/* EINPUT names an option with a wrong value. */
 pst_status pst_options_check(const pst_data_config *config);
 /* Continues `hash` with every option that affects samples. */
 uint64_t pst_options_hash(const pst_data_config *config, uint64_t hash);

@@ -1,4 +1,4 @@
-/* For the files that build a graph. */
+/* Checks for the files that build a graph. */
 #ifndef PST_GRAPH_ELEMENTS_H
 #define PST_GRAPH_ELEMENTS_H
 #include "graph/graph.h"

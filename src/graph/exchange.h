@@ -7,7 +7,8 @@
 
 /* The larger of a node's input and output: the tensor of all positions, or of all ranks. */
 const pst_tensor *pst_exchange_longer(const pst_graph *g, const pst_node *node);
-/* Bytes of scratch that a pass needs, all of it written; 0: none, also if it is no exchange. */
+/* Bytes of scratch memory that a pass needs and overwrites completely; 0: none, or the pass is not
+ * an exchange. */
 uint64_t pst_exchange_scratch(const pst_graph *g, const pst_node *node, pst_pass pass);
 
 /* --- where the host cannot reach the device's memory ------------------------------------------ */
@@ -16,16 +17,18 @@ typedef struct {
     uint64_t first, bytes;
 } pst_far_part;
 
-/* Parts repeat `samples` times, `whole` bytes apart; samples is 1 but along the sequence. */
+/* Along the sequence, each part occurs `samples` times at a distance of `whole` bytes; otherwise
+ * samples is 1. */
 typedef struct {
     uint64_t samples, whole;
 } pst_far_samples;
 
 pst_far_samples pst_far_samples_of(const pst_graph *g, const pst_node *node, pst_exchange kind);
-/* Part k of n. */
+/* Part `k` of `n` of the tensor. */
 pst_far_part pst_far_part_of(const pst_graph *g, const pst_node *node, pst_exchange kind,
                              uint32_t n, uint32_t k);
-/* Bytes of device scratch that a pass needs, all of it written; bytes of its largest message. */
+/* Bytes of device scratch memory that a pass needs and overwrites completely; bytes of the largest
+ * message of the pass. */
 uint64_t pst_far_exchange_scratch(const pst_graph *g, const pst_node *node, pst_pass pass);
 uint64_t pst_far_exchange_message(const pst_graph *g, const pst_node *node, pst_pass pass);
 #endif

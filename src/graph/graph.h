@@ -34,12 +34,13 @@ typedef struct {
 } pst_tensor;
 
 /* Which part of a parameter this graph holds, when split.c has split the model over tensor ranks.
- * All zero: all of it. */
+ * All members zero: the whole parameter. */
 typedef enum {
-    PST_HELD_WHOLE, /* all of it, as on every other rank */
+    PST_HELD_WHOLE, /* the whole parameter, as on every other rank */
     PST_HELD_PART,
-    PST_HELD_ALONE,    /* all of it, on the first tensor rank only, which is this one */
-    PST_HELD_ELSEWHERE /* all of it, on the first tensor rank only; no operator uses it here */
+    PST_HELD_ALONE,    /* the whole parameter, only on the first tensor rank, which is this one */
+    PST_HELD_ELSEWHERE /* only the first tensor rank has the parameter; no operator of this rank
+                          uses it */
 } pst_holding;
 enum { PST_MAX_RANGE = 3 };
 typedef struct {
@@ -51,7 +52,7 @@ typedef struct {
     uint32_t dim, n_range;
     struct {
         uint64_t first, count;
-    } range[PST_MAX_RANGE]; /* the ranges of dimension `dim` that this part has, in this order */
+    } range[PST_MAX_RANGE]; /* the ranges of dimension `dim` in this part, in this order */
 } pst_slice;
 
 /* A trainable array. Its name is unique and is its name in checkpoints, random streams and
@@ -65,38 +66,41 @@ typedef struct {
     int decay;      /* weight decay applies */
     int statistic;  /* a running mean over steps: neither the optimizer nor the gradient norm
                        includes it, see op_batch_norm.c */
-    uint32_t n_use; /* set by pst_graph_add: number of its uses (node, operand), each with its own
+    uint32_t n_use; /* set by pst_graph_add: number of uses (node, operand); each use has its own
                        gradient */
     pst_slice slice;
-    uint64_t pad; /* elements of padding after it in the operators' copy, zeros at first
-                     (pst_graph_pad) */
+    uint64_t pad; /* elements of padding after the parameter in the copy that operators read,
+                     initially zero (pst_graph_pad) */
 } pst_param;
 
 const char *pst_activation_name(pst_activation activation);
-/* Accepts "none", too. EINPUT lists the names. */
+/* Finds an activation by name, "none" included. EINPUT lists the names. */
 pst_status pst_activation_find(const char *name, pst_activation *activation);
 
 /* Attributes of all operator kinds; each kind reads its own. */
 typedef struct {
     uint32_t heads;            /* attention */
-    uint32_t bidirectional;    /* attention: 0: a position attends to itself and those before it
-                                  (causal); 1: to all */
+    uint32_t bidirectional;    /* attention: 0: a position attends to itself and earlier positions
+                                  (causal); 1: to all positions */
     uint32_t features;         /* linear: output features */
     pst_activation activation; /* linear, batch norm */
     float eps;                 /* layer norm, batch norm */
     float rate;                /* dropout: probability of zero */
     uint32_t stride, padding;  /* convolution, max_pool: in pixels, along height and width */
     uint32_t window;           /* max_pool: height and width of a window */
-    uint32_t wide; /* embedding, layer norm: the output is F32 where the graph has 16 bits */
-    /* add: input 1 has 16 bits and the output is F32, so B converts its gradient. Set by infer */
+    uint32_t wide; /* embedding, layer norm: 1: the output is F32 although the graph's dtype has 16
+                      bits */
+    /* add: 1: input 1 has 16 bits and the output is F32, so B converts the gradient of input 1. Set
+     * by infer */
     uint32_t narrows;
-    /* Only in graphs that split.c makes; 0 in others. */
-    uint32_t parts, part; /* exchanges: size of the tensor group, and which of its ranks this is */
-    uint32_t length;      /* exchanges along the sequence: T of the whole sequence */
+    /* The following members are 0 except in graphs that split.c makes. */
+    uint32_t parts, part; /* exchanges: size of the tensor group, and index of this rank in the
+                             group */
+    uint32_t length;      /* exchanges along the sequence: positions of the whole sequence */
     /* embedding, vocabulary_*: first token of this rank; dropout: first element of a sample on this
      * rank */
     uint64_t first;
-    uint64_t total; /* embedding, vocabulary_*: tokens of all ranks */
+    uint64_t total; /* embedding, vocabulary_*: number of tokens of all ranks together */
     /* layer norm: number of parts of the rows whose sums B saves for W; 0: W reads the rows. Set by
      * pst_graph_leave_sums */
     uint32_t sum_parts;
@@ -110,8 +114,9 @@ typedef struct {
     uint32_t n_in, in[PST_MAX_IN]; /* tensors */
     uint32_t n_out, out[PST_MAX_OUT];
     uint32_t n_param, param[PST_MAX_PARAM]; /* parameters */
-    uint32_t use[PST_MAX_PARAM]; /* which use of its parameter this is: 0, 1, ... in node order */
-    uint32_t n_saved; /* what F keeps for B and W besides inputs and outputs; see the op row */
+    uint32_t use[PST_MAX_PARAM]; /* number of this use of the parameter: 0, 1, ... in node order */
+    uint32_t n_saved; /* arrays that F keeps for B and W in addition to inputs and outputs; see
+                         graph/op.h */
     struct {
         uint64_t elements;
         pst_dtype dtype;
@@ -121,17 +126,16 @@ typedef struct {
 struct pst_graph {
     char name[PST_NAME_MAX];
     uint32_t micro_batch;
-    /* Of activations, of their gradients and of parameters as operators read them: F32, BF16 or
-     * F16. Losses, row statistics and gradient accumulators are always F32, and so is a
-     * residual stream that begins with attr.wide. Set before the first operator is added; F32 when
-     * opened. */
+    /* Type of activations, of their gradients, and of the parameters that operators read: F32 (the
+     * initial value), BF16 or F16. Losses, row statistics, gradient accumulators and a residual
+     * stream that begins with attr.wide are always F32. Set before the first operator is added. */
     pst_dtype dtype;
-    /* TF32 or F8 if matrix products round their factors to it; 0: factors have dtype */
+    /* TF32 or F8: matrix products round their operands to this type; 0: operands have `dtype` */
     pst_dtype factors;
-    /* F is not recomputed in this run, so that kernels whose bits may differ the second time are
-     * allowed (src/prepare) */
+    /* 1: F is never recomputed in this run, which allows kernels that give other bits when run
+     * again (src/prepare) */
     int final;
-    /* kernels may add in an order that changes from call to call (see parallel.deterministic) */
+    /* 1: kernels may add in an order that changes from call to call (parallel.deterministic) */
     int loose;
     uint32_t n_tensor, n_param, n_node;
     pst_tensor *tensor;
@@ -141,20 +145,20 @@ struct pst_graph {
     pst_names tensor_names, param_names, node_names;
 };
 
-/* Sets dtype and factors of an empty graph, from the type of its matrix products' factors, as from
- * pst_dtype_of_precision (but not PST_DTYPE_COUNT). */
+/* Sets dtype and factors of an empty graph for a type from pst_dtype_of_precision (not
+ * PST_DTYPE_COUNT). */
 static inline void pst_graph_compute(pst_graph *g, pst_dtype factors) {
     g->dtype = pst_dtype_stored(factors);
     g->factors = factors == g->dtype ? (pst_dtype)0 : factors;
 }
-/* The type of matrix products' factors: that of the graph, and that of a `linear` node, which is
- * dtype where F8 is asked for and a size is not a multiple of 16. */
+/* The type of the operands of matrix products: in the graph, and in a `linear` node, where F8 falls
+ * back to dtype if a size is not a multiple of 16. */
 static inline pst_dtype pst_graph_factors(const pst_graph *g) {
     return g->factors ? g->factors : g->dtype;
 }
 pst_dtype pst_node_factors(const pst_graph *g, const pst_node *node);
 
-/* A deep copy. ENOMEM. */
+/* A deep copy, which the caller closes. ENOMEM. */
 pst_status pst_graph_copy(const pst_graph *graph, pst_graph **copy);
 
 /* Building blocks for models/ and, through builder.c, for programs. Each returns an index, or fails
@@ -172,8 +176,8 @@ typedef struct {
     const uint32_t *param;
     uint32_t n_param;
 } pst_new_node;
-/* Appends it. Runs the row's infer, which checks the operands and creates the output tensors
- * "<name>.out"; *out receives the first one. */
+/* Appends the operator: runs the row's infer, which checks the operands and creates the output
+ * tensors "<name>.out"; *out receives the first one. */
 pst_status pst_graph_add(pst_graph *g, const pst_new_node *n, uint32_t *out);
 /* For infer: creates output tensor number node->n_out of `node`: of the graph's dtype, but F32 when
  * role is OUTPUT. */
@@ -186,19 +190,19 @@ pst_status pst_graph_out(pst_graph *g, pst_node *node, pst_tensor_role role, uin
  * parameters and their gradients do not change. */
 void pst_graph_pad(pst_graph *g);
 /* For devices with PST_DEVICE_SUMS, which need more time to read rows than to compute on them: B of
- * layer norms, which reads the rows anyway, saves their sums in parts, and W adds these. The parts
- * depend on the shape only. The graph's hash does not change. */
+ * layer norms, which reads the rows anyway, saves sums of parts of the rows, and W adds these sums.
+ * The parts depend on the shape only. The graph's hash does not change. */
 void pst_graph_leave_sums(pst_graph *g);
 
 uint64_t pst_tensor_elements(const pst_tensor *t);
-uint64_t pst_tensor_bytes(const pst_tensor *t); /* gaps included */
+uint64_t pst_tensor_bytes(const pst_tensor *t); /* bytes, gaps included */
 uint64_t pst_param_elements(const pst_param *p);
-/* Bytes as operators read it; master weights, accumulators and optimizer state are fp32 and may be
- * larger. */
+/* Bytes of the parameter as operators read it; master weights, accumulators and optimizer state are
+ * fp32 and may be larger. */
 uint64_t pst_param_bytes(const pst_graph *g, const pst_param *p);
 uint64_t pst_param_pad_bytes(const pst_graph *g, const pst_param *p); /* bytes of the padding after
                                                                          the parameter */
-/* Index by name, PST_NONE when there is none. */
+/* The index of the tensor or parameter with this name; PST_NONE if there is none. */
 uint32_t pst_graph_find_tensor(const pst_graph *g, const char *name);
 uint32_t pst_graph_find_param(const pst_graph *g, const char *name);
 /* Parameter indices in name order (strcmp), the order of every sum over parameters; out has n_param
@@ -210,6 +214,7 @@ uint64_t pst_graph_hash(const pst_graph *g);
 /* Checks every invariant: operands defined before use, shapes agree, names unique, uses counted.
  * EINPUT says which one fails. */
 pst_status pst_graph_check(const pst_graph *g);
-/* Reads the text form that pst_graph_print writes. */
+/* Reads the text that pst_graph_print writes; `file` is a name for messages. The caller closes
+ * *graph. */
 pst_status pst_graph_parse(const char *text, const char *file, pst_graph **graph);
 #endif

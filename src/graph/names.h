@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zeroed: empty. slot is owned: free it. */
+/* All members zero: an empty index. The owner frees slot. */
 typedef struct {
-    uint32_t *slot; /* [n_slot] entry + 1, 0 when free; may refer to removed entries */
+    uint32_t *slot; /* [n_slot] index of an entry + 1, 0: free; may refer to removed entries */
     uint32_t n_slot, n_used;
 } pst_names;
 
@@ -18,7 +18,7 @@ typedef struct {
     uint32_t n;
 } pst_named;
 
-/* UINT32_MAX when there is none. */
+/* Returns the entry with this name; UINT32_MAX if there is none. */
 uint32_t pst_names_find(const pst_names *x, pst_named array, const char *name);
 /* Makes room for one more name; ENOMEM. */
 pst_status pst_names_reserve(pst_names *x, pst_named array);

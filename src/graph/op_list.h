@@ -26,8 +26,8 @@ static inline pst_arg pst_op_accumulate(uint8_t index) {
         .kind = PST_ARG_DPARAM, .index = index, .access = PST_READ | PST_WRITE, .share = -1};
 }
 
-/* Input i of a node, and how many rows (all dimensions but the last) and columns (the last) a
- * tensor has. */
+/* Input i and parameter i of a node; number of rows (all dimensions but the last) and columns (the
+ * last dimension) of a tensor. */
 static inline const pst_tensor *pst_node_in(const pst_graph *g, const pst_node *node, uint32_t i) {
     return &g->tensor[node->in[i]];
 }
@@ -44,10 +44,10 @@ static inline uint64_t pst_tensor_rows(const pst_tensor *t) {
  * from 2). */
 pst_status pst_node_expect_float(const pst_graph *g, const pst_node *node, uint32_t i,
                                  uint32_t n_dim);
-/* The same, or F32 in a graph of 16 bits. */
+/* The same, but also accepts F32 in a graph with a 16-bit dtype. */
 pst_status pst_node_expect_stream(const pst_graph *g, const pst_node *node, uint32_t i,
                                   uint32_t n_dim);
-/* For infer: the first output is F32, whatever the graph's type. */
+/* For infer: makes the first output F32 in a graph of any dtype. */
 static inline void pst_node_out_wide(pst_graph *g, const pst_node *node) {
     g->tensor[node->out[0]].dtype = PST_F32;
 }
@@ -55,7 +55,7 @@ static inline void pst_node_out_wide(pst_graph *g, const pst_node *node) {
 pst_status pst_node_expect_i32(const pst_graph *g, const pst_node *node, uint32_t i,
                                uint32_t n_dim);
 /* For convolution and max_pool with windows of this size: creates the output [b,..,..,channels].
- * EINPUT when the windows do not fit. */
+ * EINPUT if a window does not fit into the image. */
 pst_status pst_node_image_out(pst_graph *g, pst_node *node, uint64_t height, uint64_t width,
                               uint64_t channels);
 /* EINPUT unless parameter i has exactly these dimensions (d1 = 0: one dimension). */

@@ -4,7 +4,8 @@
 #define PST_GRAPH_SLICE_H
 #include "graph/graph.h"
 
-/* Shape of the whole parameter, of which `param` may be a part; returns its elements. */
+/* Writes the shape of the whole parameter, of which `param` may be a part, to dim; returns the
+ * number of elements. */
 uint64_t pst_slice_whole(const pst_param *param, uint64_t dim[PST_MAX_DIM]);
 /* The part consists of contiguous runs of the whole, in the same order: run i begins at element *at
  * of the whole and has *count elements. Returns 0 when there is no run i. */

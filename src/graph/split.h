@@ -30,16 +30,17 @@ static inline pst_part pst_part_of(uint64_t n, uint32_t parts, uint32_t part) {
 typedef struct {
     uint32_t parts, part;
     int sequence; /* see above; not with parts_of_node */
-    /* [n_node of the whole], for operators that are split over different numbers of ranks: the
-     * number of each; this rank has part `part` modulo that number, and `parts` is the largest.
-     * Operators that would be split together are not split if the number changes between them, nor
-     * is a parameter that two numbers of ranks use. NULL: `parts` for all. */
+    /* [n_node of the whole graph] the number of ranks over which each operator is split; this rank
+     * has part `part` modulo that number, and `parts` is the largest number. Operators that are
+     * split in pairs are not split if the two numbers differ, nor is a parameter that operators
+     * with different numbers use. NULL: `parts` for all. */
     const uint32_t *parts_of_node;
-    /* Result: for each operator of the part, that of the whole graph which it computes or, if it is
-     * an exchange, which needs it. Space for PST_SPLIT_NODES * n_node of the whole; may be NULL. */
+    /* Result: for each operator of the part, the operator of the whole graph that it computes or,
+     * for an exchange, that needs the exchange. Space for PST_SPLIT_NODES * n_node of the whole
+     * graph; may be NULL. */
     uint32_t *origin;
 } pst_split_options;
-/* A part has at most this many times as many operators as the whole. */
+/* A part has at most PST_SPLIT_NODES times the operators of the whole graph. */
 enum { PST_SPLIT_NODES = 4 };
 
 /* Parameters keep their indices and names, operators their names. EINPUT: more parts than heads,

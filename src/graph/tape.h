@@ -16,7 +16,7 @@ typedef struct {
     pst_value_kind kind;
     uint32_t tensor;      /* TENSOR, GRAD: the tensor */
     uint32_t version;     /* GRAD: 0 for the first contribution, 1 for the next, ... */
-    uint32_t node, saved; /* SAVED: number `saved` of this node */
+    uint32_t node, saved; /* SAVED: array `saved` of node `node` */
     pst_dtype dtype;
     uint64_t bytes;
     uint32_t def_step; /* tape step that writes it, PST_NONE for data */
@@ -36,8 +36,8 @@ typedef struct {
     uint32_t use;   /* DPARAM: which use of the parameter */
 } pst_operand;
 
-/* Whether and how recomputation runs an F step a second time: as F, or as `restore` of its row
- * says. */
+/* How recomputation runs an F step a second time: not at all, as F, or with `restore` of the
+ * operator's row. */
 typedef enum { PST_AGAIN_NOT, PST_AGAIN_F, PST_AGAIN_RESTORE } pst_again;
 
 typedef struct {
