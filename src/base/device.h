@@ -32,7 +32,7 @@ typedef struct {
 
 typedef struct {
     uint32_t threads;       /* CPU threads to compute with, >= 1 */
-    const pst_clock *clock; /* NULL: monotonic */
+    const pst_clock *clock; /* NULL: the monotonic clock */
     /* called by the computing thread at least every millisecond; may be NULL */
     void (*poll)(void *);
     void *poll_arg;
@@ -40,12 +40,12 @@ typedef struct {
     uint32_t local;
 } pst_device_config;
 
-/* Flags of a kind of device. */
+/* Flags (pst_device_ops.flags). */
 enum {
     PST_DEVICE_OWN_MEMORY = 1, /* the host cannot access the device's memory; `memory`, `staging`,
                                   `copy`, `copy_rows` and `fill` are set */
-    /* launches are asynchronous: arguments have been read when launch returns, and further launches
-     * may follow before it has ended; they run in order */
+    /* launch returns before the work has ended, but after it has read its arguments; further
+       launches may follow, and all run in order */
     PST_DEVICE_ASYNC = 2,
     PST_DEVICE_CUDA = 4, /* OWN_MEMORY, and the memory is CUDA memory, which a transport may support
                             directly */
@@ -79,7 +79,8 @@ typedef struct {
     /* OK: the work of `event` ran from *start_ns to *end_ns. BUSY: the work has not completed.
      * Other statuses: the device has failed. `event` must be among the latest 1024. */
     pst_status (*test)(pst_device *d, uint64_t event, uint64_t *start_ns, uint64_t *end_ns);
-    uint64_t (*next_ns)(pst_device *d); /* earliest known completion, PST_NEVER if unknown */
+    uint64_t (*next_ns)(pst_device *d); /* time of the earliest known completion; PST_NEVER: unknown
+                                         */
     void (*close)(pst_device *d);
     uint32_t flags;
     /* The following members are NULL for devices without flags. memory: allocates one block for all
@@ -95,7 +96,7 @@ typedef struct {
     pst_status (*copy)(pst_device *d, pst_queue queue, void *to, const void *from, uint64_t bytes,
                        uint64_t *event);
     pst_status (*fill)(pst_device *d, pst_queue queue, void *to, uint8_t value, uint64_t bytes);
-    /* Copies rows; both sides in device memory. */
+    /* Copies rows within device memory, in the order of the queue. */
     pst_status (*copy_rows)(pst_device *d, pst_queue queue, const pst_device_rows *rows);
     /* The manufacturer's name of the device ("NVIDIA H200"), valid until this thread's next call;
      * may be NULL on any device. */
@@ -119,7 +120,7 @@ typedef struct {
     pst_launch_fn replay;
 } pst_device_ops;
 
-/* Implementations embed this as their first member. */
+/* First member of the structure of each device. */
 struct pst_device {
     const pst_device_ops *ops;
     const pst_clock *clock;

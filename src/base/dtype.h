@@ -22,11 +22,12 @@ uint64_t pst_dtype_bytes(pst_dtype dtype);
 /* "F32", "BF16", "I32", "F64", "F16": the names that safetensors uses. */
 const char *pst_dtype_name(pst_dtype dtype);
 
-/* bf16 <-> fp32, round to nearest even, NaN kept quiet. */
+/* bf16 <-> fp32, round to nearest even; NaN stays a quiet NaN. */
 uint16_t pst_bf16_from_f32(float value);
 float pst_f32_from_bf16(uint16_t value);
-/* n numbers in place. pack: to bf16, in the first half of their memory; unpack: from bf16 in the
- * second half to fp32 in all of it; round: to the nearest bf16 value, kept in fp32. */
+/* n numbers in place. pack: fp32 -> bf16 in the first half of the array's memory; unpack: bf16 in
+ * the second half -> fp32 in the whole array; round: rounds each fp32 number to the nearest bf16
+ * value. */
 void pst_bf16_pack(float *numbers, uint64_t n);
 void pst_bf16_unpack(float *numbers, uint64_t n);
 void pst_bf16_round(float *numbers, uint64_t n);
@@ -48,7 +49,7 @@ static inline float pst_f32_from_half(pst_dtype dtype, uint16_t value) {
  * even; magnitudes above the largest finite value (57344 or 448) become that value; infinity and
  * NaN become NaN. */
 uint8_t pst_f8_from_f32(int wide, float value);
-/* For tests. */
+/* fp32 value of an F8 number. For tests. */
 float pst_f32_from_f8(int wide, uint8_t value);
 /* "fp32", "tf32", "bf16", "fp16", "fp8", as in train.precision; PST_DTYPE_COUNT: unknown name. */
 const char *pst_dtype_precision(pst_dtype dtype);

@@ -9,7 +9,7 @@
 /* Bytes of stack that libraries use during start-up, with a margin. */
 enum { PST_LIMIT_STACK = 1 << 20 };
 
-/* What a run will need; a member of 0 is not checked. */
+/* What a run needs; a member that is 0 is not checked. */
 typedef struct {
     uint64_t files;   /* files open at the same time, including those open now */
     uint64_t tasks;   /* processes and threads in addition to those that run now */
@@ -21,8 +21,9 @@ typedef struct {
 /* The needs of one rank of a job with `ranks` ranks (1: no transport, no launcher), with `threads`
  * threads and an arena of `arena_bytes` bytes: measured values with a margin. */
 pst_limit_needs pst_limit_of_rank(uint32_t ranks, uint32_t threads, uint64_t arena_bytes);
-/* ENOMEM names the limit that is too small, its value, the need, and how to raise it. The limit of
- * open files is raised here, if the hard limit allows it. */
+/* Checks the system's limits. ENOMEM names the limit that is too small, its value, the required
+ * value, and how to raise the limit. A too small limit of open files is raised if the hard limit
+ * allows. */
 pst_status pst_limit_check(const pst_limit_needs *needs);
 /* For the end of a message when the system refuses memory or a thread: " (ulimit -v is 250000
  * KiB)", with all limits that are set and could be the reason; "" if there are none. threads: the

@@ -6,7 +6,7 @@
 /* X(name, text). From REDUCE on: the flush, which has no chunk and no micro-batch. */
 /* clang-format off */
 #define PST_OPCODE_LIST(X) \
-    X(F, "F") X(B, "B") X(W, "W") X(BW, "BW") /* programs of a chunk for one micro-batch */ \
+    X(F, "F") X(B, "B") X(W, "W") X(BW, "BW") /* passes of a chunk for one micro-batch */ \
     X(SEND, "SEND") X(RECV, "RECV") /* one value to or from a peer */ \
     X(REDUCE, "REDUCE") /* adds a received or second accumulator of a parameter */ \
     X(NORM, "NORM") /* this rank's fp64 sums of squares */ \

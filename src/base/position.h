@@ -24,11 +24,11 @@ enum { PST_POSITION_POSTS = 64, PST_POSITION_LOG = 64, PST_POSITION_SITE = 3 };
 #define PST_POSITION_WORDS(X) \
     X(uint64_t, moves) \
     X(uint64_t, polls)     /* how often this rank has polled its transport */ \
-    X(uint64_t, since_ns)  /* CLOCK_MONOTONIC: begin of instruction, wait or collective */ \
+    X(uint64_t, since_ns)  /* CLOCK_MONOTONIC: start of instruction, wait or collective */ \
     X(uint64_t, train_step) /* optimizer step of the run, from 1 */ \
     X(uint32_t, activity) \
     X(uint32_t, train)     /* 1: runs training lists, 0: evaluation lists */ \
-    X(uint32_t, n_run)     /* lists begun */ \
+    X(uint32_t, n_run)     /* instruction lists begun */ \
     X(uint32_t, instr)     /* COMPUTE, EXCHANGE: the instruction; WAIT: the next one to compute */ \
     X(uint32_t, step)      /* COMPUTE, EXCHANGE: operator of that instruction */ \
     X(uint32_t, sent)      /* all SENDs before this instruction are posted */ \
@@ -40,7 +40,7 @@ enum { PST_POSITION_POSTS = 64, PST_POSITION_LOG = 64, PST_POSITION_SITE = 3 };
     X(uint64_t, coll_bytes) \
     X(uint64_t, coll_wait) /* COLLECTIVE: the pst_position_message awaited; 0: not known */ \
     X(uint64_t, n_coll_post) \
-    X(uint64_t, n_op)      /* lists and collectives begun */
+    X(uint64_t, n_op)      /* instruction lists and collectives begun */
 /* clang-format on */
 
 typedef struct {

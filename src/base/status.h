@@ -12,8 +12,7 @@ pst_status pst_fail(pst_status status, const char *fmt, ...) PST_PRINTF(2, 3);
  * where the error is. */
 pst_status pst_fail_in(pst_status status, const char *fmt, ...) PST_PRINTF(2, 3);
 
-#ifdef __clang_analyzer__ /* the analyzer does not look into other files: both return the status   \
-                             that they are given */
+#ifdef __clang_analyzer__ /* the analyzer does not read status.c: both return `status` */
 #define pst_fail(status, ...) ((pst_fail)((status), __VA_ARGS__), (status))
 #define pst_fail_in(status, ...) ((pst_fail_in)((status), __VA_ARGS__), (status))
 #endif
@@ -23,8 +22,8 @@ static inline pst_status pst_no_memory(const char *what) {
     return pst_fail(PST_ENOMEM, "no memory %s", what);
 }
 
-/* The status for a failed system call: ENOMEM when memory, descriptors, processes or disk space ran
- * out or the disk failed; else EINPUT: something does not exist or is not allowed. */
+/* The status for a failed system call: ENOMEM: memory, descriptors, processes or disk space are
+ * used up, or the disk failed; EINPUT: any other error, such as a missing file or permission. */
 pst_status pst_status_of_errno(int error);
 
 /* Clears this thread's message. */

@@ -9,19 +9,19 @@
 
 typedef enum { PST_TRANSFER_SEND, PST_TRANSFER_RECV } pst_transfer_kind;
 
-/* A message is matched by (source, destination, channel, seq); both ends give the same number of
- * bytes. */
+/* A send or receive. A message is matched by (source, destination, channel, seq); sender and
+ * receiver must give the same number of bytes. */
 typedef struct {
     pst_transfer_kind kind;
     uint32_t peer, channel, seq; /* channel < 65536 */
     void *mem; /* must stay valid and, for a send, unchanged until the request has completed */
     uint64_t bytes;
-    int of_device;        /* not 0: `mem` is memory of a device */
+    int of_device;        /* nonzero: `mem` is device memory */
     uint64_t ns, wire_ns; /* predicted duration of the message, with and without latency; only the
                              timed transport uses them */
 } pst_transfer;
 
-/* The first channel for the run's own collectives; instruction lists use lower ones. */
+/* The first channel for collectives; instruction lists use lower channels. */
 enum { PST_CHANNEL_COLLECTIVE = 0xff00 };
 
 /* DEVICE_MEMORY: `mem` may be device memory that the host cannot access. */
@@ -43,15 +43,16 @@ typedef struct {
     /* Advances all transfers; returns the number of requests that advanced, including completed
      * requests that are not tested yet. A caller may sleep after 0. */
     uint32_t (*progress)(pst_transport *t);
-    uint64_t (*next_ns)(pst_transport *t); /* earliest known completion, PST_NEVER if unknown */
+    uint64_t (*next_ns)(pst_transport *t); /* time of the earliest known completion; PST_NEVER:
+                                              unknown */
     /* OK: *fd becomes readable when a request advances. BUSY: call progress first. EINPUT: this
      * transport has no such descriptor, or not at this moment. */
     pst_status (*arm)(pst_transport *t, int *fd);
-    void (*abort)(pst_transport *t); /* gives up all requests without waiting for a peer */
+    void (*abort)(pst_transport *t); /* cancels all requests without waiting for a peer */
     void (*close)(pst_transport *t);
 } pst_transport_ops;
 
-/* Implementations embed this as their first member. */
+/* First member of the structure of each transport. */
 struct pst_transport {
     const pst_transport_ops *ops;
     const pst_clock *clock;

@@ -2,7 +2,7 @@
 #ifndef PST_BASE_UTF8_H
 #define PST_BASE_UTF8_H
 
-/* Bytes of the character that starts here, 1 to 4; 0 when it is not valid UTF-8 (overlong, a
+/* Number of bytes of the character that starts at `at`, 1 to 4; 0: not valid UTF-8 (overlong, a
  * surrogate, truncated). */
 int pst_utf8_bytes(const char *at);
 /* Replaces every byte that is not part of a valid character by a question mark. */

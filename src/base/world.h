@@ -14,19 +14,20 @@ typedef struct {
     pst_status (*open)(pst_world **world);
     /* Publishes a value for all ranks; visible after the next fence. */
     pst_status (*put)(pst_world *w, const char *key, const void *value, size_t bytes);
-    /* A value that `rank` put before the last fence; *value is malloc'ed, the caller frees it. */
+    /* Reads a value that `rank` put before the last fence; *value is malloc'ed, the caller frees
+     * it. */
     pst_status (*get)(pst_world *w, uint32_t rank, const char *key, void **value, size_t *bytes);
     pst_status (*fence)(pst_world *w); /* blocks until all ranks have called fence */
-    /* Optional: EPEER when a rank on another host is gone, or has given up (for ranks on this host:
-     * comm/watch/heartbeat.h). Cheap. */
+    /* May be NULL. EPEER: a rank on another host has ended or has aborted the job (for ranks on
+     * this host: comm/watch/heartbeat.h). Takes no noticeable time. */
     pst_status (*check)(pst_world *w);
     void (*abort)(pst_world *w, int exit_status, const char *why); /* ends the job, through the
                                                                       launcher or through `check` of
                                                                       the other ranks; may return */
-    void (*close)(pst_world *w);                                   /* never blocks on a dead peer */
+    void (*close)(pst_world *w); /* does not wait for a rank that has died */
 } pst_world_ops;
 
-/* Implementations embed this as their first member. */
+/* First member of the structure of each world. */
 struct pst_world {
     const pst_world_ops *ops;
     uint32_t rank, size, local_rank, local_size;

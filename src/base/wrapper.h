@@ -3,7 +3,7 @@
 #define PST_BASE_WRAPPER_H
 #include "base/transport.h"
 
-/* Implementations embed this as their first member. */
+/* First member of the structure of a transport that wraps another one. */
 typedef struct {
     pst_transport base; /* first */
     pst_transport *inner;

@@ -38,7 +38,7 @@ typedef struct {
 } pst_ckpt_info;
 
 /* A parameter that this rank stores, or elements [from, from + n) of the parameter. The caller owns
- * all arrays, which are fp32 with dimensions in the graph's order. */
+ * the arrays, which are fp32 with dimensions in the graph's order. */
 typedef struct {
     const pst_param *param;
     const float *weight;   /* starts at element `from` */
@@ -57,25 +57,26 @@ const char *pst_ckpt_part_name(const char *name, const pst_slice *slice, uint64_
 pst_status pst_ckpt_make_folders(const char *folder, uint64_t step);
 char *pst_ckpt_shard_path(const char *folder, uint64_t step, uint32_t rank, uint32_t ranks);
 void pst_ckpt_remove_folders(const char *folder, uint64_t step);
-/* Rank 0, once all shards are written: checks that they hold every parameter of `graph` once
- * (NULL: no check), writes index.json and run.yaml (config: its text), and renames the folder,
- * which replaces an older one of the same step. Then removes temporary folders of this and
- * earlier steps. On failure the temporary folder is removed and older checkpoints are unchanged.
- * path (may be NULL): the new folder, which the caller frees. */
+/* Rank 0, once all shards are written: checks that the shards have every parameter of `graph`
+ * exactly once (NULL: no check), writes index.json and run.yaml (config: the text of run.yaml), and
+ * renames the folder, which replaces an older checkpoint of the same step. Then removes temporary
+ * folders of this and earlier steps. On failure the temporary folder is removed and older
+ * checkpoints are unchanged. path (may be NULL): the new folder, which the caller frees. */
 pst_status pst_ckpt_commit(const char *folder, const pst_ckpt_info *info, const char *config,
                            const pst_graph *graph, uint32_t ranks, char **path);
 /* Rank 0, instead of commit: removes what the ranks have written for this step. */
 void pst_ckpt_abandon(const char *folder, uint64_t step);
-/* Rank 0: keeps the newest `keep` checkpoints (0: all), that of step `current`, and the one with
- * the lowest validation loss, and sets the link `best` to it; removes the others. Reports no
- * failure: what cannot be removed stays. */
+/* Rank 0: keeps the newest `keep` checkpoints (0: all), the checkpoint of step `current`, and the
+ * checkpoint with the lowest validation loss, to which it sets the link `best`; removes all others.
+ * Reports no failure: what cannot be removed stays. */
 void pst_ckpt_prune(const char *folder, uint32_t keep, uint64_t current);
 /* Rank 0, before a run starts: removes all temporary folders. */
 void pst_ckpt_clean(const char *folder);
 
 typedef struct {
     uint32_t file;           /* index of the shard */
-    uint64_t from, to, xxh3; /* elements [from, to) of the tensor; hash of their bytes */
+    uint64_t from, to, xxh3; /* elements [from, to) of the tensor; hash of the bytes of these
+                                elements */
     pst_slice slice; /* the slice of the tensor that this part is; held is PST_HELD_WHOLE if there
                         is none */
 } pst_ckpt_part;
@@ -91,8 +92,9 @@ typedef struct pst_ckpt {
     pst_ckpt_info info;
     char *path, *config; /* folder of the checkpoint; text of run.yaml */
     uint32_t n_file, n_tensor;
-    char **file;                  /* shard names */
-    uint64_t *header_xxh3;        /* [n_file] hash of the bytes before a shard's first tensor */
+    char **file;           /* shard names */
+    uint64_t *header_xxh3; /* [n_file] hash of the header of each shard (all bytes before the first
+                              tensor) */
     pst_safetensors_file **shard; /* [n_file] open files; NULL after pst_ckpt_parse */
     pst_ckpt_tensor *tensor;      /* sorted by name */
 } pst_ckpt;
@@ -111,13 +113,13 @@ pst_status pst_ckpt_open(const char *folder, pst_ckpt **ckpt);
 void pst_ckpt_close(pst_ckpt *ckpt);
 /* The tensor with this name; NULL if there is none. */
 const pst_ckpt_tensor *pst_ckpt_tensor_find(const pst_ckpt *ckpt, const char *name);
-/* Reads a tensor and checks its hash; EINPUT names file and tensor if it is damaged, missing or
- * of another size. Several threads may read from a pst_ckpt. */
+/* Reads a tensor and checks the hash; EINPUT names the file and the tensor if the tensor is
+ * damaged, missing or of another size. Several threads may read from a pst_ckpt. */
 pst_status pst_ckpt_read(const pst_ckpt *ckpt, const char *name, float *out, uint64_t elements);
 /* Like pst_ckpt_read, but reads only elements [from, to) of a tensor with `elements` elements. */
 pst_status pst_ckpt_read_range(const pst_ckpt *ckpt, const char *name, uint64_t elements,
                                uint64_t from, uint64_t to, float *out);
-/* Elements [from, to) of a parameter that may be a slice (src/graph/slice.h) of a tensor with
+/* Reads elements [from, to) of a parameter that may be a slice (src/graph/slice.h) of a tensor with
  * the full shape. */
 pst_status pst_ckpt_read_held(const pst_ckpt *ckpt, const char *name, const pst_param *param,
                               uint64_t from, uint64_t to, float *out);
@@ -125,14 +127,15 @@ pst_status pst_ckpt_read_held(const pst_ckpt *ckpt, const char *name, const pst_
  * the elements of the slice. Checks shapes. EINPUT if the stored state is of another optimizer. */
 pst_status pst_ckpt_read_param(const pst_ckpt *ckpt, const pst_param *param,
                                const pst_optim_row *rule, float *weight, float *const state[2]);
-/* Elements [from, to) of the weight only, or of the state; from == to reads nothing. */
+/* Read elements [from, to) of the weight only, or of the optimizer's state only; from == to reads
+ * nothing. */
 pst_status pst_ckpt_read_weight(const pst_ckpt *ckpt, const pst_param *param, uint64_t from,
                                 uint64_t to, float *weight);
 pst_status pst_ckpt_read_state(const pst_ckpt *ckpt, const pst_param *param,
                                const pst_optim_row *rule, float *const state[2], uint64_t from,
                                uint64_t to);
-/* Prints the index for people; then EINPUT if a tensor's bytes do not match their hash. `path`
- * as for pst_ckpt_find. */
+/* Prints the index as text and checks the hash of every tensor; EINPUT if one does not match.
+ * `path` as for pst_ckpt_find. */
 pst_status pst_ckpt_print(const char *path, FILE *out);
 
 /* The hash of all weights at the end of metrics.jsonl: XXH64 over the lines "name F32 [d0,d1]

@@ -1,6 +1,6 @@
-/* Files that are on the disk when a call returns: create, write, sync, rename. The only place
- * where a test can simulate a full disk. Every failure is ENOMEM with the path and errno's text.
- * Any thread. */
+/* Files that are on the disk when a call returns: create, write, sync, rename. The only place where
+ * a test can simulate a full disk. Every failure is ENOMEM, with the path and the text of errno in
+ * the message. Functions may be called from any thread. */
 #ifndef PST_CHECKPOINT_DURABLE_H
 #define PST_CHECKPOINT_DURABLE_H
 #include "base/status.h"
@@ -11,9 +11,9 @@
 /* Creates or empties a file; replaces a link of that name. */
 pst_status pst_durable_create(const char *path, int *fd);
 pst_status pst_durable_write(int fd, const char *path, const void *data, uint64_t bytes);
-/* For a file that several threads write in pieces. reserve: reserves its space if the file system
- * can, so that a full disk is noticed at once. write_at: writes the n pieces of `part` at file
- * position `at`, and modifies `part`. cut: truncates the file to `bytes`. */
+/* For a file that several threads write in pieces. reserve: reserves the space of the file if the
+ * file system can, so that a full disk is noticed at once. write_at: writes the n pieces of `part`
+ * at file position `at`, and modifies `part`. cut: truncates the file to `bytes`. */
 pst_status pst_durable_reserve(int fd, const char *path, uint64_t bytes);
 pst_status pst_durable_write_at(int fd, const char *path, struct iovec *part, int n, uint64_t at);
 pst_status pst_durable_cut(int fd, const char *path, uint64_t bytes);
@@ -38,8 +38,8 @@ pst_status pst_durable_lock(const char *path, int *fd);
 /* Removes a file, or a folder with everything in it; reports no failure. */
 void pst_durable_remove(const char *path);
 
-/* For tests: the n-th create, write, sync, mkdir or rename of this process from now on fails
- * with ENOSPC; 0: none. full: all later ones fail as well, as on a full disk. */
+/* For tests: the n-th create, write, sync, mkdir or rename of this process from now on fails with
+ * ENOSPC; n = 0: no call fails. full: all later calls fail too, as on a full disk. */
 void pst_durable_fail_after(uint64_t n);
 void pst_durable_full_after(uint64_t n);
 /* For tests: a slow disk. Every pst_durable_write_at with direct I/O and every

@@ -9,10 +9,10 @@
  * checkpoint. */
 int pst_hf_is(const char *source);
 /* Sizes, dropout, activation and tokenizer from config.json in the folder `source` or beside the
- * file `source`. EINPUT: not a GPT-2, or one with an option that the model does not support
- * (named). */
+ * file `source`. EINPUT: not a GPT-2, or a GPT-2 with an option that penstock does not support; the
+ * message names the option. */
 pst_status pst_hf_config(const char *source, pst_model_config *config);
-/* The same from text; `file` is a name for messages. */
+/* The same from the text of config.json; `file` is a name for messages. */
 pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file,
                                pst_model_config *config);
 
@@ -36,16 +36,16 @@ typedef struct {
     const uint64_t *from, *to;
 } pst_hf_weights;
 /* Names may have the prefix "transformer."; attention's mask buffers and a tied lm_head are
- * skipped. A config.json, if present, must fit the graph. EINPUT names a tensor that is missing,
- * unknown or of another shape. */
+ * skipped. config.json, if present, must agree with the graph. EINPUT names a tensor that is
+ * missing, unknown or of another shape. */
 pst_status pst_hf_import(const char *source, const pst_model_row *model, const pst_graph *graph,
                          const pst_hf_weights *weights);
 
-/* Provides the weights of a parameter. */
+/* Writes the weights of a parameter, fp32, to out. */
 typedef pst_status (*pst_hf_read_fn)(void *arg, const pst_param *param, float *out);
 /* Writes config.json and model.safetensors into `folder` (created if missing), and replaces each
- * file atomically. Needs memory for the largest parameter twice. ENOMEM has path and reason if the
- * disk is full or cannot be written. */
+ * file atomically. Needs memory for two copies of the largest parameter. ENOMEM has path and reason
+ * if the disk is full or cannot be written. */
 pst_status pst_hf_export(const char *folder, const pst_model_config *config,
                          const pst_model_row *model, const pst_graph *graph, pst_hf_read_fn read,
                          void *arg);

@@ -28,7 +28,7 @@ typedef struct {
  * most 100 MB. */
 pst_status pst_safetensors_open(const char *path, pst_safetensors_file **file);
 void pst_safetensors_close(pst_safetensors_file *file);
-/* NULL if there is none. */
+/* find: the tensor of that name; meta: the value of a metadata key. NULL if there is none. */
 const pst_safetensors_entry *pst_safetensors_find(const pst_safetensors_file *file,
                                                   const char *name);
 const char *pst_safetensors_meta(const pst_safetensors_file *file, const char *key);
@@ -62,7 +62,7 @@ typedef struct {
 typedef struct {
     char *text; /* length and JSON, padded with blanks; owned by the caller */
     size_t size;
-    uint64_t bytes; /* bytes of all tensors together */
+    uint64_t bytes; /* total bytes of all tensors */
 } pst_safetensors_header;
 /* The tensors begin at a multiple of `align` (8 or more); meta may be NULL. */
 pst_status pst_safetensors_header_make(const pst_safetensors_decl *decl, uint32_t n,

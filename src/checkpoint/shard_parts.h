@@ -26,17 +26,17 @@ struct pst_shard {
                              finite */
     pst_shard_read fetch; /* NULL: tensors are read directly */
     void *fetch_arg;
-    uint32_t n, align;          /* alignment for direct writes */
+    uint32_t n, align;          /* align: bytes, for direct I/O */
     pst_shard_tensor *tensor;   /* in the file's order, consecutive from header_bytes on */
     pst_safetensors_decl *decl; /* what the header declares, in the same order */
     uint64_t *until;            /* [entries] end of an entry in the file */
-    char *header;               /* set at the end */
+    char *header;               /* written when all tensors are taken */
     size_t header_bytes;
     uint64_t end, piece;
-    char *path;     /* owned; of this round, like everything below */
-    int fd, direct; /* direct: descriptor for direct I/O, -1: not possible */
+    char *path;     /* owned; this and all members below are of the current round */
+    int fd, direct; /* direct: descriptor for direct I/O, -1: not available */
     int opened;
-    /* Protected by `take`: what is taken next. */
+    /* Protected by `take`: position of the next piece. */
     pthread_mutex_t take;
     uint32_t next;
     uint64_t offset;

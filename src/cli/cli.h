@@ -49,11 +49,12 @@ int pst_cli_wrong(const char *fmt, ...) PST_PRINTF(1, 2);
  * ending the process by SIGPIPE. */
 void pst_cli_ignore_sigpipe(void);
 /* Reads the options of `command` from the call; every command starts with this. Nonzero: the
- * command ends here with *exit_status (help was printed, the input is wrong, or only the rows
- * were wanted). */
+ * command ends here with *exit_status (help was printed, the input is wrong, or call->describe was
+ * called). */
 int pst_cli_parse(const pst_command *command, const pst_cli_call *call, size_t *n_operand,
                   int *exit_status);
-/* Nonzero if the call has an option known from other programs; text: what to use instead. */
+/* Nonzero if the call has an option that other programs have and this command has not; text: what
+ * to use instead. */
 enum { PST_CLI_INSTEAD = 512 };
 int pst_cli_foreign(const pst_command *command, const pst_cli_call *call,
                     char text[PST_CLI_INSTEAD]);
@@ -69,7 +70,7 @@ void pst_cli_describe(const pst_cli_command *command,
                       void *to);
 /* What `penstock --help` prints. */
 void pst_cli_overview(const pst_cli_command *commands, FILE *out);
-/* Exit statuses and what they mean, for help and manual; NULL after the last. */
+/* Meaning of exit status number i, for help and manual; NULL after the last one. */
 const char *pst_cli_exit_means(size_t i, int *exit_status);
 
 /* Manual pages: of the program (command NULL) or a command, and of the run file. */

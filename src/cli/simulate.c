@@ -45,9 +45,10 @@ static int check(const pst_command *command, size_t n, const pst_simulate_option
         return pst_cli_wrong("a plan has its own schedule: leave out --schedule or the plan");
     if (n == 1 && (o->stages || o->micro_batches || o->chunks))
         return pst_cli_wrong(
-            "--stages, --chunks and --micro-batches need --schedule; a plan has its own");
+            "--stages, --chunks and --micro-batches need --schedule; a plan sets these numbers");
     if (n == 1 && (times || memory || o->message_bytes >= 0))
-        return pst_cli_wrong("--times, --message and --memory need --schedule; a plan has its own");
+        return pst_cli_wrong("--times, --message and --memory need --schedule; a plan has "
+                             "durations and limits already");
     if (n == 0 && !o->schedule)
         return pst_cli_wrong("nothing to simulate; usage: %s %s", command->command,
                              command->operands);

@@ -96,7 +96,8 @@ static pst_status print(json_t *all, int json, FILE *out) {
     for (size_t i = 0; !json && i < N_SUITE; i++)
         if (json_object_get(all, suites[i].name))
             suites[i].print(json_object_get(all, suites[i].name), out);
-    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
+    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write the output: %s", strerror(errno))
+                       : PST_OK;
 }
 
 pst_status pst_bench_run(const pst_bench_options *options, FILE *out) {

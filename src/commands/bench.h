@@ -11,7 +11,7 @@
 
 typedef struct {
     const pst_bench_options *options;
-    const pst_config *config; /* defines the model to measure */
+    const pst_config *config; /* configuration with the model to measure */
     uint32_t threads;
     /* suite profile: what to measure (profile.h); else NULL */
     const struct pst_profile_request *profile;
@@ -26,9 +26,9 @@ typedef struct {
     void (*print)(json_t *found, FILE *out);
 } pst_bench_suite;
 
-/* device: the one that the options name; EINPUT if there is none or it computes nothing.
- * precisions: calls `measure` for each precision of the options; `both` leaves out bf16 if the
- * device cannot compute in it. */
+/* device: finds the device that the options name; EINPUT if there is none or the device computes
+ * nothing. precisions: calls `measure` for each precision of the options; `both` omits bf16 if the
+ * device does not support bf16. */
 typedef pst_status (*pst_bench_precision)(const pst_bench *b, const pst_device_ops *ops,
                                           pst_dtype dtype, json_t *list);
 pst_status pst_bench_device(const pst_bench *b, const pst_device_ops **ops);
@@ -44,9 +44,9 @@ void pst_bench_step_print(json_t *found, FILE *out);
 /* kernels: bench_kernels.c measures, bench_kernels_text.c prints. */
 pst_status pst_bench_kernels_measure(const pst_bench *b, json_t **found);
 void pst_bench_kernels_print(json_t *found, FILE *out);
-/* bench_ranks.c: suites that run in ranks. measure starts the program again as n ranks. started:
- * name of the suite that this process was started for as a rank, NULL: none. run: does a rank's
- * part; *found is NULL in ranks that print nothing. */
+/* bench_ranks.c: suites that run in ranks. measure: starts the program again as n ranks. started:
+ * the suite for which this process was started as a rank, NULL: none. run: runs the suite in a
+ * rank; *found is NULL in ranks that print nothing. */
 pst_status pst_bench_ranks_measure(const pst_bench *b, const pst_bench_suite *suite, uint32_t n,
                                    json_t **found);
 const char *pst_bench_ranks_started(void);

@@ -1,6 +1,6 @@
-/* One operator of a graph with operands to measure it on. The operands of all its passes lie in
- * one block (on the host on huge pages, as in training), hold plausible numbers, and do not
- * change. */
+/* One operator of a graph with operands to measure it on. The operands of all its passes lie in one
+ * block (on the host on huge pages, as in training), hold random numbers of realistic size, and do
+ * not change. */
 #ifndef PST_COMMANDS_BENCH_CASE_H
 #define PST_COMMANDS_BENCH_CASE_H
 #include "commands/bench_target.h"
@@ -8,7 +8,7 @@
 enum { PST_BENCH_OPERANDS = 24 };
 
 typedef struct {
-    uint8_t kind, index; /* pst_arg_kind; which of that kind */
+    uint8_t kind, index; /* kind: pst_arg_kind; index: number among the operands of that kind */
     pst_dtype dtype;
     uint64_t elements, offset;
 } pst_bench_operand;
@@ -22,7 +22,7 @@ typedef struct {
     pst_bench_operand operand[PST_BENCH_OPERANDS];
 } pst_bench_case;
 
-/* Lists the operands. scratch_bytes: the most that any pass needs. */
+/* Lists the operands of a node. scratch_bytes: scratch memory of the pass that needs most. */
 void pst_bench_case_list(const pst_graph *g, const pst_node *node, uint64_t scratch_bytes,
                          pst_bench_case *c);
 /* Reserves c->bytes of the target, replacing its contents, and fills them. ENOMEM if they do not
@@ -36,6 +36,6 @@ void pst_bench_case_call(const pst_bench_case *c, pst_pass pass, int first, void
  * large matrix product of this type, and bytes/s, read and written, of a large copy. */
 pst_status pst_bench_peaks(const pst_device_ops *ops, const pst_device_config *config,
                            pst_dtype dtype, double *flops_per_s, double *bytes_per_s);
-/* 1 if the two nodes of a graph compute the same on operands of the same shapes. */
+/* 1 if two nodes of a graph have the same operator, attributes and operand shapes. */
 int pst_bench_same_shape(const pst_graph *g, const pst_node *a, const pst_node *b);
 #endif

@@ -11,7 +11,7 @@ enum { PST_BENCH_GROUPS = 256 };
 typedef struct {
     const pst_node *node;
     uint64_t count[PST_PASS_COUNT];
-    const pst_kernel_row *row[PST_PASS_COUNT]; /* NULL: does not occur */
+    const pst_kernel_row *row[PST_PASS_COUNT]; /* NULL: the pass does not occur */
     pst_bench_case operands;
 } pst_bench_group;
 
@@ -30,12 +30,13 @@ typedef struct {
                                 each product */
 } pst_bench_kernels;
 
-/* bench_time.c. Nanoseconds on the clock that is used on the host: the thread's CPU time if set,
- * else wall time. */
+/* bench_time.c. pst_bench_now_ns: nanoseconds of the thread's CPU time if pst_bench_use_cpu_time
+ * was called with 1, else of wall time. */
 void pst_bench_use_cpu_time(int use);
 uint64_t pst_bench_now_ns(void);
 double pst_bench_median(double *x, uint32_t n);
-/* Longest time between two polls for transfers since it was last cleared. */
+/* last_ns: time of the last poll for transfers; longest_ns: longest time between two polls since
+ * the caller cleared it. */
 typedef struct {
     uint64_t last_ns, longest_ns;
 } pst_bench_poll_times;

@@ -12,7 +12,7 @@ typedef struct {
     pst_arena arena; /* base: if far, an address on the device, used for arithmetic only */
 } pst_bench_target;
 
-/* ops: a device that computes. */
+/* Opens a device that computes. The caller closes the target. */
 pst_status pst_bench_target_open(const pst_device_ops *ops, const pst_device_config *config,
                                  pst_bench_target *target);
 void pst_bench_target_close(pst_bench_target *target);

@@ -249,10 +249,11 @@ static void print_machine(json_t *j, FILE *out) {
 static void print_binding(json_t *j, FILE *out) {
     json_t *ranks = json_object_get(j, "core"), *each;
     size_t i, n = json_array_size(ranks);
-    fprintf(out, "binding       auto: %s; core:%s", text_of(j, "auto"), n ? "" : " not known");
+    fprintf(out, "binding       parallel.bind auto: %s; core:%s", text_of(j, "auto"),
+            n ? "" : " not known");
     json_array_foreach(ranks, i, each) {
         if (n <= 4 || i < 2 || i == n - 1)
-            fprintf(out, "%s rank %zu on %s", i ? "," : "", i, json_string_value(each));
+            fprintf(out, "%s rank %zu on CPUs %s", i ? "," : "", i, json_string_value(each));
         else if (i == 2) fprintf(out, ", ...");
     }
     fputc('\n', out);
@@ -342,5 +343,6 @@ pst_status pst_doctor(int json, FILE *out) {
         print_text(j, out);
     }
     json_decref(j);
-    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : status;
+    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write the output: %s", strerror(errno))
+                       : status;
 }

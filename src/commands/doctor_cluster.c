@@ -77,7 +77,7 @@ pst_status pst_doctor_cluster(FILE *out) {
             hwloc_bitmap_copy(allowed, hwloc_topology_get_topology_cpuset(t));
         print_node(t, allowed, out);
         if (fflush(out) || ferror(out))
-            status = pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno));
+            status = pst_fail(PST_ENOMEM, "cannot write the output: %s", strerror(errno));
     }
     hwloc_topology_destroy(t);
     hwloc_bitmap_free(allowed);

@@ -297,7 +297,7 @@ static const struct {
     {"faster", "topology", "caches and NUMA nodes (hwloc)", "mount -t sysfs sysfs /sys",
      check_topology},
     {"faster", "direct I/O", "checkpoints that bypass the page cache (else they use it)",
-     "use a folder on a disk's file system", check_direct},
+     "use a folder on a file system with direct I/O", check_direct},
     {"other", "writable folder", "runs/ (or --runs DIR)", "use another folder, or --runs DIR",
      check_folder},
     {"other", "address space", "arenas of any size", "ulimit -v unlimited", check_address_space},

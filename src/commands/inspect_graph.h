@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include <stdio.h>
 
-/* what: "graph" (as in the file), "tape" (with its backward pass), "" (contents and costs).
- * EINPUT if it is no graph; the message has the line. */
+/* what: "graph" (as in the file), "tape" (with its backward pass), "" (contents and costs). EINPUT
+ * if the file is not a graph; the message has the line. */
 pst_status pst_inspect_graph(const char *path, const char *what, FILE *out);
 #endif

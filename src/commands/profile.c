@@ -72,7 +72,8 @@ static pst_status read_take(const pst_profile_options *o, const pst_config *c,
                             pst_profile_request *take) {
     uint32_t n_rank;
     if (o->n_override > PST_PROFILE_OVERRIDES)
-        return pst_fail(PST_EINPUT, "more than %d overrides", PST_PROFILE_OVERRIDES);
+        return pst_fail(PST_EINPUT, "at most %d overrides key=value are allowed",
+                        PST_PROFILE_OVERRIDES);
     PST_TRY(pst_prepare_ranks(c, open_ranks(o, c), &n_rank));
     *take = (pst_profile_request){.run = o->file[0],
                                   .override = o->override,

@@ -17,7 +17,8 @@ typedef struct pst_profile_request {
     const char *device; /* the device that computes */
     uint32_t n_micro_batch, n_tensor;
     uint32_t micro_batch[PST_PROFILE_CHOICES], tensor[PST_PROFILE_CHOICES];
-    double seconds; /* time to measure each choice, alone and busy */
+    double seconds; /* seconds to measure each micro-batch size and tensor degree, on one rank alone
+                       and on all ranks at once */
 } pst_profile_request;
 
 /* Suite "profile": every rank trains the run's model on its own, first rank 0 alone, then all at

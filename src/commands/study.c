@@ -219,10 +219,10 @@ static pst_status compare_all(const pst_simulate_options *o, FILE *out) {
     if (status == PST_OK && !list) explain_table(out);
     if (status == PST_OK && list &&
         (json_dumpf(list, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF))
-        status = pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno));
+        status = pst_fail(PST_ENOMEM, "cannot write the output: %s", strerror(errno));
     json_decref(list);
     if (status == PST_OK && ferror(out))
-        status = pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno));
+        status = pst_fail(PST_ENOMEM, "cannot write the output: %s", strerror(errno));
     return status;
 }
 

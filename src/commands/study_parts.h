@@ -1,4 +1,4 @@
-/* Private to study*.c: what is simulated, and who owns it. */
+/* Private to study*.c: a simulation and the data that it owns. */
 #ifndef PST_COMMANDS_STUDY_PARTS_H
 #define PST_COMMANDS_STUDY_PARTS_H
 #include "commands/dry_run.h"
@@ -25,8 +25,8 @@ typedef struct {
 /* study_plan.c. Loads and prepares a plan with the changes in o. */
 pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s);
 
-/* study_exposed.c. By how much a step is longer because of messages between stages; because of
- * messages among replicas and for the norm; because of exchanges of tensor ranks within passes. */
+/* study_exposed.c. Time by which messages lengthen a step, in three kinds: between stages; among
+ * replicas and for the gradient norm; among tensor ranks within passes. */
 typedef enum {
     PST_EXPOSED_STAGES,
     PST_EXPOSED_REPLICAS,
@@ -43,7 +43,7 @@ uint32_t pst_study_chunks(const pst_study *s); /* Chunks per rank. */
 /* Peak of activations on a rank, in micro-batches of a whole stage. */
 double pst_study_peak(const pst_study *s, const pst_timing *t, uint32_t rank);
 double pst_study_gap(const pst_study *s, const pst_timing *t);
-/* r: NULL if nothing was run in real time. ENOMEM: cannot write. */
+/* Prints the result; r NULL: nothing was run in real time. ENOMEM: `out` cannot be written. */
 pst_status pst_study_text(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
                           const pst_dry_run *r, FILE *out);
 pst_status pst_study_json(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
@@ -52,10 +52,10 @@ pst_status pst_study_json(const pst_simulate_options *o, const pst_study *s, con
 pst_status pst_study_both(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
                           FILE *out);
 
-/* A schedule over synthetic stages from the options; "solved" is computed for their durations
- * and memory. */
+/* Makes the schedule that the options name, over stages of the given durations; "solved" is
+ * computed for these durations and the memory limits. */
 pst_status pst_study_schedule(const pst_simulate_options *o, pst_study *s);
-/* Whether there are few enough passes for "solved". */
+/* 1: the schedule has few enough passes for "solved". */
 int pst_study_solves(const pst_simulate_options *o);
 void pst_study_close(pst_study *s);
 #endif

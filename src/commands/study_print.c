@@ -29,7 +29,8 @@ static uint64_t capacity(const pst_study *s, uint32_t rank) {
 }
 
 static pst_status written(FILE *out) {
-    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
+    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write the output: %s", strerror(errno))
+                       : PST_OK;
 }
 
 /* --- text ------------------------------------------------------------------------------------- */
@@ -190,7 +191,7 @@ static json_t *gather(const pst_simulate_options *o, const pst_study *s, const p
 static pst_status dump(json_t *j, FILE *out) {
     int failed = !j || json_dumpf(j, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;
     json_decref(j);
-    return failed ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
+    return failed ? pst_fail(PST_ENOMEM, "cannot write the output: %s", strerror(errno)) : PST_OK;
 }
 
 pst_status pst_study_json(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,

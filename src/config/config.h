@@ -51,7 +51,7 @@ struct pst_config {
         uint32_t n_tensors;   /* tensor degrees as given: one for all stages (0: not given), or one
                                  for each; `tensor` is the largest */
         int64_t reproducible; /* accumulators per step that fix the order of sums; 0: off */
-        char **replicas, **throttle, **devices; /* numbers as text */
+        char **replicas, **throttle, **devices; /* lists of numbers, as text */
         uint32_t n_replicas, n_throttle, n_devices;
         int64_t wait; /* seconds to wait for all ranks to join */
         char *sequence, *schedule, *schedule_file, *cluster, *profile, *profile_force, *measured,
@@ -74,10 +74,12 @@ struct pst_config {
     char *place[PST_CONFIG_KEYS];   /* [row] see pst_config_at; NULL: not given */
     char *source;                   /* path of the run file */
 };
-/* The next key, from *next (0 at first) on, that is given but has no effect, as a sentence:
- * "train.momentum has no effect: train.optimizer is adamw"; returns 0 if there is none. */
+/* Finds the next key, from *next (initially 0) on, that is given but has no effect, and writes a
+ * sentence to text: "train.momentum has no effect: train.optimizer is adamw"; returns 0 if there is
+ * none. */
 int pst_config_unused(const pst_config *config, size_t *next, char *text, size_t bytes);
-/* 1: the run file or an override gives the key, and not as 0 or [] if that means "not given". */
+/* 1: the run file or an override gives the key, with a value other than a 0 or [] that means "not
+ * given". */
 int pst_config_given(const pst_config *config, const char *section, const char *key);
 /* 1: an override gives the key, so the user has typed it to start this run. */
 int pst_config_overridden(const pst_config *config, const char *section, const char *key);
@@ -90,15 +92,15 @@ pst_status pst_config_at(const pst_config *config, const char *section, const ch
  * an override gives another value; who: the name of the plan, for the message. */
 pst_status pst_config_set_from_plan(pst_config *config, const char *section, const char *key,
                                     const char *text, const char *who);
-/* parallel.plan is "auto": a plan is searched for when the run starts. */
+/* 1: parallel.plan is "auto", so the run searches for a plan when it starts. */
 int pst_config_is_auto(const pst_config *config);
 /* Sets a key as an override would. EINPUT, ENOMEM. */
 pst_status pst_config_override(pst_config *config, const char *section, const char *key,
                                const char *text);
-/* The overrides that the configuration was read with, "section.key=value" each, with absolute
- * file paths. The caller owns the list and each string. ENOMEM. */
+/* Lists the overrides with which the configuration was read, each as "section.key=value" with
+ * absolute file paths. The caller owns the list and each string. ENOMEM. */
 pst_status pst_config_overrides(const pst_config *config, char ***override, uint32_t *n);
-/* A deep copy. ENOMEM. */
+/* A deep copy, which the caller closes. ENOMEM. */
 pst_status pst_config_copy(const pst_config *config, pst_config **copy);
 /* Prints what pst_config_print prints, but as one line "section.key: value" for each key. */
 void pst_config_print_paths(const pst_config *config, FILE *out);

@@ -254,7 +254,8 @@ static pst_status unknown_short(const char *name) {
     if (pst_row_foreign(name, &meant, &instead)) return say_foreign(name, "", meant, instead);
     for (size_t i = 0; i < pst_n_row; i++) keys[i] = pst_rows[i].key;
     if (!(near = pst_did_you_mean(name, keys, pst_n_row)))
-        return pst_fail(PST_EINPUT, "unknown key '%.60s'; --help lists all keys", name);
+        return pst_fail(PST_EINPUT, "unknown key '%.60s'; penstock train --help lists all keys",
+                        name);
     if (!find_short(near, &n)) near = pst_row_name(find_elsewhere(near), full);
     return pst_fail(PST_EINPUT, "unknown key '%.60s'; did you mean '%s'?", name, near);
 }

@@ -58,7 +58,7 @@ pst_status pst_config_print(const pst_config *config, FILE *out) {
         fputc('\n', out);
     }
     if (fflush(out) != 0 || ferror(out))
-        return pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno));
+        return pst_fail(PST_ENOMEM, "cannot write the output: %s", strerror(errno));
     return PST_OK;
 }
 

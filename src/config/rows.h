@@ -4,9 +4,9 @@
 #include "base/status.h"
 #include "config/config.h"
 
-/* WHOLES: an integer or a LIST of them. STEPS: a number of steps, or a share of them, stored as
- * a negative number. NAMED: lists with names; an item is "name=text", and the items of a name
- * stand together. */
+/* WHOLES: an integer or a list of integers. STEPS: a number of steps, or a share of all steps,
+ * stored as a negative number. NAMED: lists with names; an item is "name=text", and the items of a
+ * name stand together. */
 typedef enum {
     PST_ROW_WHOLE,
     PST_ROW_REAL,
@@ -17,9 +17,9 @@ typedef enum {
     PST_ROW_WHOLES,
     PST_ROW_NAMED
 } pst_row_type;
-/* ABOVE, BELOW: the range excludes its minimum or maximum. FILLED: must not be empty. PATH:
- * names files, which may be relative to the run file. FULL: overridden by its full path only,
- * like keys of nested sections, because its short name belongs to an older key. */
+/* ABOVE, BELOW: the range excludes its minimum or maximum. FILLED: must not be empty. PATH: names
+ * files, which may be relative to the run file. FULL: overrides must use the full path, as for keys
+ * of nested sections, because the short name belongs to an older key. */
 enum {
     PST_ROW_REQUIRED = 1,
     PST_ROW_ABOVE = 2,
@@ -64,7 +64,7 @@ int pst_row_is_section(const char *name);
 int pst_row_is_short(const pst_row *row);
 /* "train.lr", or "name" for a key at the top level. */
 const char *pst_row_name(const pst_row *row, char out[PST_ROW_TEXT_BYTES]);
-/* What values the row takes: "a number > 0", "one of gpt, mlp". */
+/* Describes the values that the row accepts: "a number > 0", "one of gpt, mlp". */
 const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]);
 /* EINPUT: "unknown key 'batchsize' in train; did you mean 'batch'?" */
 pst_status pst_row_unknown(const char *section, const char *key);
@@ -72,14 +72,14 @@ pst_status pst_row_unknown(const char *section, const char *key);
 /* foreign.c. 1: other programs have a key of that name. *key: the key of penstock, or NULL and
  * *say: what to do instead. */
 int pst_row_foreign(const char *name, const char **key, const char **say);
-/* A suggestion for a value that the row does not take; NULL: none. */
+/* A suggestion for a value that the row refuses; NULL: none. */
 const char *pst_row_foreign_value(const pst_row *row, const char *text);
-/* For tests: the key of entry i, "" none, and its names (NULL: of values); NULL after the last
- * entry. */
+/* For tests: returns the key of entry i of the tables in foreign.c ("": the entry has no key), NULL
+ * after the last entry. *names: the names of other programs; NULL for the table of values. */
 const char *pst_row_foreign_at(size_t i, const char **names);
 
-/* Sets a value from text; a list gets this one item. EINPUT: "expected a number > 0, found
- * 'abc'". */
+/* Sets a value from text; a list gets this text as its only item. EINPUT: "expected a number > 0,
+ * found 'abc'". */
 pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text);
 /* Checks a text for a TEXT, LIST or WHOLES row; EINPUT as for pst_row_set. */
 pst_status pst_row_check_text(const pst_row *row, const char *text);
@@ -94,8 +94,8 @@ void pst_row_drop(const pst_row *row, pst_config *config, const char *name);
 pst_status pst_row_add(const pst_row *row, pst_config *config, const char *text);
 /* EINPUT: "expected ..., found ..."; `found` is printed as it is. */
 pst_status pst_row_refuse(const pst_row *row, const char *found);
-/* paths.c. Paths (of a PATH row) whose first name exists in `folder` become absolute paths
- * there. */
+/* paths.c. Makes relative paths of a PATH row absolute if their first component exists in `folder`.
+ */
 pst_status pst_row_resolve_paths(const pst_row *row, pst_config *config, const char *folder);
 /* Prints the value as YAML. */
 void pst_row_print(const pst_row *row, const pst_config *config, FILE *out);
@@ -121,8 +121,9 @@ typedef struct {
 int pst_row_is_used(const pst_row *row, const pst_config *config);
 /* "model.kind gpt, bert": with which value the key is used; "": always. Returns out. */
 const char *pst_row_used_with(const pst_row *row, char out[PST_ROW_TEXT_BYTES]);
-/* EINPUT if a key is given that is not used, unless as 0 or empty; *at: where it is given. In a
- * copy written by an earlier version, which has all keys, such keys get their defaults. */
+/* EINPUT if a key is given that is not used, unless the value is 0 or empty; *at: the place of that
+ * key. In a copy written by an earlier version, which has all keys, such keys get their defaults.
+ */
 pst_status pst_reading_check_used(pst_reading *reading, const pst_row_origin **at);
 
 /* Reads the YAML text into reading->config. */

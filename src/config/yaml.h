@@ -15,17 +15,18 @@ typedef struct {
     yaml_document_t document;
 } pst_yaml;
 
-/* Call before a text is loaded, because libyaml's time grows with the square of both: EINPUT if
- * lists and mappings are nested more than PST_YAML_DEPTH deep, or if there are more than
- * PST_YAML_ANCHORS anchors. OK for text that is not YAML: loading it reports why. */
+/* Call before a text is loaded, because the time of libyaml grows with the square of depth and
+ * anchors: EINPUT if lists and mappings are nested more than PST_YAML_DEPTH deep, or if there are
+ * more than PST_YAML_ANCHORS anchors. OK for text that is not YAML; the error is reported when the
+ * text is loaded. */
 enum { PST_YAML_DEPTH = 64, PST_YAML_ANCHORS = 1024 };
 pst_status pst_yaml_limit(const char *text, size_t bytes, const char *file);
 /* Loads a text. *root: the root node, valid until the caller closes *y. */
 pst_status pst_yaml_open(const char *text, size_t bytes, const char *file, const char *what,
                          pst_yaml *y, const yaml_node_t **root);
 void pst_yaml_close(pst_yaml *y);
-/* fail: EINPUT with the node's place, what, detail. at: puts the node's place in front of the
- * message of a status. */
+/* fail: EINPUT with the message "PLACE: WHAT DETAIL", where PLACE is file:line:column of the node.
+ * at: puts the place of the node in front of the message of `status`. */
 pst_status pst_yaml_fail(const pst_yaml *y, const yaml_node_t *node, const char *what,
                          const char *detail);
 pst_status pst_yaml_at(const pst_yaml *y, const yaml_node_t *node, pst_status status);

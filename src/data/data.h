@@ -14,7 +14,7 @@ typedef struct {
     uint32_t context;  /* tokens per sample */
     uint64_t seed;
     const char *tokenizer; /* "byte" */
-    int held_out;          /* all data is the validation split */
+    int held_out;          /* 1: all data is the validation split */
 } pst_data_config;
 
 typedef enum { PST_SPLIT_TRAIN, PST_SPLIT_VALIDATION } pst_split;
@@ -40,10 +40,12 @@ typedef struct {
     /* EINPUT if nothing matches, a file is unreadable, or a split is too short for one sample;
      * names path and sizes. */
     pst_status (*open)(const pst_data_config *config, pst_data **data);
-    /* The fields of a sample; one is named "targets". Returns their number. */
+    /* Writes the fields of a sample to out, one of which is named "targets", and returns the number
+     * of fields. */
     uint32_t (*fields)(const pst_data *data, pst_data_field out[PST_DATA_FIELDS]);
-    /* Sample `index` of the training order (0, 1, ... without end: epochs follow each other), or
-     * of the validation split in file order. out[i]: buffer for field i. Missing targets are -1. */
+    /* Sample `index` of the training order (0, 1, ... without end: epochs follow each other), or of
+     * the validation split in file order. out[i]: buffer for field i. The target -1 means that a
+     * position has no target. */
     pst_status (*sample)(pst_data *data, pst_split split, uint64_t index, int32_t *const *out);
     /* Number of existing targets in training samples [first, first + n), without reading the
      * samples; the loss of a batch is the mean over these targets. At least 1 per sample. NULL: all

@@ -14,7 +14,7 @@ uint32_t pst_joined_files(const pst_joined *j);
 uint64_t pst_joined_start(const pst_joined *j, uint32_t i);
 /* XXH64 over name (without folders) and size of every file, in order. */
 uint64_t pst_joined_hash(const pst_joined *j);
-/* Copies bytes [at, at + n) of the text; allocates nothing. EINPUT if a file's size has changed
- * since the list was made, or if it cannot be read. */
+/* Copies bytes [at, at + n) of the text; allocates nothing. EINPUT if a file cannot be read or its
+ * size has changed since the list was made. */
 pst_status pst_joined_read(pst_joined *j, uint64_t at, uint64_t n, uint8_t *out);
 #endif

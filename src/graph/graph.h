@@ -33,7 +33,7 @@ typedef struct {
                        where pst_graph_pad has left gaps; 0: no gaps */
 } pst_tensor;
 
-/* Which part of a parameter this graph holds, when split.c has split the model over tensor ranks.
+/* The part of a parameter that this graph holds if split.c has split the model over tensor ranks.
  * All members zero: the whole parameter. */
 typedef enum {
     PST_HELD_WHOLE, /* the whole parameter, as on every other rank */
@@ -55,17 +55,17 @@ typedef struct {
     } range[PST_MAX_RANGE]; /* the ranges of dimension `dim` in this part, in this order */
 } pst_slice;
 
-/* A trainable array. Its name is unique and is its name in checkpoints, random streams and
- * hashes. */
+/* A trainable array. The name is unique in the graph, and is used in checkpoints, random streams
+ * and hashes. */
 typedef struct {
     char name[PST_NAME_MAX];
     uint32_t n_dim;
     uint64_t dim[PST_MAX_DIM];
     pst_init init;
     float std;      /* standard deviation of PST_INIT_NORMAL, mean 0 */
-    int decay;      /* weight decay applies */
-    int statistic;  /* a running mean over steps: neither the optimizer nor the gradient norm
-                       includes it, see op_batch_norm.c */
+    int decay;      /* 1: weight decay applies to the parameter */
+    int statistic;  /* 1: a running mean over steps, which neither the optimizer nor the gradient
+                       norm includes, see op_batch_norm.c */
     uint32_t n_use; /* set by pst_graph_add: number of uses (node, operand); each use has its own
                        gradient */
     pst_slice slice;
@@ -167,7 +167,8 @@ pst_status pst_graph_copy(const pst_graph *graph, pst_graph **copy);
 pst_status pst_graph_data(pst_graph *g, const char *name, uint32_t n_dim, const uint64_t *dim,
                           uint32_t *tensor);
 pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index);
-/* An operator to be added, by its row's name; attr NULL: all 0; in: tensors; param: parameters. */
+/* An operator to be added. op: name of the kind of operator; attr NULL: all members 0; in, param:
+ * indices of tensors and parameters. */
 typedef struct {
     const char *op, *name;
     const pst_attr *attr;
@@ -184,10 +185,10 @@ pst_status pst_graph_add(pst_graph *g, const pst_new_node *n, uint32_t *out);
 pst_status pst_graph_out(pst_graph *g, pst_node *node, pst_tensor_role role, uint32_t n_dim,
                          const uint64_t *dim);
 
-/* For devices with PST_DEVICE_PADDED, whose matrix units need rows of a multiple of 16 bytes:
- * logits whose rows are not such a multiple get gaps between rows, and the weight that produces
- * them gets zeros after it. Weights of F8 products get room for two copies in F8. Shapes,
- * parameters and their gradients do not change. */
+/* For devices with PST_DEVICE_PADDED, whose matrix units need rows of a multiple of 16 bytes: if
+ * the rows of the logits are not such a multiple, the logits get gaps between rows, and the weight
+ * of the output layer gets zeros at the end. Weights of F8 products get room for two copies in F8.
+ * Shapes, parameters and their gradients do not change. */
 void pst_graph_pad(pst_graph *g);
 /* For devices with PST_DEVICE_SUMS, which need more time to read rows than to compute on them: B of
  * layer norms, which reads the rows anyway, saves sums of parts of the rows, and W adds these sums.
@@ -208,11 +209,11 @@ uint32_t pst_graph_find_param(const pst_graph *g, const char *name);
 /* Parameter indices in name order (strcmp), the order of every sum over parameters; out has n_param
  * entries. */
 void pst_graph_param_order(const pst_graph *g, uint32_t *out);
-/* XXH64 over the graph's contents. */
+/* XXH64 over the contents of the graph. */
 uint64_t pst_graph_hash(const pst_graph *g);
 
 /* Checks every invariant: operands defined before use, shapes agree, names unique, uses counted.
- * EINPUT says which one fails. */
+ * The message of EINPUT names the invariant that fails. */
 pst_status pst_graph_check(const pst_graph *g);
 /* Reads the text that pst_graph_print writes; `file` is a name for messages. The caller closes
  * *graph. */

@@ -22,6 +22,6 @@ typedef struct {
 uint32_t pst_names_find(const pst_names *x, pst_named array, const char *name);
 /* Makes room for one more name; ENOMEM. */
 pst_status pst_names_reserve(pst_names *x, pst_named array);
-/* Adds the array's entry n - 1, for which pst_names_reserve has made room. */
+/* Adds entry n - 1 of the array; needs a call of pst_names_reserve first. */
 void pst_names_add(pst_names *x, pst_named array);
 #endif

@@ -37,10 +37,11 @@ struct pst_op_row {
     /* Checks operands and attributes, creates outputs with pst_graph_out, fills node->saved. `node`
      * is not yet in the graph's array. */
     pst_status (*infer)(pst_graph *g, pst_node *node);
-    /* Fills the operand list of a pass in the order of the kernels' argument array; returns its
-     * length, 0 when the pass does nothing (embedding has no B, dropout no W). */
+    /* Fills the operand list of a pass in the order of the kernels' argument array. Returns the
+     * length of the list; 0: the pass does nothing (embedding has no B, dropout no W). */
     uint32_t (*args)(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]);
-    /* FLOPs (a multiply-add is 2) and bytes moved of a pass over one micro-batch. */
+    /* Sets *flops (a multiply-add counts as 2) and *bytes (read and written) of a pass over one
+     * micro-batch. */
     void (*cost)(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
                  uint64_t *bytes);
     /* Nonzero: every input with the dtype of the output has the gradient of the output, without a

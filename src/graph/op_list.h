@@ -40,11 +40,11 @@ static inline uint64_t pst_tensor_rows(const pst_tensor *t) {
     return pst_tensor_elements(t) / pst_tensor_columns(t);
 }
 
-/* EINPUT unless input i is of the graph's floating point type, with n_dim dimensions (0: any number
- * from 2). */
+/* EINPUT unless input i is of the graph's floating point type, with n_dim dimensions (0: 2 or more
+ * dimensions). */
 pst_status pst_node_expect_float(const pst_graph *g, const pst_node *node, uint32_t i,
                                  uint32_t n_dim);
-/* The same, but also accepts F32 in a graph with a 16-bit dtype. */
+/* Like pst_node_expect_float, but also accepts F32 in a graph with a 16-bit dtype. */
 pst_status pst_node_expect_stream(const pst_graph *g, const pst_node *node, uint32_t i,
                                   uint32_t n_dim);
 /* For infer: makes the first output F32 in a graph of any dtype. */

@@ -8,14 +8,14 @@ typedef enum { PST_OPTIM_ADAMW, PST_OPTIM_SGD, PST_OPTIM_COUNT } pst_optim_kind;
 typedef struct {
     pst_optim_kind kind;
     const char *name;          /* "adamw", "sgd": value of train.optimizer */
-    uint32_t n_state;          /* fp32 arrays per parameter */
+    uint32_t n_state;          /* number of fp32 state arrays per parameter */
     const char *state_name[2]; /* suffixes in checkpoints: "m", "v" | "momentum" */
 } pst_optim_row;
 /* PST_OPTIM_COUNT rows, in the order of pst_optim_kind. */
 const pst_optim_row *pst_optim_rows(void);
 const pst_optim_row *pst_optim_find(const char *name);
 
-/* One update's constants. AdamW (Loshchilov & Hutter 2019, decoupled decay as in PyTorch): w -=
+/* Constants of one update. AdamW (Loshchilov & Hutter 2019, decoupled decay as in PyTorch): w -=
  * lr*decay*w; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; w -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps)
  * with c1 = 1-b1^t, c2 = 1-b2^t and g already scaled by grad_scale. SGD: buf = momentum*buf + g +
  * decay*w (t = 1: buf = g + decay*w), w -= lr*buf. */

@@ -1,5 +1,5 @@
-/* Parts of parameters on tensor ranks (pst_slice of graph.h): where their elements are in the whole
- * parameter. */
+/* Parts of parameters on tensor ranks (pst_slice of graph.h): the position of their elements in the
+ * whole parameter. */
 #ifndef PST_GRAPH_SLICE_H
 #define PST_GRAPH_SLICE_H
 #include "graph/graph.h"

@@ -50,19 +50,20 @@ typedef struct {
 } pst_tape_step;
 
 /* Steps in order: all F in node order, then for each node in reverse order its B and W (B first).
- * Steps of a pass that has an empty operand list, or whose gradients nobody needs, are absent. A
- * sum of two gradients that no row can take as SUM is an extra step of the `add` operator's F
- * kernel (node PST_NONE would be ambiguous, so it carries the consumer's node and pass B with
- * `is_sum` set; operands: VALUE a, VALUE b, VALUE out). */
+ * Passes with an empty operand list, and passes that compute only gradients which no step reads,
+ * have no step. A sum of two gradients that no row can take as SUM is an extra step of the `add`
+ * operator's F kernel (with the node of the consumer, pass B and is_sum 1; operands: VALUE a, VALUE
+ * b, VALUE out). */
 typedef struct {
     uint32_t n_value, n_step;
     pst_value *value;
     pst_tape_step *step;
-    uint8_t *is_sum; /* per step */
+    uint8_t *is_sum; /* [n_step] 1: a sum of two gradients */
 } pst_tape;
 
-/* with_backward 0, or a graph without a loss: F steps only (evaluation and generation). EINPUT when
- * an operator's B must overwrite a value that a later step still reads. */
+/* Makes the tape, which the caller closes. with_backward 0, or a graph without a loss: F steps only
+ * (evaluation and generation). EINPUT when an operator's B must overwrite a value that a later step
+ * still reads. */
 pst_status pst_tape_build(const pst_graph *g, int with_backward, pst_tape **tape);
 /* For training: EINPUT unless every use of every parameter has a gradient; names a parameter that
  * does not affect the loss. */

@@ -361,7 +361,7 @@ static const wrong_file wrong[] = {
      "override 'train.bathc=3': unknown key 'bathc' in train; did you mean 'batch'?"},
     {LEAST, "tarin.lr=3", "override 'tarin.lr=3': unknown key 'tarin'; did you mean 'train'?"},
     {LEAST, "frobnicate=3",
-     "override 'frobnicate=3': unknown key 'frobnicate'; --help lists all keys"},
+     "override 'frobnicate=3': unknown key 'frobnicate'; penstock train --help lists all keys"},
     {LEAST, "train=3", "override 'train=3': expected train.KEY=VALUE"},
     {LEAST, "paths=[a] b",
      "override 'paths=[a] b': expected a list such as [a.txt, b.txt], found something else"},
