@@ -58,7 +58,7 @@ pst_status pst_ckpt_print(const char *path, FILE *out) {
             c->path, i->step, i->next_sample, i->seed,
             *i->optimizer ? i->optimizer : "(weights only)");
     if (!isnan(i->validation_loss)) fprintf(out, "validation loss  %.6f\n", i->validation_loss);
-    if (!isnan(i->best_loss)) fprintf(out, "best validation  %.6f\n", i->best_loss);
+    if (!isnan(i->best_loss)) fprintf(out, "lowest so far    %.6f\n", i->best_loss);
     fprintf(out, "model, data      %016" PRIx64 " %016" PRIx64 "\n", i->model_hash, i->data_hash);
     print_tensors(c, out);
     status = verify(c);

@@ -34,7 +34,7 @@ static pst_status read_at(int fd, const char *path, void *out, uint64_t bytes, u
         ssize_t n = pread(fd, at, bytes < (1u << 30) ? bytes : 1u << 30, (off_t)offset);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return BAD("%s: cannot read: %s", path, strerror(errno));
-        if (n == 0) return BAD("%s: was truncated during reading", path);
+        if (n == 0) return BAD("%s: the file was truncated while it was read", path);
         at += n;
         bytes -= (uint64_t)n;
         offset += (uint64_t)n;

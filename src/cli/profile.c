@@ -10,14 +10,15 @@ int pst_cli_profile(const pst_cli_call *call) {
          "measurement replaces an old one.",
          &o.output},
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX,
-         "Number of ranks in the run, which share the processors. Default: that of the run file; "
-         "if it leaves the degrees open, one rank per processor, as in penstock plan. Use -n 1 for "
+         "Number of ranks in the run, which share the processors. Default: the number that the run "
+         "file implies; if the run file leaves the degrees open, one rank per processor, as in "
+         "penstock plan. Use -n 1 for "
          "a run with one rank that has all processors.",
          &o.ranks},
         {0, "micro-batches", "N,N,...", PST_OPTION_STRING, 0, 0,
-         "Micro-batch sizes to measure; that of the run file by default.", &o.micro_batches},
+         "Micro-batch sizes to measure; by default the size in the run file.", &o.micro_batches},
         {0, "tensor", "N,N,...", PST_OPTION_STRING, 0, 0,
-         "Tensor-parallel degrees to measure; those of the run file by default.", &o.tensor},
+         "Tensor-parallel degrees to measure; by default the degrees in the run file.", &o.tensor},
         {0, "seconds", "S", PST_OPTION_FLOAT, 0.01, 60,
          "Seconds to measure each micro-batch size and tensor degree, once on one rank alone and "
          "once on all ranks at the same time, in five rounds; 1 by default.",

@@ -1,6 +1,7 @@
 /* `penstock inspect`: shows the contents of a checkpoint, a safetensors file, a plan or a
  * graph's text, and what a run file leads to: graph, plan, schedule, instruction lists, memory. */
 #include "base/hash.h"
+#include "base/plural.h"
 #include "base/sized.h"
 #include "checkpoint/parts.h"
 #include "checkpoint/saver.h"
@@ -139,9 +140,11 @@ static void print_job(const pst_plan *plan, FILE *out) {
     const pst_layout *l = &plan->layout;
     char text[PST_GRID_TEXT];
     pst_grid_text(grid, text);
-    fprintf(out, "%s, %u ranks", l->schedule, pst_grid_size(grid));
+    uint32_t n_rank = pst_grid_size(grid);
+    fprintf(out, "%s, %u rank%s", l->schedule, n_rank, pst_plural(n_rank));
     if (*text) fprintf(out, " (%s)", text);
-    fprintf(out, ", %u chunks, %u micro-batches of %u\n", l->n_chunk, l->n_micro, l->micro_batch);
+    fprintf(out, ", %u chunk%s, %u micro-batch%s of %u\n", l->n_chunk, pst_plural(l->n_chunk),
+            l->n_micro, pst_plural_es(l->n_micro), l->micro_batch);
     for (uint32_t s = 0; grid.tensor_before && s < grid.pipeline; s++)
         fprintf(out, "%s%u%s", s ? ", " : "tensor ranks of each stage: ", pst_grid_degree(grid, s),
                 s + 1 == grid.pipeline ? "\n" : "");

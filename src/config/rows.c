@@ -88,7 +88,7 @@ static const pst_row rows[] = {
          "their operands to TF32) and fp8 (bf16, but matrix products round their operands to 8 "
          "bits)."),
     TEXT(train, residual, "same", 0, "same|fp32",
-         "Number format of the residual stream and of its gradients. same: that of the "
+         "Number format of the residual stream and of its gradients. same: the format of the "
          "activations; fp32: also with 16-bit activations, which needs more memory and keeps deep "
          "models closer to fp32."),
     REAL(train, loss_scale, "0", 0, 16777216, 0,
