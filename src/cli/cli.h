@@ -53,8 +53,8 @@ void pst_cli_ignore_sigpipe(void);
  * called). */
 int pst_cli_parse(const pst_command *command, const pst_cli_call *call, size_t *n_operand,
                   int *exit_status);
-/* Nonzero if the call has an option that other programs have and this command has not; text: what
- * to use instead. */
+/* Nonzero if the call has an option of other programs that this command lacks; text: what to use
+ * instead. */
 enum { PST_CLI_INSTEAD = 512 };
 int pst_cli_foreign(const pst_command *command, const pst_cli_call *call,
                     char text[PST_CLI_INSTEAD]);

@@ -8,7 +8,8 @@
 
 typedef struct {
     uint32_t n_round;
-    /* [n_round] in ascending order; from the start of the first rank to the end of the last one */
+    /* [n_round] nanoseconds from the start of the first rank to the end of the last one, in
+     * ascending order */
     uint64_t *makespan_ns;
     uint64_t most_bytes; /* bytes of the largest message */
     double cores;        /* CPU time of all ranks / sum of makespans */

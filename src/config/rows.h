@@ -39,8 +39,8 @@ typedef struct {
     const char *allowed;  /* TEXT: "a|b|c", NULL any; WHOLE: a word for 0 */
     size_t offset, count; /* in struct pst_config; count (uint32_t) of a LIST, of WHOLES */
     const char *help;
-    const char *former_name; /* a former full path, which files and overrides may still use; its
-                                last part still works as a short key; NULL none */
+    const char *former_name; /* a former full path, which files and overrides may still use; the
+                                last part still works as a short key; NULL: none */
 } pst_row;
 
 /* The table. Tests may replace it. */

@@ -113,11 +113,11 @@ static void describe(const pst_prepared *p, const pst_search_result *r, pst_plan
     page->gap = r->gap;
     append(
         page->search, sizeof page->search,
-        "%llu layouts estimated, %llu simulated, %llu compiled and simulated; %u combination%s of "
+        "%llu layout%s estimated, %llu simulated, %llu compiled and simulated; %u combination%s of "
         "degrees%s",
-        (unsigned long long)r->n_layout, (unsigned long long)r->n_simulated,
-        (unsigned long long)r->n_verified, r->n_row, pst_plural(r->n_row),
-        r->timed_out ? "; stopped by the time limit" : "");
+        (unsigned long long)r->n_layout, pst_plural(r->n_layout),
+        (unsigned long long)r->n_simulated, (unsigned long long)r->n_verified, r->n_row,
+        pst_plural(r->n_row), r->timed_out ? "; stopped by the time limit" : "");
 }
 
 /* --- operators -------------------------------------------------------------------------------- */

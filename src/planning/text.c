@@ -173,7 +173,7 @@ static void print_costs(const pst_planning *x, FILE *out) {
                 k + 1 == x->cluster->n_kind ? "\n" : "");
     fputs("searched    ", out);
     print_count(x->result->n_layout, out);
-    fputs(" layouts estimated, ", out);
+    fprintf(out, " layout%s estimated, ", pst_plural(x->result->n_layout));
     print_count(x->result->n_simulated, out);
     fputs(" simulated, ", out);
     print_count(x->result->n_verified, out);
