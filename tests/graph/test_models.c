@@ -290,7 +290,8 @@ static void contradictions(void **unused) {
     refuse(&pst_model_gpt,
            (pst_model_config){.preset = "nano", .micro_batch = 1, .vocabulary = UINT32_MAX},
            "wte.weight");
-    refuse(&pst_model_mlp, (pst_model_config){.kind = "mlp", .preset = "nano"}, "presets are tiny");
+    refuse(&pst_model_mlp, (pst_model_config){.kind = "mlp", .preset = "nano"},
+           "expected one of tiny");
     pst_model_config image = {.preset = "resnet20", .micro_batch = 1, .vocabulary = 10, .depth = 3};
     refuse(&pst_model_resnet, image, "model.image is 0");
     image.image = 32;
