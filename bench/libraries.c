@@ -5,7 +5,7 @@
  * - oneDNN 2.6 (Debian): -DONEDNN -ldnnl
  * - oneDNN 3.2 (Python packages onednn-cpu-gomp and onednn-devel-cpu-gomp 2023.2, unpacked into
  *   DIR): -DONEDNN -I DIR/include -L DIR/lib -ldnnl -Wl,-rpath,DIR/lib
- * - BLIS 0.9 (Debian): -DBLIS -lblis
+ * - BLIS 0.9 (Debian): -DBLIS -I/usr/include/x86_64-linux-gnu/blis-serial -lblis
  * - libxsmm 1.17 (Debian): -DXSMM -lxsmm -lxsmmnoblas -ldl -lpthread -lm
  *
  * Run it with OMP_NUM_THREADS=1. libxsmm has no products of large matrices: its JIT kernels
@@ -18,9 +18,7 @@
 #if defined(ONEDNN)
 #include <dnnl.h>
 #elif defined(BLIS)
-extern void sgemm_(const char *, const char *, const int *, const int *, const int *, const float *,
-                   const float *, const int *, const float *, const int *, const float *, float *,
-                   const int *);
+#include <blis.h>
 #else
 #include <libxsmm.h>
 #endif
@@ -66,32 +64,38 @@ static double peak(void) {
 }
 
 /* Row-major C[m,n] = op(A) op(B); a or b transposed: 't', else 'n'. */
-static void product(char ta, char tb, int m, int n, int k, const float *a, const float *b,
-                    float *c) {
-    const int lda = ta == 't' ? m : k, ldb = tb == 't' ? k : n;
+typedef struct {
+    char ta, tb;
+    int m, n, k;
+    const float *a, *b;
+    float *c;
+} job;
+
+static void product(const job *j) {
+    const int lda = j->ta == 't' ? j->m : j->k, ldb = j->tb == 't' ? j->k : j->n;
 #if defined(ONEDNN)
-    dnnl_sgemm(ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, n);
+    dnnl_sgemm(j->ta, j->tb, j->m, j->n, j->k, 1, j->a, lda, j->b, ldb, 0, j->c, j->n);
 #elif defined(BLIS)
-    const float one = 1, zero = 0;
-    sgemm_(&tb, &ta, &n, &m, &k, &one, b, &ldb, a, &lda, &zero, c, &n);
+    const f77_int m = j->m, n = j->n, k = j->k, a = lda, b = ldb;
+    const float one = 1, zero = 0; /* column-major: C^T = op(B)^T op(A)^T */
+    sgemm_(&j->tb, &j->ta, &n, &m, &k, &one, j->b, &b, j->a, &a, &zero, j->c, &n);
 #else
     enum { BLOCK = 64 };
-    (void)lda, (void)ldb;
+    (void)lda;
+    (void)ldb;
     const float zero = 0, one = 1;
     static libxsmm_smmfunction first, next;
     if (!first) {
         first = libxsmm_smmdispatch(BLOCK, BLOCK, BLOCK, NULL, NULL, NULL, &one, &zero, NULL, NULL);
         next = libxsmm_smmdispatch(BLOCK, BLOCK, BLOCK, NULL, NULL, NULL, &one, &one, NULL, NULL);
     }
-    const int blocks_k = k / BLOCK;
-    for (int j = 0; j < n / BLOCK; j++)
-        for (int i = 0; i < m / BLOCK; i++) {
-            float *to = c + ((size_t)j * (size_t)(m / BLOCK) + (size_t)i) * BLOCK * BLOCK;
-            for (int l = 0; l < blocks_k; l++)
-                (l ? next : first)(b + ((size_t)j * (size_t)blocks_k + (size_t)l) * BLOCK * BLOCK,
-                                   a + ((size_t)i * (size_t)blocks_k + (size_t)l) * BLOCK * BLOCK,
-                                   to);
-        }
+    const size_t steps = (size_t)(j->k / BLOCK), rows = (size_t)(j->m / BLOCK),
+                 cols = (size_t)(j->n / BLOCK), size = (size_t)BLOCK * BLOCK;
+    for (size_t col = 0; col < cols; col++)
+        for (size_t row = 0; row < rows; row++)
+            for (size_t s = 0; s < steps; s++)
+                (s ? next : first)(j->b + (col * steps + s) * size, j->a + (row * steps + s) * size,
+                                   j->c + (col * rows + row) * size);
 #endif
 }
 
@@ -102,13 +106,13 @@ static float *filled(size_t n) {
     return x;
 }
 
-static double timed(char ta, char tb, int m, int n, int k, const float *a, const float *b,
-                    float *c) {
-    double best = 1e9, until = seconds() + 0.5;
-    product(ta, tb, m, n, k, a, b, c);
+static double timed(const job *j) {
+    const double until = seconds() + 0.5;
+    double best = 1e9;
+    product(j);
     do {
         double begin = seconds();
-        product(ta, tb, m, n, k, a, b, c);
+        product(j);
         double took = seconds() - begin;
         if (took < best) best = took;
     } while (seconds() < until);
@@ -122,15 +126,17 @@ int main(void) {
         const shape *s = &SHAPES[i];
         const size_t m = (size_t)s->m, k = (size_t)s->k, n = (size_t)s->n;
         float *x = filled(m * k), *w = filled(n * k), *y = filled(m * n);
-        double f = timed('n', 't', s->m, s->n, s->k, x, w, y),
-               b = timed('n', 'n', s->m, s->k, s->n, y, w, x),
-               g = timed('t', 'n', s->n, s->k, s->m, y, x, w);
-        double one = 2e-9 * (double)s->m * s->k * s->n;
+        const double f = timed(&(job){'n', 't', s->m, s->n, s->k, x, w, y}),
+                     b = timed(&(job){'n', 'n', s->m, s->k, s->n, y, w, x}),
+                     g = timed(&(job){'t', 'n', s->n, s->k, s->m, y, x, w}),
+                     one = 2e-9 * (double)s->m * s->k * s->n;
         printf("%dx%dx%d: F %.0f, B %.0f, W %.0f GFLOP/s\n", s->m, s->k, s->n, one / f, one / b,
                one / g);
         total += s->count * (f + b + g);
         work += s->count * 3 * one;
-        free(x), free(w), free(y);
+        free(x);
+        free(w);
+        free(y);
     }
     printf("peak %.0f GFLOP/s; all products of a step: %.0f ms, %.0f GFLOP/s, %.3f of the peak\n",
            flops * 1e-9, total * 1e3, work / total, work / total / (flops * 1e-9));

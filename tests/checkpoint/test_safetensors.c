@@ -45,7 +45,8 @@ static void test_bad_files(void **state) {
     rejects("nowhere", "No such file");
     rejects(".", "not a file");
     rejects(file_with(0, "", 0), "only 8 bytes");
-    rejects(file_with(INT64_MAX, "{}", 0), "the header needs 9223372036854775807 bytes, but the file has 10");
+    rejects(file_with(INT64_MAX, "{}", 0),
+            "the header needs 9223372036854775807 bytes, but the file has 10");
     rejects(file_with(UINT64_MAX, "{}", 0), "the header needs 18446744073709551615 bytes");
     rejects(file_with((uint64_t)1 << 63, "{}", 0), "the header needs 9223372036854775808 bytes");
     rejects(file_with(3, "{}", 0), "the header needs 3 bytes, but the file has 10");
@@ -66,9 +67,11 @@ static void test_bad_files(void **state) {
     rejects(file_of("{" ENTRY("a", "F32", "[2]", "[0,8]") "}", 7), "ends at byte 8 of 7");
     rejects(file_of("{" ENTRY("a", "F32", "[2]", "[0,4]") "}", 4),
             "the shape needs 8 bytes, but the offsets give 4");
-    rejects(file_of("{" ENTRY("a", "F32", "[-1]", "[0,4]") "}", 4), "dimension 0 is not a valid size");
+    rejects(file_of("{" ENTRY("a", "F32", "[-1]", "[0,4]") "}", 4),
+            "dimension 0 is not a valid size");
     rejects(file_of("{" ENTRY("a", "F32", "1", "[0,4]") "}", 4), "has no shape");
-    rejects(file_of("{" ENTRY("a", "F32", "[4294967296,4294967296]", "[0,0]") "}", 0), "too many elements");
+    rejects(file_of("{" ENTRY("a", "F32", "[4294967296,4294967296]", "[0,0]") "}", 0),
+            "too many elements");
     rejects(file_of("{" ENTRY("a", "F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4), "9 dimensions");
     rejects(
         file_of("{" ENTRY("a", "F32", "[2]", "[0,8]") "," ENTRY("b", "F32", "[2]", "[4,12]") "}",

@@ -181,20 +181,17 @@ static pst_status run(uint32_t i, pst_device *device, const pst_call *call) {
 #define LAUNCH(n)                                                                                  \
     static pst_status launch_##n(pst_device *d, const pst_call *c) { return run(n - 10, d, c); }
 #define TEN(m, n) m(n##0) m(n##1) m(n##2) m(n##3) m(n##4) m(n##5) m(n##6) m(n##7) m(n##8) m(n##9)
-#define ALL(m)                                                                                     \
-    TEN(m, 1)                                                                                      \
-    TEN(m, 2)                                                                                      \
-    TEN(m, 3)                                                                                      \
-    TEN(m, 4)                                                                                      \
-    TEN(m, 5) TEN(m, 6) TEN(m, 7) TEN(m, 8) TEN(m, 9) TEN(m, 10) TEN(m, 11) TEN(m, 12) TEN(m, 13)  \
-        TEN(m, 14) TEN(m, 15) TEN(m, 16) TEN(m, 17) TEN(m, 18) TEN(m, 19) TEN(m, 20) TEN(m, 21)    \
-            TEN(m, 22) TEN(m, 23) TEN(m, 24)
+/* clang-format off */
+#define ALL(m) \
+    TEN(m, 1) TEN(m, 2) TEN(m, 3) TEN(m, 4) TEN(m, 5) TEN(m, 6) TEN(m, 7) TEN(m, 8) \
+    TEN(m, 9) TEN(m, 10) TEN(m, 11) TEN(m, 12) TEN(m, 13) TEN(m, 14) TEN(m, 15) TEN(m, 16) \
+    TEN(m, 17) TEN(m, 18) TEN(m, 19) TEN(m, 20) TEN(m, 21) TEN(m, 22) TEN(m, 23) TEN(m, 24)
+/* clang-format on */
 ALL(LAUNCH)
 #define NAME(n) launch_##n,
 static pst_status (*const launches[ROWS])(pst_device *, const pst_call *) = {ALL(NAME)};
 
-/* --- bugs in arithmetic -------------------------------------------------------------------------
- */
+/* --- bugs in arithmetic ----------------------------------------------------------------------- */
 
 static pst_status update(pst_device *d, pst_optim_kind kind, const pst_optim_hyper *h,
                          pst_dtype type, const pst_arith_param *list, uint32_t n) {
