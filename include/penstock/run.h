@@ -92,7 +92,7 @@ typedef struct {
     int json, execute;
     /* Not NULL: also execute the schedule in real time without computing, with one process per
      * stage ("self": one process) and messages of message_bytes bytes over this transport, `rounds`
-     * times (0: 5); the median makespan is printed beside the simulated makespan. */
+     * times (0: 5); the median makespan is printed with the simulated one. */
     const char *transport;
     int64_t message_bytes, rounds;
     /* the program's argument vector, with which ranks are started; NULL: the ranks are already
@@ -202,7 +202,7 @@ typedef struct {
     int json;
     const char *op; /* kernels: only this operator; NULL or "": all */
     double seconds; /* p2p, collectives: seconds per message size; 0: 0.5 s */
-    /* p2p: if > 0, the receiver computes while it waits, in pieces of this many ms */
+    /* p2p: if > 0, while it waits, the receiver computes for this many ms between two polls */
     double compute_ms;
     /* p2p, collectives: only messages of this many bytes; 0: sizes from 8 B to 64 MiB */
     int64_t bytes;
@@ -254,24 +254,26 @@ typedef struct {
     const char *const *override;
     size_t n_override;
     int64_t ranks;   /* number of ranks of the configured run; 0: as in the run file */
-    int json, torch; /* torch: also compare with PyTorch, where a Python has it */
+    int json, torch; /* torch: also compare with PyTorch, if a Python installation has it */
     uint64_t seed;   /* seed of random choices: which rank is killed, and when */
-    /* reference files, or NULL: to compare the run on one rank with; to write */
+    /* reference file with which the run on one rank is compared; reference file to write; NULL:
+     * none */
     const char *against, *save;
     const char *keep; /* folder for the runs, which are kept; NULL or "": a temporary folder */
 } pst_verify_options;
-/* Verifies a configuration, made small: runs it on one rank, as configured, with an interruption,
- * and with the reference kernels, and compares the results of all operators: bitwise where layouts
- * guarantee equal bits, else within a tolerance. Writes one line per check to `out`, or JSON. The
- * runs are processes of the calling program, so that program must be penstock. EINTERNAL: a check
- * failed. EINPUT also if the configuration does not run on one rank. Main thread only. */
+/* Verifies a reduced version of a configuration (fewer layers and steps): runs it on one rank, as
+ * configured, with an interruption, and with the reference kernels, and compares the results of all
+ * operators: bitwise where layouts guarantee equal bits, else within a tolerance. Writes one line
+ * per check to `out`, or JSON. The runs are processes of the calling program, so that program must
+ * be penstock. EINTERNAL: a check failed. EINPUT also if the configuration does not run on one
+ * rank. Main thread only. */
 PST_API pst_status pst_verify(const pst_verify_options *options, FILE *out);
 /* Writes the report of a run as one self-contained HTML file. run: the folder of the run, which may
  * still be running or have been killed. file: the HTML file; NULL or "": report.html in that
  * folder. The report leaves out missing or damaged files of the folder. EINPUT also if the folder
  * has no metrics.jsonl. */
 PST_API pst_status pst_report_write(const char *run, const char *file);
-/* Writes the hardware and software that this machine has, and which features lack something, to
+/* Writes the hardware and software of this machine, and which features are unavailable and why, to
  * `out` as text or (json nonzero) JSON. */
 PST_API pst_status pst_doctor(int json, FILE *out);
 /* Writes a cluster file for this machine to `out`: one node with one device per core that this

@@ -51,7 +51,8 @@ typedef struct {
     /* predicted duration of a step, seconds: simulated from the plan, then corrected by the first
      * measured steps */
     double predicted_step_s;
-    /* measured share of time, 0 to 1, in which the rank with the longest span is idle */
+    /* measured share of time, 0 to 1, in which the rank with the longest span from its first to its
+     * last pass is idle */
     double bubble;
     double predicted_bubble; /* the predicted share */
     uint64_t skipped; /* steps so far that were skipped because of a non-finite loss or gradient */
@@ -110,8 +111,8 @@ PST_API pst_status pst_session_read(pst_session *session, const char *param, flo
 /* Sets *hash to the XXH64 hash of all weights (docs/formats.md), which is equal for bitwise equal
  * weights. */
 PST_API pst_status pst_session_hash(pst_session *session, uint64_t *hash);
-/* Returns the number of optimizer steps of the weights, including the steps before the loaded
- * checkpoint; 0 for NULL. Not collective. */
+/* Returns the number of optimizer steps that the weights have had, including the steps before the
+ * loaded checkpoint; 0 for NULL. Not collective. */
 PST_API uint64_t pst_session_steps(const pst_session *session);
 #ifdef __cplusplus
 }

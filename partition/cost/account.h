@@ -45,8 +45,8 @@ static inline uint64_t pst_account_bytes(const pst_account *a) {
     return a->weights + a->states + a->gradients + a->kept + a->held + a->messages + a->work;
 }
 
-/* Returns the ns of one part of the flush: `latency` ns plus `each` ns per element; 0 without
- * elements. */
+/* Returns the duration, in ns, of one part of the flush: `latency` ns plus `each` ns per element; 0
+ * without elements. */
 static inline uint64_t pst_account_flush_ns(double each, uint64_t latency, uint64_t elements) {
     if (!elements || (each <= 0 && !latency)) return 0;
     return latency + (uint64_t)(each * (double)elements + 0.5);

@@ -1,6 +1,7 @@
-/* Costs: durations of passes, exchanges and messages on a kind of device. They come from a profile
- * (profile.h) if it has them, else from a model: the roofline of each operator times the efficiency
- * that this kind of operator reaches at this size (costs_device.c, with sources). */
+/* Costs: durations of passes, of communication between tensor ranks, and of messages, on a kind of
+ * device. They come from a profile (profile.h) if it has them, else they are estimated: the
+ * roofline of each operator times the efficiency that this kind of operator reaches at this size
+ * (costs_device.c, with sources). */
 #ifndef PST_PARTITION_COST_COSTS_H
 #define PST_PARTITION_COST_COSTS_H
 #include "pipeline/cluster/cluster.h"
@@ -12,7 +13,7 @@ typedef struct {
     /* NULL: the nominal CPU core, kind `cpu`; other kinds with names that begin with "cpu" are
      * cores with other rates */
     const pst_device_kind *kind;
-    /* measured durations; missing ones are modelled. NULL: all are modelled */
+    /* measured durations; missing ones are estimated. NULL: all are estimated */
     const pst_profile *profile;
     /* number of ranks that compute at once on a host; selects the durations of a profile; 0: 1 */
     uint32_t busy;
@@ -28,7 +29,8 @@ typedef struct {
     pst_pass pass;
     uint64_t flops, bytes;
 } pst_costs_work;
-/* Returns the ns of a pass of an operator, or of the exchange that the node is. */
+/* Returns the duration, in ns, of a pass of an operator, or of the collective between tensor ranks
+ * that the node represents. */
 uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node,
                            const pst_costs_work *work);
 /* Returns 1 if the kind is a CPU core; also for NULL, the nominal core. */
@@ -39,18 +41,19 @@ int pst_costs_is_kind(const pst_device_kind *kind, const char *model);
 /* Returns 1 if the profile was measured on devices of this kind. kind NULL: on the devices of the
  * run. */
 int pst_costs_profiled(const pst_device_kind *kind, const pst_profile *profile);
-/* Returns the ns of an exchange among `parts` tensor ranks if each of them sends `bytes`. */
+/* Returns the duration, in ns, of a collective of `parts` tensor ranks if each of them sends
+ * `bytes`. */
 uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts,
                                uint64_t bytes);
-/* Returns the extra ns of an exact sum, which the device computes in the order of the ranks,
- * compared with the sum of NCCL; 0 on CPUs and for other exchanges. */
+/* Returns by how many ns a reproducible sum, which the device computes in the order of the ranks,
+ * takes longer than the sum of NCCL; 0 on CPUs and for other collectives. */
 uint64_t pst_costs_exact_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts,
                             uint64_t bytes);
-/* Return the ns of the gradient norm, which reads each gradient once, and of the optimizer step,
- * which reads and writes weights, gradients and states, for `elements` elements. */
+/* Return the duration, in ns, of the gradient norm, which reads each gradient once, and of the
+ * optimizer step, which reads and writes weights, gradients and states, for `elements` elements. */
 uint64_t pst_costs_norm_ns(const pst_costs *costs, uint64_t elements);
 uint64_t pst_costs_step_ns(const pst_costs *costs, uint64_t elements);
-/* Returns the ns of adding `elements` received elements of a gradient. */
+/* Returns the duration, in ns, of adding `elements` received elements of a gradient. */
 uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements);
 
 /* --- tables for the search -------------------------------------------------------------------- */
@@ -71,8 +74,8 @@ uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements);
  *     once per rank, instead             recomputed - recomputed_to_w - enter[a], scratch_split */
 typedef struct {
     uint32_t n;
-    uint64_t *f_ns, *b_ns, *w_ns;            /* [n] ns of F, B and W, tensor exchanges included */
-    uint64_t *exchange_ns;                   /* [n] ns of the tensor exchanges of F, B and W */
+    uint64_t *f_ns, *b_ns, *w_ns; /* [n] ns of F, B and W, with their collectives */
+    uint64_t *exchange_ns;        /* [n] ns of the collectives of the tensor ranks in F, B and W */
     uint64_t *again_ns[PST_RECOMPUTE_COUNT]; /* [n] ns of recomputation before B; NULL for NONE */
     uint64_t *stash[PST_RECOMPUTE_COUNT];    /* [n] bytes kept at least from F to the end of B */
     /* [n] bytes that a chunk which begins with the item receives and keeps */

@@ -85,21 +85,21 @@ pst_status pst_profile_parse(const char *text, size_t bytes, const char *file,
                              pst_profile **profile);
 pst_status pst_profile_print(const pst_profile *profile, FILE *out);
 
-/* Return the measured ns while `busy` ranks compute at once (0: 1 rank); 0: not measured. The time
- * of a pass includes the executor's launch time, and is interpolated if the pass was only measured
- * with other micro-batch sizes (powers of two). Other kinds are interpolated between two measured
- * sizes; outside the measured range the time is proportional to the size, but a message shorter
- * than the shortest one takes the same time as the shortest. */
+/* Return the measured duration, in ns, while `busy` ranks compute at once (0: 1 rank); 0: not
+ * measured. The time of a pass includes the executor's launch time, and is interpolated if the pass
+ * was only measured with other micro-batch sizes (powers of two). Other kinds are interpolated
+ * between two measured sizes; outside the measured range the time is proportional to the size, but
+ * a message shorter than the shortest one takes the same time as the shortest. */
 uint64_t pst_profile_pass_ns(const pst_profile *profile, const pst_graph *g, const pst_node *node,
                              int extra, pst_pass pass, uint32_t busy);
 uint64_t pst_profile_ns(const pst_profile *profile, pst_profile_kind kind, uint64_t size,
                         uint32_t busy);
-/* Returns the measured ns of an exchange among `parts` tensor ranks if each of them receives
- * `bytes`; 0: not measured. */
+/* Returns the measured duration, in ns, of a collective of `parts` tensor ranks if each of them
+ * receives `bytes`; 0: not measured. */
 uint64_t pst_profile_exchange_ns(const pst_profile *profile, uint32_t parts, uint64_t bytes);
-/* Sets *steps to the number of operator steps in the training of g (without tensor exchanges) and
- * *missing to the number of these that the profile does not have. Writes up to three missing shapes
- * to text[0..bytes). */
+/* Sets *steps to the number of operator steps in the training of g (without collectives of tensor
+ * ranks) and *missing to the number of these that are not in the profile. Writes up to three
+ * missing shapes to text[0..bytes). */
 pst_status pst_profile_missing(const pst_profile *profile, const pst_graph *g, uint32_t *missing,
                                uint32_t *steps, char *text, size_t bytes);
 #endif

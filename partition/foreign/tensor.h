@@ -103,7 +103,7 @@ typedef struct {
 } pst_tensor_range;
 /* Searches for such a plan. list: downsets of the reversed graph, so that the last stages come
  * first. OK: *found is 1 and the plan is set, or *found is 0; *doubt 1: not found, but
- * pst_tensor_pack returned UNKNOWN in between. BUSY: the time limit was reached. */
+ * pst_tensor_pack returned UNKNOWN during the search. BUSY: the time limit was reached. */
 pst_status pst_tensor_search(const pst_tensor_problem *problem, const pst_downset_list *list,
                              const pst_tensor_range *range, int *found, int *doubt,
                              pst_tensor_plan *plan);

@@ -29,7 +29,8 @@ typedef struct {
     pst_search_context x;
     pst_search_candidates *set;
     uint32_t n_set;
-    /* lower bound of the layouts in no row with different numbers of tensor ranks per stage */
+    /* lower bound of the layouts with different numbers of tensor ranks per stage that belong to no
+     * row */
     uint64_t unequal_ns;
     /* lower bound for all orders of passes, computed before the first evaluation */
     uint64_t least_ns;

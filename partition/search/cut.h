@@ -4,11 +4,12 @@
 #include "partition/search/score.h"
 
 /* --- cut.c: the best cut of the surrogate */
-/* Finds the cut that fits in memory and has the fastest slowest stage, for the device order in
- * candidate->layout.device, and writes it to first_item. Sets *bound_ns to a lower bound of the
- * step over all cuts with this device order. If no cut fits, *bound_ns is UINT64_MAX, and the cut
- * is the one that exceeds the memory least if x->want_nearest (else there is no cut). If no cut has
- * a lower bound below limit_ns, *bound_ns is limit_ns and there is no cut. */
+/* Finds the cut that fits in memory and for which the slowest stage takes the shortest time, for
+ * the device order in candidate->layout.device, and writes it to first_item. Sets *bound_ns to a
+ * lower bound of the step over all cuts with this device order. If no cut fits, *bound_ns is
+ * UINT64_MAX, and the cut is the one that exceeds the memory least if x->want_nearest (else there
+ * is no cut). If no cut has a lower bound below limit_ns, *bound_ns is limit_ns and there is no
+ * cut. */
 pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c,
                           pst_candidate *candidate, uint64_t limit_ns, uint64_t *bound_ns);
 

@@ -22,11 +22,11 @@ uint64_t pst_search_own_bytes(const pst_search_chunk *chunk);
  * micro-batch. */
 uint64_t pst_search_held_bytes(const pst_search_chunk *chunk, uint32_t recompute, uint64_t enter);
 /* Returns the scratch bytes of the passes, including `enter`. A rank has this memory once, for the
- * chunk that needs most. split: 1: B and W are separate passes. */
+ * chunk that needs the most bytes. split: 1: B and W are separate passes. */
 uint64_t pst_search_work_bytes(const pst_search_table *t, uint32_t from, uint32_t to,
                                uint32_t recompute, uint64_t enter, int split);
 /* Returns the bytes of the receive buffers of gradient sums, which a rank has once, for the chunk
- * that needs most. */
+ * that needs the most bytes. */
 uint64_t pst_search_receive_bytes(const pst_search_config *c, const pst_search_table *t,
                                   uint32_t from, uint32_t to);
 /* Returns the bytes of a chunk's message buffers. */
@@ -117,7 +117,7 @@ pst_status pst_search_longest_path(pst_search_context *x, const pst_schedule *s,
                                    const pst_search_path_times *times, uint64_t *end_ns,
                                    int *beyond);
 
-/* --- score.c: all of a layout */
+/* --- score.c: all predictions for a layout */
 typedef enum {
     PST_SCORE_BOUND,
     PST_SCORE_PATH,

@@ -27,9 +27,9 @@ typedef struct {
     /* bound_ns: lower bound of the step for this cut. step_ns is only a lower bound, too, if the
      * layout does not fit and `exact` is 0 */
     uint64_t step_ns, flush_ns, bound_ns;
-    uint64_t alone_ns;    /* bound_ns without exchanges between replicas */
+    uint64_t alone_ns;    /* bound_ns without the communication between replicas */
     uint64_t busy_ns;     /* time of all passes of the stage that computes longest */
-    uint64_t exchange_ns; /* time of the tensor exchanges of that stage */
+    uint64_t exchange_ns; /* time of the collectives of the tensor ranks of that stage */
     uint64_t again_ns;    /* time of the recomputation of that stage */
     uint64_t message_ns;  /* time by which messages between stages make the step longer */
     /* time by which gradient sums and all-gathers of weights make the step longer */
@@ -62,7 +62,7 @@ typedef struct {
     /* bytes per element of a parameter. States (master weights included) are sharded with zero 1
      * and 2, gradients with zero 2 */
     uint32_t weight_bytes, state_bytes, grad_bytes;
-    /* upper limit of the bytes per rank, besides the memory of the device; 0: no such limit */
+    /* second limit of the bytes per rank, next to the device's memory; 0: no such limit */
     uint64_t memory;
     /* chunks: per rank; 0: the number that the schedule needs */
     pst_search_values pipeline, tensor, data, micro_batch, chunks, zero, sequence;

@@ -1,28 +1,28 @@
 /* Checks of the transfers of weights and of the sums of gradients: the head of a list, the flush,
- * and exchanges between replicas. All functions return EINPUT with the reason, or ENOMEM. */
+ * and messages between replicas. All functions return EINPUT with the reason, or ENOMEM. */
 #ifndef PST_PIPELINE_CHECK_FLUSH_H
 #define PST_PIPELINE_CHECK_FLUSH_H
 #include "pipeline/check/checker.h"
 
-/* pipeline/check/head.c: all weights that other ranks have updated are received once, before they
- * are read. */
+/* pipeline/check/head.c: checks that all weights that other ranks have updated are received once,
+ * before they are read. */
 pst_status pst_checker_head(const pst_checker *c, uint32_t rank);
-/* pipeline/check/flush.c: the flush of the current rank. */
+/* pipeline/check/flush.c: checks the flush of the current rank. */
 pst_status pst_checker_flush(const pst_checker *c, uint32_t rank);
 /* A partial sum over replicas, or accumulators, [lo, hi); empty if lo == hi. */
 typedef struct {
     uint32_t lo, hi;
 } pst_interval;
-/* Adds *with to *sum and makes *with empty, if the result is a node of the binary tree (share.h);
- * else returns 0. */
+/* If the union of *sum and *with is a node of the binary tree (share.h): adds *with to *sum, makes
+ * *with empty and returns 1; else returns 0. */
 int pst_checker_add_up(pst_interval *sum, pst_interval *with);
-/* pipeline/check/sums.c: the gradients of all uses of a parameter, and all accumulators, are added
- * once, in the order of the binary tree. */
+/* pipeline/check/sums.c: checks that the gradients of all uses of a parameter, and all
+ * accumulators, are added once, in the order of the binary tree. */
 pst_status pst_checker_sums(const pst_checker *c, uint32_t rank);
-/* pipeline/check/replicas.c: exchanges between replicas in the flush. Called after the checks of
- * NORM and STEP. */
+/* pipeline/check/replicas.c: checks the gradient messages between replicas in the flush. Called
+ * after the checks of NORM and STEP. */
 pst_status pst_checker_replicas(const pst_checker *c, uint32_t rank);
-/* pipeline/check/rounds.c: exchanges between replicas before the flush. pipeline/check/replicas.c
- * checks the receive buffers. */
+/* pipeline/check/rounds.c: checks the gradient messages between replicas before the flush.
+ * pipeline/check/replicas.c checks the receive buffers. */
 pst_status pst_checker_rounds(const pst_checker *c, uint32_t rank);
 #endif

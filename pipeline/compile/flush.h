@@ -11,8 +11,8 @@
  *    it into the accumulator of its first use. With several replicas no sum is sent back yet.
  * 4. With several replicas: all replicas SEND their accumulators to the owner of the piece
  *    (share.h), piece by piece from the last parameter to the first, parameters with one use before
- *    the shared ones. The owner RECVs them into receive buffers and REDUCEs them in the order of a
- *    fixed binary tree. zero 0: the owner SENDs the sum to every rank with the parameter. Pieces
+ *    those with several. The owner RECVs them into receive buffers and REDUCEs them in the order of
+ * a fixed binary tree. zero 0: the owner SENDs the sum to every rank with the parameter. Pieces
  *    that are complete early were exchanged between parts of the rank's last pass (early.h).
  * 5. NORM. Ranks other than 0 SEND their norm message to rank 0 (param and use PST_NONE). Rank 0
  *    RECVs all of them, GATHERs (computes the total norm), and SENDs the result back.

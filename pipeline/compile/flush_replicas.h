@@ -1,4 +1,4 @@
-/* Exchanges between the replicas of a stage. */
+/* Messages with gradients between the replicas of a stage. */
 #ifndef PST_PIPELINE_COMPILE_FLUSH_REPLICAS_H
 #define PST_PIPELINE_COMPILE_FLUSH_REPLICAS_H
 #include "pipeline/compile/rounds.h"
@@ -7,12 +7,12 @@
 void pst_flush_send_round(pst_job_builder *b, pst_round *round);
 void pst_flush_add_round(pst_job_builder *b, pst_round *round);
 
-/* Appends the exchanges before part `part` of the last pass (early.h), or, if `part` is the number
- * of parts, after the last one. */
+/* Appends the gradient messages and reductions before part `part` of the last pass (early.h), or,
+ * if `part` is the number of parts, after the last one. */
 void pst_flush_early(pst_job_builder *b, uint32_t part);
 
-/* State of the exchanges between the replicas of a stage in the flush. They use the channels
- * b->channel and b->channel + 1, which the caller reserves. */
+/* State of the gradient messages between the replicas of a stage in the flush. These use the
+ * channels b->channel and b->channel + 1, which the caller reserves. */
 typedef struct {
     /* [pieces of all parameters] the SEND of this rank's gradient, or the REDUCE that completes the
      * sum; PST_NONE: neither */

@@ -29,8 +29,8 @@ struct pst_job {
     int post;          /* post-validation: VALIDATE follows STEP */
     int narrow;        /* 1: replicas send gradients in bf16 */
     pst_share **share; /* [grid.tensor] */
-    /* [n_param] number of pieces of each parameter, on the tensor rank with most; all lanes number
-     * messages of pieces accordingly */
+    /* [n_param] number of pieces of each parameter, on the tensor rank with the largest number; all
+     * lanes number messages of pieces accordingly */
     uint32_t n_param, *pieces;
     /* [n_rank] factor on the durations of the cut; NULL: 1 */
     double *slow;
@@ -70,13 +70,13 @@ typedef struct {
     /* [ranks of the grid] factor on the durations of the cut, copied; NULL: 1 */
     const double *slow;
     /* 1: compile only lane `lane`, for predictions and checks; such a job cannot run. A few
-     * messages of each rank to itself stand for the exchanges with other replicas and take the same
-     * time (summary.c), as if all replicas were synchronous. Memory and all other instructions are
-     * those of the whole job. For the other tensor ranks, cuts from pst_cut_open_uses are enough;
-     * only slots[lane] is set. */
+     * messages of each rank to itself replace the messages to and from other replicas and take the
+     * same time (summary.c), as if all replicas were synchronous. Memory and all other instructions
+     * are those of the whole job. For the other tensor ranks, cuts from pst_cut_open_uses are
+     * enough; only slots[lane] is set. */
     int alone;
     uint32_t lane;
-    /* [grid.pipeline] link of a rank of each stage for exchanges with other replicas; NULL: the
+    /* [grid.pipeline] link of a rank of each stage to other replicas; NULL: the
      * link of `cost` */
     const pst_cluster_link *exchange;
 } pst_job_spec;

@@ -1,11 +1,11 @@
-/* Exchanges between replicas in the lists of a single lane (pst_job_spec.alone): a few messages of
+/* Messages between replicas in the lists of a single lane (pst_job_spec.alone): a few messages of
  * a rank to itself that take the same time. */
 #ifndef PST_PIPELINE_COMPILE_SUMMARY_H
 #define PST_PIPELINE_COMPILE_SUMMARY_H
 #include "pipeline/compile/flush_replicas.h"
 
 /* A group of parameters that replicas exchange. all: number of elements of the group; own, pieces:
- * elements and pieces of the replica that owns most. */
+ * elements and pieces of the replica that owns the largest share. */
 struct pst_summary {
     uint64_t all, own, pieces;
     uint32_t param;    /* the first parameter; PST_NONE: the group is empty */

@@ -7,10 +7,10 @@
 #include "base/position.h"
 #include "pipeline/compile/job.h"
 
-/* What the blocking rank (culprit) does. NOBODY: no culprit is known, because ranks may be making
- * progress or a position is unknown. BUSY: it computes, or runs code outside instruction lists and
- * collectives. LOST: both ends have posted a message that does not arrive. LEFT: it has exited.
- * SKIPPED: it has passed a collective in which others wait. DISAGREE: it waits in another
+/* What the blocking rank (`culprit`) does. NOBODY: no blocking rank is known, because ranks may be
+ * making progress or a position is unknown. BUSY: it computes, or runs code outside instruction
+ * lists and collectives. LOST: both ends have posted a message that does not arrive. LEFT: it has
+ * exited. SKIPPED: it has passed a collective in which others wait. DISAGREE: it waits in another
  * collective than the others. DEADLOCK: a cycle of waits. */
 typedef enum {
     PST_SUSPECT_NOBODY,
@@ -41,7 +41,7 @@ typedef struct {
 
 typedef struct {
     pst_suspect_kind kind;
-    /* victim: the rank that waits for the culprit. LOST: sender and receiver of the message */
+    /* victim: the rank that waits for the blocking rank. LOST: the sender and the receiver */
     uint32_t culprit, victim;
     /* SKIPPED, DISAGREE: number of the first collective that differs, counted from the start of the
      * job */
@@ -55,7 +55,7 @@ typedef struct {
     uint64_t fingerprint;
 } pst_suspect;
 
-/* Finds the culprit for which `rank` waits. */
+/* Finds the blocking rank for which `rank` waits. */
 void pst_suspect_find(const pst_suspect_scene *scene, uint32_t rank, pst_suspect *suspect);
 /* Compares the logs of collectives of all ranks. Returns the rank that skipped a collective
  * (SKIPPED), or a rank that differs from another one if it is unknown which of them is right

@@ -6,7 +6,7 @@
 #include "base/device.h"
 #include "base/transport.h"
 extern const pst_device_ops pst_device_timed;
-/* A hub connects the transports of n_rank ranks in one process. A transfer takes transfer.ns after
+/* The `timed` transports of n_rank ranks in one process. A transfer takes transfer.ns after
  * both ranks have posted it. The caller frees *hub with pst_timed_hub_close. ENOMEM. */
 typedef struct pst_timed_hub pst_timed_hub;
 pst_status pst_timed_hub_open(uint32_t n_rank, const pst_clock *clock, pst_timed_hub **hub);

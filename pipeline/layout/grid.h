@@ -4,12 +4,12 @@
  * follow those of the previous stage.
  *
  * A lane has one rank per stage of one replica: the ranks with tensor rank t, which pass
- * activations on to each other. A replica has as many lanes as its widest stage (the stage with
- * most tensor ranks). On a narrower stage several lanes share a rank: lane t uses tensor rank t
- * modulo the number of tensor ranks of the stage. The first of these lanes is the home of the rank;
- * the rank has the instruction list and the memory map of its home. At the boundary of two stages
- * with different numbers of tensor ranks, all tensor ranks have the same values; a rank sends
- * values for a wider stage to all lanes that share the rank. */
+ * activations on to each other. A replica has as many lanes as its widest stage (the stage with the
+ * largest number of tensor ranks). On a narrower stage several lanes share a rank: lane t uses
+ * tensor rank t modulo the number of tensor ranks of the stage. The first of these lanes is the
+ * home of the rank; the rank has the instruction list and the memory map of its home. At the
+ * boundary of two stages with different numbers of tensor ranks, all tensor ranks have the same
+ * values; a rank sends values for a wider stage to all lanes that share the rank. */
 #ifndef PST_PIPELINE_LAYOUT_GRID_H
 #define PST_PIPELINE_LAYOUT_GRID_H
 #include <stdint.h>

@@ -72,7 +72,7 @@ struct pst_memory_map {
     uint64_t *class_base, *eval_class_base;
     uint64_t scratch_base, eval_scratch_base;
     const pst_cut *eval_cut; /* borrowed; identifies the cut of evaluation */
-    /* offset of the receive buffer for gradient accumulators of shared parameters; it lies in SLOT
+    /* offset of the receive buffer for gradient accumulators of tied parameters; it lies in SLOT
      * and SCRATCH, which are not in use then. UINT64_MAX: not needed */
     uint64_t shared_grad;
     uint64_t shared_grad_bytes;

@@ -33,6 +33,6 @@ typedef struct {
 pst_status pst_walk_open(const pst_job *job, pst_walk **walk);
 void pst_walk_close(pst_walk *walk);
 /* Runs all lists to the end. EINPUT: a deadlock; pst_error() prints the cycle of waits. ENOMEM. The
- * time is linear in instructions and dependencies, times the logarithm of the number of ranks. */
+ * running time grows with (instructions + dependencies) x log(ranks). */
 pst_status pst_walk_run(pst_walk *walk);
 #endif

@@ -51,10 +51,10 @@ static inline size_t pst_solve_length(const pst_solver *s) {
     return (size_t)s->per_rank * s->n_micro;
 }
 
-/* How a list is built. patience 0: a rank never waits while a pass is ready; 4: a rank waits for
- * any pass that could start before the first ready pass would end; 1 to 3: between these.
- * fixed_reserve 1: F always leaves `reserve` free, which may deadlock; 0: every step checks that
- * all started micro-batches can be finished. */
+/* How list scheduling chooses the next pass. patience 0: a rank never waits while a pass is ready;
+ * 4: a rank waits for any pass that could start before the first ready pass would end; 1 to 3:
+ * between these. fixed_reserve 1: F always leaves `reserve` free, which may deadlock; 0: before
+ * each pass the algorithm checks that all started micro-batches can be finished. */
 typedef struct {
     uint32_t patience;
     int fixed_reserve;
