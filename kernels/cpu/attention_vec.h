@@ -7,8 +7,8 @@
  * each of them a tile is (batch, head): dq is summed over blocks of keys in order, dk and dv over
  * blocks of queries in order.
  *
- * fp32 operands are read and summed in place; 16-bit operands are widened block by block and summed
- * in scratch.
+ * fp32 operands are read in place, and results are summed in place; 16-bit operands are converted
+ * to fp32 block by block, and results are summed in scratch.
  *
  * Blocks end where a sample does: rows of padding are set to 0 and not read, so that the other rows
  * have the same bits as without padding. */
@@ -17,11 +17,11 @@ enum {
     ATT = 64,                     /* side of a block */
     ATT_NV = VEC_W == 16 ? 4 : 2, /* vectors and rows held in registers by a product */
     ATT_MR = 6,
-    ATT_MR_REST = 2 /* rows of those that are left; divides ATT_MR */
+    ATT_MR_REST = 2 /* rows at a time for the remaining rows; divides ATT_MR */
 };
 
-/* The part of a product that is not zero by the causal mask. In the block on the diagonal queries
- * and keys have the same positions, so row i needs only: */
+/* The part of a product that the causal mask does not set to zero. In the block on the diagonal
+ * queries and keys have the same positions, so row i needs only: */
 typedef enum {
     ATT_ALL,
     ATT_COLS_FROM,  /* columns >= i: out is [key][query] */
@@ -40,8 +40,8 @@ typedef struct {
     vx *dst;
     const float *lse_in;
     float *lse, *scratch;
-    float *dq;               /* B in 16 bits: [b,heads,t,d], after the scratch of all threads */
-    uint64_t scratch_floats; /* one thread's part of scratch, in floats */
+    float *dq; /* B with a 16-bit type: [b,heads,t,d], after the scratch of all threads */
+    uint64_t scratch_floats; /* number of floats of a thread's scratch */
     uint64_t key_block;      /* B */
 } attention_job;
 
@@ -58,7 +58,8 @@ typedef struct {
     attention_part part;
 } factors;
 
-/* out[MR][NV vectors]; the last vector has n lanes. By value, so that it stays in registers. */
+/* out[MR][NV vectors]; the last vector has n lanes. `p` is passed by value, so that it stays in
+ * registers. */
 VEC_INLINE void product(int rows, int vecs, unsigned n, factors p) {
     vf acc[ATT_MR][ATT_NV];
     VEC_UNROLL
@@ -97,7 +98,7 @@ VEC_INLINE factors from_column(factors p, uint64_t j) {
     return p;
 }
 
-/* Columns [j, cols) of a strip of `rows` rows; `rows` is a constant where this is expanded. */
+/* Computes columns [j, cols) of `rows` rows; `rows` is a constant after inlining. */
 VEC_INLINE void product_strip(int rows, uint64_t j, uint64_t cols, factors p) {
     for (; j + ATT_NV * VEC_W <= cols; j += ATT_NV * VEC_W)
         product(rows, ATT_NV, VEC_W, from_column(p, j));
@@ -105,7 +106,7 @@ VEC_INLINE void product_strip(int rows, uint64_t j, uint64_t cols, factors p) {
     if (j < cols) product(rows, 1, (unsigned)(cols - j), from_column(p, j));
 }
 
-/* Rows [i, i + rows) of small_product(). */
+/* Computes rows [i, i + rows) of small_product(). */
 VEC_INLINE void product_rows(int rows, uint64_t i, uint64_t cols, factors p) {
     const uint64_t end = i + (uint64_t)rows;
     uint64_t from = 0;
@@ -122,7 +123,8 @@ VEC_INLINE void product_rows(int rows, uint64_t i, uint64_t cols, factors p) {
     product_strip(rows, from, cols, p);
 }
 
-/* out[m,cols] (+)= a[m,depth] b[depth,cols]; of a part, at least what counts. */
+/* out[m,cols] (+)= a[m,depth] b[depth,cols]; with a `part`, computes at least the elements of this
+ * part. */
 static void small_product(uint64_t m, uint64_t cols, factors p) {
     uint64_t i = 0;
     for (; i + ATT_MR <= m; i += ATT_MR) product_rows(ATT_MR, i, cols, p);
@@ -162,7 +164,7 @@ static panel sum_panel(vx *to, uint64_t ld, uint64_t d, float *own) {
     (void)ld;
     return (panel){own, d};
 }
-/* The sums are complete: rounds and stores them. */
+/* Rounds and stores the complete sums. */
 static void put_panel(panel p, vx *to, uint64_t ld, uint64_t rows, uint64_t d) {
     for (uint64_t r = 0; r < rows; r++)
         VEC_EACH(i, n, d, { x_store_n(to + r * ld + i, v_load_n(p.at + r * p.ld + i, n), n); });
@@ -193,9 +195,9 @@ typedef struct {
     float *max, *sum, *factor; /* [ATT] each */
 } running;
 
-/* One block of scores s[n_key][ATT queries] to probabilities, with the running maximum and sum of
- * each query; factor: what the output so far is to be multiplied by. diagonal: key k sees only
- * queries >= k. */
+/* Converts a block of scores s[n_key][ATT queries] to probabilities, and updates the running
+ * maximum and sum of each query; factor: the factor by which the caller has to multiply the output
+ * so far. diagonal: only queries >= k attend to key k. */
 VEC_INLINE void softmax_block(float *s, uint64_t n_key, float scale, int diagonal, running r) {
     float *max = r.max, *sum = r.sum, *factor = r.factor;
     static const float index[ATT] = {
@@ -205,7 +207,7 @@ VEC_INLINE void softmax_block(float *s, uint64_t n_key, float scale, int diagona
     vf none = v_set(-__builtin_inff());
     for (uint64_t q = 0; q < ATT; q += VEC_W) {
         vf lane = v_load(index + q), old = v_load(max + q), top = old, total = v_set(0.0f);
-        /* Products read zeros up to ATT_MR keys past the diagonal, and nothing behind. */
+        /* Products read at most ATT_MR keys past the diagonal, which must be 0. */
         const uint64_t end = diagonal ? pst_min_u64(n_key, q + VEC_W) : n_key;
         for (uint64_t k = end; k < pst_min_u64(n_key, end + ATT_MR); k++)
             v_store(s + k * ATT + q, v_set(0.0f));
@@ -234,7 +236,7 @@ VEC_INLINE void scale_row(float *x, float by, uint64_t count) {
 
 static uint64_t behind_block(uint64_t at, uint64_t end) { return pst_min_u64(at + ATT, end); }
 
-/* Rows [row, end), `ld` elements apart. */
+/* Sets rows [row, end) to 0; ld: distance between rows in elements. */
 static void clear_rows(vx *to, uint64_t ld, uint64_t row, uint64_t end, uint64_t d) {
     for (; row < end; row++) memset(to + row * ld, 0, d * sizeof *to);
 }

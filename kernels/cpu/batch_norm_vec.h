@@ -1,7 +1,7 @@
-/* Batch norm of images [b,H,W,C], for the vector length and element type of the including file. A
- * row here is a pixel, its C channels. Sums over rows: rows of a block in order, then the blocks in
- * order, in fp64. The variance is that of the blocks' own deviations and of their means (Chan,
- * Golub, LeVeque 1983), so images are read once for it. */
+/* Batch norm of images [b,H,W,C], for the vector length and element type of the including file.
+ * Here a row is the C channels of a pixel. Sums over rows add the rows of a block in order, then
+ * the blocks in order, in fp64. The variance is computed from the variances and means of the blocks
+ * (Chan, Golub, LeVeque 1983), so images are read from memory only once. */
 
 enum { IMAGE_ROWS = 256 }; /* of a block */
 
@@ -40,8 +40,8 @@ static batch_job batch_job_of(const pst_call *call) {
     const batch_job *j = arg;                                                                      \
     uint64_t from = tile * IMAGE_ROWS, end = pst_min_u64(from + IMAGE_ROWS, j->rows)
 
-/* f(.., i, vectors, lanes of the last one) for all channels from i on, several vectors at a time:
- * so much of a row is read in one go. */
+/* Calls f(.., i, vectors, lanes of the last vector) for all channels, `most` vectors at a time, so
+ * that long contiguous parts of a row are read. */
 #define BATCH_STRIPS(f, most, ...)                                                                 \
     do {                                                                                           \
         uint64_t i_ = 0;                                                                           \
@@ -51,7 +51,8 @@ static batch_job batch_job_of(const pst_call *call) {
     } while (0)
 enum { BATCH_WIDE = VEC_W / 2, BATCH_HALF = VEC_W / 4 };
 
-/* The sum over the rows of a block, then of the squared deviations from the block's mean. */
+/* Computes the sum over the rows of a block, then the sum of squared deviations from the block's
+ * mean. */
 VEC_INLINE void batch_moments(const batch_job *j, uint64_t from, uint64_t end, float *out,
                               uint64_t i, unsigned vectors, unsigned n) {
     vf sum[BATCH_WIDE], mean[BATCH_WIDE];
@@ -82,7 +83,7 @@ static void batch_moments_tile(void *arg, uint64_t tile, uint32_t thread) {
     BATCH_STRIPS(batch_moments, BATCH_WIDE, j, from, end, out);
 }
 
-/* --- sums over the blocks, in fp64: PST_SUM_COLS channels of a tile ----------------------------
+/* --- sums over the blocks, in fp64: PST_SUM_COLS channels per tile ----------------------------
  */
 
 static void batch_total(const batch_job *j, uint64_t which, uint64_t from, uint64_t n,
@@ -92,7 +93,8 @@ static void batch_total(const batch_job *j, uint64_t which, uint64_t from, uint6
         for (uint64_t c = 0; c < n; c++) sum[c] += j->partial[(2 * b + which) * j->n + from + c];
 }
 
-/* The squared deviations from the mean of all rows, of a block's sum and its own deviations. */
+/* Returns a block's sum of squared deviations from the mean of all rows, given the block's sum and
+ * the squared deviations from the block's own mean. */
 static double batch_deviation(float sum, float squares, double rows, double mean) {
     const double own = sum / (float)rows, d = own - mean;
     return squares + d * (2 * (sum - rows * own) + rows * d);
@@ -155,7 +157,7 @@ static pst_status batch_norm_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* The gradient of the activation's input, for n channels from i on of row r. */
+/* Returns the gradient of the activation's input for channels [i, i + n) of row r. */
 VEC_INLINE vf batch_g(const batch_job *j, uint64_t r, uint64_t i, unsigned n) {
     vf dy = x_load_n(j->dy + r * j->n + i, n), zero = v_set(0.0f);
     return j->relu ? v_if_gt(x_load_n(j->y + r * j->n + i, n), zero, dy, zero) : dy;

@@ -1,7 +1,7 @@
-/* The changes into tiles and back of Winograd's F(2x2, 3x3) (convolution_fast.c), for the vector
+/* The transforms of Winograd's F(2x2, 3x3) (convolution_fast.c), for the vector
  * length of the including file: B'dB of 4x4 pixels d, A'mA of 16 sums m, GgG' of a 3x3 window g. */
 
-/* Along one side: four numbers that lie `step` apart. */
+/* B'd for one row or column: four numbers with a distance of `step`. */
 VEC_INLINE void fast_in(vf d[16], unsigned at, unsigned step) {
     const vf a = d[at], b = d[at + step], c = d[at + 2 * step], e = d[at + 3 * step];
     d[at] = a - c;
@@ -47,7 +47,7 @@ static void direct_tiles_out(const pst_conv_tiles_out *t) {
     }
 }
 
-/* Three numbers of a window become four. */
+/* Gg: converts three numbers of a window to four. */
 VEC_INLINE void fast_weight(const vf g[3], vf u[4]) {
     const vf half = v_set(0.5f), sum = g[0] + g[2];
     u[0] = g[0];

@@ -5,9 +5,10 @@
 enum {
     DIRECT_COLS = 2 * VEC_W,
     DIRECT_OUTS = VEC_W / 2,
-    DIRECT_VECTORS = 3,                 /* of a block of W */
-    DIRECT_ONE = VEC_W == 16 ? 16 : 12, /* pixels of a block of F with one vector of columns */
-    DIRECT_TWO = VEC_W == 16 ? 14 : 6   /* with two */
+    DIRECT_VECTORS = 3,                 /* vectors of a register block of W */
+    DIRECT_ONE = VEC_W == 16 ? 16 : 12, /* pixels of a register block of F with one vector of
+                                           columns */
+    DIRECT_TWO = VEC_W == 16 ? 14 : 6   /* with two vectors of columns */
 };
 
 /* --- copies ----------------------------------------------------------------------------------- */
@@ -23,7 +24,7 @@ static void direct_copy(const pst_conv_copy *t) {
     uint64_t n = t->n;
     const uint64_t channels = t->channels;
 #if !defined(VEC_F16)
-    if (t->pixel == channels && channels % PRODUCT_TERMS == 0) { /* one run, as it is */
+    if (t->pixel == channels && channels % PRODUCT_TERMS == 0) { /* contiguous: no conversion */
         memcpy(to, t->from, n * steps * sizeof *to);
         to += n * steps;
         n = 0;
@@ -47,7 +48,7 @@ static void direct_widen(const pst_conv_copy *t) {
     memset(to, 0, left * t->channels * sizeof *to);
     if (!t->from) return;
     to += left * t->channels;
-    const int whole = t->pixel == t->channels; /* one run */
+    const int whole = t->pixel == t->channels; /* 1: the pixels are contiguous */
     const uint64_t runs = whole ? 1 : t->n, length = whole ? t->n * t->channels : t->channels;
     for (uint64_t p = 0; p < runs; p++, to += length) {
         const vx *from = (const vx *)t->from + p * t->pixel;
@@ -118,12 +119,13 @@ typedef struct {
     uint64_t pixel, row, runs, steps;
     float *c;
     uint64_t ld;
-    unsigned last; /* columns of the last vector */
+    unsigned last; /* lanes of the last vector that are used */
     int add;
 } direct_job;
 
-/* The windows of `rows` neighbouring pixels times a panel. Three addresses differ by multiples of
- * the distance between pixels that an instruction can hold, so few registers are needed. */
+/* Multiplies the windows of `rows` neighbouring pixels by a panel. Every third pixel has an address
+ * register; an instruction can encode the distance of the two pixels after it, so few registers are
+ * needed. */
 VEC_INLINE void direct_block(unsigned rows, unsigned vectors, const direct_job *j) {
     vf sum[16][2];
     const packed *b = j->b;
@@ -200,7 +202,8 @@ static void (*const direct_two[])(const direct_job *) = {
 #endif
 };
 
-/* Blocks of a row differ by one pixel at most: none is so small that its sums wait. */
+/* The sizes of the blocks of a row differ by at most one pixel: no block has so few sums that their
+ * latency limits the speed. */
 static void direct_multiply(const pst_conv_row *t) {
     const int wide = t->cols > VEC_W;
     const uint64_t blocks = pst_div_up(t->n, wide ? DIRECT_TWO : DIRECT_ONE);
@@ -232,7 +235,7 @@ typedef struct {
     int add;
 } direct_sum_job;
 
-/* In fp32 for every element type. */
+/* Operands are fp32 for every element type. */
 VEC_INLINE void direct_sum_block(unsigned vectors, const direct_sum_job *j) {
     vf sum[DIRECT_OUTS][DIRECT_VECTORS];
     VEC_UNROLL for (unsigned r = 0; r < DIRECT_OUTS; r++) {

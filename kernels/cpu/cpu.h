@@ -31,13 +31,13 @@ enum { PST_PRODUCT_ROWS = 16, PST_PRODUCT_COLS = 48 };
 /* Products of one instruction set and type. */
 typedef struct {
     uint32_t cols;                          /* columns of a panel of B */
-    uint64_t (*term_bytes)(uint64_t terms); /* bytes of that many packed terms of an item */
+    uint64_t (*term_bytes)(uint64_t terms); /* bytes of `terms` packed terms of an item */
     void (*pack_a)(const pst_pack *pack);
     void (*pack_b)(const pst_pack *pack);
     void (*multiply)(const pst_product_tile *tile);
 } pst_product_ops;
 
-/* What one instruction set offers. */
+/* The kernels of one instruction set. */
 typedef struct {
     uint32_t isa;
     const pst_kernel_row *rows;
@@ -48,14 +48,14 @@ typedef struct {
     double (*fma_loop)(uint64_t turns, float *sink);
     const pst_product_ops *product; /* NULL: use oneDNN */
 } pst_cpu_table;
-const pst_cpu_table *pst_cpu_avx512_bf16(void); /* the rows of bf16 graphs */
-const pst_cpu_table *pst_cpu_avx512_fp16(void); /* and of fp16 graphs */
+const pst_cpu_table *pst_cpu_avx512_bf16(void); /* rows for bf16 graphs */
+const pst_cpu_table *pst_cpu_avx512_fp16(void); /* rows for fp16 graphs */
 const pst_cpu_table *pst_cpu_avx2_fp16(void);
 const pst_cpu_table *pst_cpu_avx512(void);
 const pst_cpu_table *pst_cpu_avx2(void);
 const pst_cpu_table *pst_cpu_generic(void);
 
-/* A tile of C: sum[r * ld + c] is its element r, c. */
+/* A tile of C: sum[r * ld + c] is element (r, c) of the tile. */
 typedef struct {
     float *sum;
     uint64_t ld, row, rows, col, cols;
@@ -65,7 +65,7 @@ typedef struct {
 typedef struct {
     pst_dtype dtype; /* of A and B; ops->dtype */
     int trans_a, trans_b;
-    uint64_t m, n, k; /* none is 0 */
+    uint64_t m, n, k; /* all > 0 */
     const void *a, *b;
     uint64_t lda, ldb;
     float *c; /* NULL: tiles are summed in scratch and passed to finish */
@@ -77,13 +77,14 @@ typedef struct {
     void (*finish)(void *arg, const pst_gemm_tile *tile);
     void *finish_arg;
 } pst_gemm;
-/* in_place: C is given. The size is the same for every instruction set. */
+/* Returns the bytes of scratch of a product, equal for all instruction sets. in_place: pst_gemm.c
+ * is not NULL. */
 uint64_t pst_gemm_scratch(pst_dtype dtype, uint64_t m, uint64_t n, uint64_t k, int in_place);
 pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm);
 /* To be called once per computing thread: keeps oneDNN from starting threads of its own. */
 void pst_gemm_start_thread(void *unused);
-/* To be called before the first product of the process: the instruction sets that oneDNN may
- * use. */
+/* Sets the instruction sets that oneDNN may use. To be called before the first product of the
+ * process. */
 void pst_gemm_set_isa(uint32_t isa);
 
 /* A tile of a product that is to be written to y (and z). Matrices are row-major with ld elements
@@ -110,7 +111,7 @@ typedef struct {
                        int first);
     void (*accumulate)(pst_pool *pool, float *y, const float *x, uint64_t n); /* y += x */
     const pst_product_ops *product;                                           /* NULL: use oneDNN */
-    const pst_conv_ops *direct; /* NULL: convolution is a product of laid-out windows */
+    const pst_conv_ops *direct; /* NULL: convolution multiplies a matrix of windows */
 } pst_linear_ops;
 /* Bytes of scratch for the products. */
 uint64_t pst_linear_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);
@@ -138,12 +139,13 @@ void pst_conv_forward(pst_device *device, const pst_linear_ops *ops, const pst_c
                       const pst_conv_call *call);
 void pst_conv_backward(pst_device *device, const pst_linear_ops *ops,
                        const pst_convolution_shape *s, const pst_conv_call *call);
-/* add: to the gradient of earlier micro-batches. */
+/* add: 1: adds to the gradient of earlier micro-batches. */
 void pst_conv_weight(pst_device *device, const pst_linear_ops *ops, const pst_convolution_shape *s,
                      const pst_conv_call *call, int add);
 
-/* convolution.c; element-wise part as in linear. The sizes are those of laid-out windows, or of
- * direct convolution where the row's ops have it (pst_convolution_direct_*). */
+/* convolution.c; element-wise part as in linear. pst_convolution_*_scratch: bytes of scratch for a
+ * matrix of windows; pst_convolution_direct_*_scratch: for direct convolution, if the row's ops
+ * have it. */
 uint64_t pst_convolution_forward_scratch(const pst_graph *g, const pst_node *node,
                                          uint32_t threads);
 uint64_t pst_convolution_backward_scratch(const pst_graph *g, const pst_node *node,

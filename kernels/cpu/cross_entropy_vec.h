@@ -24,7 +24,7 @@ VEC_INLINE float row_max(const vx *x, uint64_t count) {
     return v_max_of(v_max(v_max(max[0], max[1]), v_max(max[2], max[3])));
 }
 
-/* Pieces of LOSS_PIECE are summed in floats, the pieces in double. */
+/* Sums LOSS_PIECE numbers at a time in fp32, and these sums in fp64. */
 VEC_INLINE double row_exp_sum(const vx *x, float max, uint64_t count) {
     double total = 0;
     for (uint64_t from = 0; from < count; from += LOSS_PIECE) {
@@ -75,7 +75,7 @@ static void loss_b_tile(void *arg, uint64_t tile, uint32_t thread) {
             memset(dx, 0, j->v * sizeof *dx);
             continue;
         }
-        uint64_t hit = (uint64_t)j->target[r] - j->first; /* v or more: on another tensor rank */
+        uint64_t hit = (uint64_t)j->target[r] - j->first; /* >= v: on another tensor rank */
         float at = hit < j->v ? x_get(x[hit]) : 0, lse = j->saved[r];
         VEC_EACH(i, n, j->v, {
             x_store_n(dx + i, v_exp(x_load_n(x + i, n) - v_set(lse)) * v_set(j->scale), n);

@@ -4,18 +4,18 @@ typedef struct {
     /* first: index of the job's first element within the whole sample */
     uint64_t count, samples, per_sample, tiles_per_sample, key, sample, first;
     float rate;
-    int wide; /* dropout: both operands */
+    int wide; /* 1: dropout's operands are fp32 */
     const void *a, *b;
     void *out;
 } flat_job;
 
-/* Whether a tensor of a 16-bit graph is fp32. */
+/* Returns 1 if the tensor is fp32 and the graph has a 16-bit dtype. */
 VEC_INLINE int is_wide(const pst_call *call, uint32_t tensor) {
     return call->graph->tensor[tensor].dtype == PST_F32 && call->graph->dtype != PST_F32;
 }
 
-/* Philox4x32-10 (base/rng.c) for VEC_W counters; word[w] lane l is word w of the counter in lane
- * l. */
+/* Philox4x32-10 (base/rng.c) for VEC_W counters; lane l of word[w] is word w of the result for the
+ * counter in lane l. */
 VEC_INLINE void philox(const vi counter[4], uint64_t key, vi word[4]) {
     vi c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
@@ -38,8 +38,8 @@ VEC_INLINE void philox(const vi counter[4], uint64_t key, vi word[4]) {
     word[3] = c3;
 }
 
-/* Lane 4g+r of the counters holds number r*W/4 + g, so that the transpose inside 128-bit groups
- * alone puts the words of counter after counter in order: out[r] covers elements [r*W, (r+1)*W). */
+/* Lane 4g+r of the counters holds number r*W/4 + g, so that a transpose within 128-bit groups is
+ * enough to sort the words by counter: out[r] covers elements [r*W, (r+1)*W). */
 VEC_INLINE void draw(const flat_job *j, uint64_t sample, uint64_t first_counter, vf uniform[4]) {
     uint32_t counter[VEC_W];
     for (uint32_t lane = 0; lane < VEC_W; lane++)

@@ -29,7 +29,7 @@ static embed_job embed_of(const pst_call *call) {
     return j;
 }
 
-/* The token's row; v or more if another tensor rank has it. */
+/* Returns the index of the token's row in the table; >= v: another tensor rank has this row. */
 static inline uint64_t embed_row(const embed_job *j, uint64_t r) {
     return (uint64_t)j->token[r] - j->first_token;
 }
@@ -72,7 +72,7 @@ static void embed_clear_tile(void *arg, uint64_t tile, uint32_t thread) {
     memset(j->dwte + row * j->c, 0, pst_min_u64(EMBED_CLEAR, j->v - row) * j->c * sizeof(float));
 }
 
-/* to += row r of dy, from a column on */
+/* Adds columns [col, col + cols) of row r of dy to `to`. */
 VEC_INLINE void embed_add(const embed_job *j, uint64_t r, uint64_t col, uint64_t cols, float *to,
                           int wide) {
     uint64_t from = r * j->c + col;

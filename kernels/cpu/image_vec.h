@@ -1,7 +1,7 @@
-/* Images [b,H,W,C], for the vector length and element type of the including file: pixels, pools,
- * and convolution's rows. */
+/* Images [b,H,W,C], for the vector length and element type of the including file: conversion of
+ * bytes, pooling, and the table rows of convolution. */
 
-enum { MAX_LANES = 16 }; /* of any instruction set */
+enum { MAX_LANES = 16 }; /* maximum over all instruction sets */
 
 typedef struct {
     const pst_call *call;
@@ -43,7 +43,7 @@ static pst_status pixels_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* The pixels [*from, *end) that window r covers along a side of `size` pixels. */
+/* Sets [*from, *end) to the pixels that window r covers along a side of `size` pixels. */
 VEC_INLINE void window_span(const image_job *j, uint64_t r, uint64_t size, uint64_t *from,
                             uint64_t *end) {
     uint64_t first = r * j->stride, last = first + j->window;
@@ -51,7 +51,7 @@ VEC_INLINE void window_span(const image_job *j, uint64_t r, uint64_t size, uint6
     *end = pst_min_u64(last - j->padding, size);
 }
 
-/* A row of windows. */
+/* A tile is a row of windows. */
 static void max_f_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const image_job *j = arg;
@@ -81,8 +81,8 @@ static pst_status max_pool_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* The place within a window of the maximum of n channels, the first one if several are equal, as
- * row * window + column. */
+/* Returns the position of the maximum within a window for n channels, as row * window + column; of
+ * several equal values, the first. */
 VEC_INLINE vf first_largest(const image_job *j, const vx *image, uint64_t r, uint64_t q,
                             unsigned n) {
     uint64_t top, bottom, left, right, width = j->in->dim[2];
@@ -101,7 +101,7 @@ VEC_INLINE vf first_largest(const image_job *j, const vx *image, uint64_t r, uin
     return at;
 }
 
-/* Adds dy of window q to the pixels of a row of it whose place is `at`. */
+/* Adds dy of window q to those pixels of row `row` that are at position `at` of the window. */
 VEC_INLINE void add_largest(const image_job *j, vf at, vf dy, uint64_t row, uint64_t q,
                             float *sum) {
     uint64_t left, right;
@@ -113,7 +113,8 @@ VEC_INLINE void add_largest(const image_job *j, vf at, vf dy, uint64_t row, uint
     }
 }
 
-/* A row of the gradient, a vector of channels at a time: windows are added in order, in fp32. */
+/* A tile is a row of the gradient, computed one vector of channels at a time; windows are added in
+ * order, in fp32. */
 static void max_b_tile(void *arg, uint64_t tile, uint32_t thread) {
     const image_job *j = arg;
     const uint64_t height = j->in->dim[1], width = j->in->dim[2], rows = j->to->dim[1],
@@ -150,7 +151,7 @@ static pst_status max_pool_b(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* An image. */
+/* A tile is an image. */
 static void average_f_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const image_job *j = arg;

@@ -5,7 +5,7 @@ enum { NORM_ROWS = 16 }; /* rows per tile in F and B */
 typedef struct {
     uint64_t rows, n;
     float eps;
-    int first, wide_x, wide_y; /* x, sum and dx, or y and dy, are fp32 */
+    int first, wide_x, wide_y; /* 1: x, sum and dx (wide_x), or y and dy (wide_y), are fp32 */
     const vx *weight, *bias;
     const void *x, *dy, *sum;
     const float *saved;
@@ -91,7 +91,7 @@ VEC_INLINE void norm_b_row(const norm_job *j, uint64_t r, int wide_x, int wide_y
     vf mean = v_set(j->saved[2 * r]), rstd = v_set(j->saved[2 * r + 1]);
     vf g_sum = v_set(0.0f), gh_sum = v_set(0.0f);
     VEC_EACH(i, n, j->n, {
-        /* 0 past the end */
+        /* lanes past the end are 0 */
         vf g = s_load_n(j->dy, at + i, n, wide_y) * x_load_n(j->weight + i, n);
         g_sum = g_sum + g;
         gh_sum = v_fma(g, (s_load_n(j->x, at + i, n, wide_x) - mean) * rstd, gh_sum);

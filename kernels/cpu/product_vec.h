@@ -15,12 +15,12 @@ enum { PRODUCT_TERMS = 2 };
 VEC_INLINE vp p_load(const packed *from) { return _mm512_loadu_si512(from); }
 VEC_INLINE vp p_set(packed x) { return _mm512_set1_epi32((int)x); }
 VEC_INLINE vf p_madd(vp a, vp b, vf c) { return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b); }
-/* Pairs of one row's terms; the first n terms count. */
+/* Loads pairs of terms of one row: the first n terms; the others are 0. */
 VEC_INLINE vf p_load_terms(const vx *from, unsigned n) {
     return (vf)_mm512_maskz_loadu_epi16((__mmask32)((1ull << n) - 1), from);
 }
-/* For n rows or columns, the term at `from` and the next one, ld further on (`only`: there is no
- * next one). */
+/* Loads, for n rows or columns, the term at `from` and the next term, ld elements later (0 with
+ * `only`). */
 VEC_INLINE vf p_load_items(const vx *from, uint64_t ld, int only, unsigned n) {
     __mmask16 first = v_first(n);
     __m512i even = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(first, from));
@@ -43,10 +43,10 @@ VEC_INLINE vf p_load_items(const vx *from, uint64_t ld, int only, unsigned n) {
 }
 #endif
 
-/* PRODUCT_ROWS * 3 accumulators, 3 vectors of B and one of A: nearly all registers. */
+/* PRODUCT_ROWS * 3 accumulators, 3 vectors of B and one vector of A occupy nearly all registers. */
 enum { PRODUCT_ROWS = VEC_W / 2, PRODUCT_VECTORS = 3, PRODUCT_COLS = PRODUCT_VECTORS * VEC_W };
-/* Panels of A that a single vector of B is multiplied by at a time: fewer accumulators than 8 would
- * wait for each other. */
+/* Number of panels of A that are multiplied by a single vector of B at a time: with fewer than 8
+ * accumulators, latency would limit the speed. */
 enum { PRODUCT_TALL = 2 };
 
 /* --- packing ---------------------------------------------------------------------------------- */
@@ -61,7 +61,7 @@ typedef struct {
 /* Stores v: one step (PRODUCT_TERMS terms) of the VEC_W items from `item` on. */
 VEC_INLINE void pack_store(int is_a, const pack_job *j, uint64_t item, uint64_t step, vf v) {
     const uint64_t steps = pst_div_up(j->terms, PRODUCT_TERMS), group = item / VEC_W;
-    if (is_a) { /* spans two panels */
+    if (is_a) { /* VEC_W items span two panels of A */
         packed *to = j->to + group * VEC_W * steps + step * PRODUCT_ROWS;
         v_store_halves((float *)(void *)to, (float *)(void *)(to + PRODUCT_ROWS * steps), v);
     } else {
@@ -131,8 +131,9 @@ static void product_pack_b(const pst_pack *p) {
 
 /* --- the register block ----------------------------------------------------------------------- */
 
-/* C's block at c (+)= one panel of A, or several one behind the other, times the first vectors of
- * panel b. Only `rows` rows of it are stored, and `last` lanes of its last vector. */
+/* A register block: the block of C at c (+)= one panel of A, or several consecutive panels, times
+ * the first vectors of panel b. Only `rows` rows of the block are stored, and `last` lanes of the
+ * last vector. */
 typedef struct {
     const packed *a, *b;
     uint64_t steps;
@@ -178,7 +179,7 @@ static __attribute__((noinline)) void block_1(const block_job *j) { block_run(PR
 static __attribute__((noinline)) void block_2(const block_job *j) { block_run(1, 2, j); }
 static __attribute__((noinline)) void block_3(const block_job *j) { block_run(1, 3, j); }
 
-/* Columns [col, col + cols) of a tile; cols <= PRODUCT_COLS. */
+/* Computes the columns of a tile from `col` on, at most PRODUCT_COLS. */
 VEC_INLINE void multiply_panel(const pst_product_tile *t, uint64_t row, uint64_t col) {
     static void (*const blocks[])(const block_job *) = {block_1, block_2, block_3};
     const uint64_t steps = pst_div_up(t->terms, PRODUCT_TERMS),

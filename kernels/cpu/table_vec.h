@@ -1,5 +1,5 @@
-/* The rows of one instruction set. VEC_NAME is its name as a string, VEC_ISA its bits; VEC_BF16 and
- * VEC_F16 select the type of loads and stores. */
+/* The kernel rows of one instruction set. VEC_NAME is the name of the instruction set as a string,
+ * VEC_ISA its bits; VEC_BF16 and VEC_F16 select the type of loads and stores. */
 
 static const char *needs_isa(const pst_graph *g, const pst_node *node, const pst_device *device) {
     (void)g;

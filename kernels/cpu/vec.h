@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #define VEC_INLINE static inline __attribute__((always_inline, unused))
-/* Put before a loop with a small constant count over an array of vectors: unrolled, the array stays
- * in registers. */
+/* Put before a loop with a small constant count over an array of vectors: if the loop is unrolled,
+ * the array stays in registers. */
 #define VEC_UNROLL _Pragma("GCC unroll 16")
 
 #if defined(VEC_AVX512)
@@ -29,7 +29,7 @@ VEC_INLINE void v_store_n(float *p, vf v, unsigned n) {
     if (n == VEC_W) v_store(p, v);
     else _mm512_mask_storeu_ps(p, v_first(n), v);
 }
-/* Lanes n and above become `other`. */
+/* Sets lanes n and above to `other`. */
 VEC_INLINE vf v_keep_n(vf v, float other, unsigned n) {
     if (n == VEC_W) return v;
     return _mm512_mask_blend_ps(v_first(n), v_set(other), v);
@@ -66,7 +66,7 @@ VEC_INLINE vi vi_set(uint32_t x) { return _mm512_set1_epi32((int)x); }
 VEC_INLINE vi vi_load(const uint32_t *p) { return _mm512_loadu_si512(p); }
 VEC_INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
 VEC_INLINE vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
-/* The 64-bit products a*b per lane, as high and low words. */
+/* Computes the 64-bit products a*b of each lane, as high and low words. */
 VEC_INLINE void vi_mul(vi a, vi b, vi *high, vi *low) {
     vi even = _mm512_mul_epu32(a, b), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), b);
     *high = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
@@ -83,7 +83,7 @@ VEC_INLINE void v_store_halves(float *low, float *high, vf v) {
     _mm256_storeu_ps(low, _mm512_castps512_ps256(v));
     _mm256_storeu_ps(high, _mm512_extractf32x8_ps(v, 1));
 }
-/* row[i] lane j becomes row[j] lane i. */
+/* Transposes: lane j of row[i] becomes lane i of row[j]. */
 VEC_INLINE void v_transpose(vf row[VEC_W]) {
     vf t[VEC_W];
     VEC_UNROLL for (int i = 0; i < 8; i++) {
@@ -293,8 +293,8 @@ VEC_INLINE float x_get(vx x) { return x; }
 VEC_INLINE void x_put(vx *p, float value) { *p = value; }
 #endif
 
-/* Elements i, i + 1, .. of an array that is fp32 if `wide`, else vx: the residual stream of a
- * 16-bit graph may be fp32 (train.residual). In hot loops `wide` is a constant. */
+/* Loads or stores elements i, i + 1, .. of an array that is fp32 if `wide`, else vx: the residual
+ * stream of a 16-bit graph may be fp32 (train.residual). In hot loops `wide` is a constant. */
 VEC_INLINE vf s_load_n(const void *x, uint64_t i, unsigned n, int wide) {
     return wide ? v_load_n((const float *)x + i, n) : x_load_n((const vx *)x + i, n);
 }
@@ -302,7 +302,7 @@ VEC_INLINE void s_store_n(void *x, uint64_t i, vf v, unsigned n, int wide) {
     if (wide) v_store_n((float *)x + i, v, n);
     else x_store_n((vx *)x + i, v, n);
 }
-/* f(.., a), f(.., a, b) with the numbers a and b, 0 or 1, as constants. */
+/* Calls f(.., a) or f(.., a, b) with a and b, which are 0 or 1, as compile-time constants. */
 #ifdef VEC_HALF
 #define VEC_FORM(f, a, ...)                                                                        \
     do {                                                                                           \
@@ -334,8 +334,8 @@ VEC_INLINE void s_store_n(void *x, uint64_t i, vf v, unsigned n, int wide) {
         }                                                                                          \
     } while (0)
 
-/* exp to about 1 ulp: x = n ln2 + r, |r| <= ln2/2 (Cephes' polynomial). NaN stays NaN; below about
- * -104 the result is 0. */
+/* exp with an error of about 1 ulp: x = n ln2 + r, |r| <= ln2/2 (Cephes' polynomial). NaN stays
+ * NaN; below about -104 the result is 0. */
 VEC_INLINE vf v_exp(vf x) {
     x = v_min(v_set(89.0f), v_max(v_set(-105.0f), x));
     vf n = v_round(x * v_set(1.44269504088896341f));
@@ -350,7 +350,7 @@ VEC_INLINE vf v_exp(vf x) {
     return v_scale(p, n);
 }
 
-/* erf to about 1 ulp (N. Juffa's two pieces). */
+/* erf with an error of about 1 ulp (two polynomials, N. Juffa). */
 VEC_INLINE vf v_erf(vf a) {
     vf t = v_abs(a), s = a * a;
     vf u = v_fma(v_set(-3.88396438e-3f), t, v_set(2.42546219e-2f));
