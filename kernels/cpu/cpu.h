@@ -77,8 +77,8 @@ typedef struct {
     void (*finish)(void *arg, const pst_gemm_tile *tile);
     void *finish_arg;
 } pst_gemm;
-/* Returns the bytes of scratch of a product, equal for all instruction sets. in_place: pst_gemm.c
- * is not NULL. */
+/* Returns the bytes of scratch of a product, equal for all instruction sets. in_place: member c of
+ * pst_gemm is not NULL. */
 uint64_t pst_gemm_scratch(pst_dtype dtype, uint64_t m, uint64_t n, uint64_t k, int in_place);
 pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm);
 /* To be called once per computing thread: keeps oneDNN from starting threads of its own. */
