@@ -51,8 +51,8 @@ enum {
                             directly */
     PST_DEVICE_PADDED = 8, /* the kernels accept and prefer rows with padding (pst_graph_pad) */
     PST_DEVICE_SUMS = 16,  /* B kernels save sums for W (pst_graph_leave_sums) */
-    /* the flags of the CUDA device that determine the steps and bytes of a job, for planning
-       without the CUDA module */
+    /* the flags of the CUDA device on which a job's operators and memory depend, for planning
+     * without the CUDA module */
     PST_DEVICE_GPU = PST_DEVICE_OWN_MEMORY | PST_DEVICE_PADDED | PST_DEVICE_SUMS
 };
 

@@ -10,8 +10,8 @@ uint64_t pst_hash64(const void *data, size_t bytes, uint64_t seed);
 /* XXH3 with 64 bits, for the contents of checkpoints. */
 uint64_t pst_hash_bytes(const void *data, size_t bytes);
 
-/* XXH3 of data that is added in parts. open returns NULL without memory; close frees the hasher;
- * reset starts a new hash. */
+/* XXH3 of data that is added in parts. open returns NULL if there is no memory; close frees the
+ * hasher; reset starts a new hash. */
 typedef struct pst_hasher pst_hasher;
 pst_hasher *pst_hasher_open(void);
 void pst_hasher_close(pst_hasher *hasher);

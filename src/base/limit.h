@@ -22,8 +22,8 @@ typedef struct {
  * threads and an arena of `arena_bytes` bytes: measured values with a margin. */
 pst_limit_needs pst_limit_of_rank(uint32_t ranks, uint32_t threads, uint64_t arena_bytes);
 /* Checks the system's limits. ENOMEM names the limit that is too small, its value, the required
- * value, and how to raise the limit. A too small limit of open files is raised if the hard limit
- * allows. */
+ * value, and how to raise the limit. If the limit of open files is too small, it is raised, as far
+ * as the hard limit allows. */
 pst_status pst_limit_check(const pst_limit_needs *needs);
 /* For the end of a message when the system refuses memory or a thread: " (ulimit -v is 250000
  * KiB)", with all limits that are set and could be the reason; "" if there are none. threads: the

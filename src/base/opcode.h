@@ -1,5 +1,5 @@
 /* The kinds of instructions. The lists are in pipeline/; comm/ needs the names for messages about
- * ranks that are gone. */
+ * ranks that have ended. */
 #ifndef PST_BASE_OPCODE_H
 #define PST_BASE_OPCODE_H
 
@@ -8,11 +8,11 @@
 #define PST_OPCODE_LIST(X) \
     X(F, "F") X(B, "B") X(W, "W") X(BW, "BW") /* passes of a chunk for one micro-batch */ \
     X(SEND, "SEND") X(RECV, "RECV") /* one value to or from a peer */ \
-    X(REDUCE, "REDUCE") /* adds a received or second accumulator of a parameter */ \
+    X(REDUCE, "REDUCE") /* adds a received accumulator, or that of another use of a parameter */ \
     X(NORM, "NORM") /* this rank's fp64 sums of squares */ \
     X(GATHER, "GATHER") /* rank 0: all sums in name order -> norm and clip factor */ \
     X(STEP, "STEP") /* optimizer on this rank's parameters */ \
-    X(VALIDATE, "VALIDATE") /* post-validation: undoes or repeats STEP */
+    X(VALIDATE, "VALIDATE") /* post-validation: rolls back or repeats STEP */
 /* clang-format on */
 typedef enum {
 #define PST_OPCODE_ENUM(name, text) PST_OP_##name,

@@ -8,7 +8,8 @@
 #include <stdint.h>
 
 /* HOST: neither in an instruction list nor in a collective (reading data, writing files). COMPUTE,
- * WAIT, EXCHANGE: in an instruction list; EXCHANGE: in a step of a whole tensor group. */
+ * WAIT, EXCHANGE: in an instruction list; EXCHANGE: in communication between the ranks of a tensor
+ * group. */
 typedef enum {
     PST_AT_HOST,
     PST_AT_COMPUTE,
@@ -51,7 +52,8 @@ typedef struct {
     _Atomic uint64_t coll_post[PST_POSITION_POSTS];
     /* the last lists and collectives, see pst_position_op */
     _Atomic uint64_t log[PST_POSITION_LOG];
-    _Atomic uint64_t site[PST_POSITION_SITE]; /* "file.c:120" of the last collective, or empty */
+    _Atomic uint64_t site[PST_POSITION_SITE]; /* place of the last collective, "file.c:120"; or
+                                                 empty */
     _Atomic uint32_t pid, heartbeat_tid;      /* ids of the process, and of its heartbeat thread */
     _Atomic uint64_t pid_space;               /* inode of the process' PID namespace */
 } pst_position;
@@ -83,8 +85,8 @@ static inline uint64_t pst_position_message(int kind, uint32_t peer, uint32_t se
 }
 
 /* Appends a word to the log. All ranks run the same program, so where their logs differ, a rank has
- * skipped something. The word of a collective is its place in the sources (hash of function and
- * line), or, if that is unknown, its kind and size. */
+ * skipped an instruction list or a collective. The word of a collective is its place in the sources
+ * (hash of function and line), or, if that is unknown, its kind and size. */
 enum { PST_OP_LIST_EVAL = 1, PST_OP_LIST_TRAIN = 2 };
 void pst_position_op(pst_position *p, uint64_t word);
 /* A number that identifies a place in the sources; 0: file is NULL. */

@@ -1,7 +1,7 @@
 /* Structures of the public interface begin with a size_t: their size as the caller's compiler saw
- * it. They grow at their end only, so a caller compiled for an earlier version has fewer members,
- * and for a later version more. They have no padding at the end, because it would be copied as if
- * it were the next member. */
+ * it. They grow at their end only, so the structure of a caller compiled for an earlier version has
+ * fewer members, and for a later version more. They have no padding at the end, because it would be
+ * copied as if it were the next member. */
 #ifndef PST_BASE_SIZED_H
 #define PST_BASE_SIZED_H
 #include "base/status.h"

@@ -12,7 +12,7 @@ pst_status pst_fail(pst_status status, const char *fmt, ...) PST_PRINTF(2, 3);
  * where the error is. */
 pst_status pst_fail_in(pst_status status, const char *fmt, ...) PST_PRINTF(2, 3);
 
-#ifdef __clang_analyzer__ /* the analyzer does not read status.c: both return `status` */
+#ifdef __clang_analyzer__ /* the static analyzer does not read status.c; both return `status` */
 #define pst_fail(status, ...) ((pst_fail)((status), __VA_ARGS__), (status))
 #define pst_fail_in(status, ...) ((pst_fail_in)((status), __VA_ARGS__), (status))
 #endif

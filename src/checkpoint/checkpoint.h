@@ -53,11 +53,11 @@ const char *pst_ckpt_part_name(const char *name, const pst_slice *slice, uint64_
 /* `folder` is <run>/checkpoints, and is made if it is missing (its parent exists). Any rank, any
  * thread: make_folders makes the folders; shard_path returns the path of this rank's file in them
  * (NULL: no memory; the caller frees it); remove_folders removes what is left after a failure.
- * ENOMEM has path and reason if the disk is full or cannot be written. */
+ * ENOMEM: the disk is full or cannot be written; the message gives path and reason. */
 pst_status pst_ckpt_make_folders(const char *folder, uint64_t step);
 char *pst_ckpt_shard_path(const char *folder, uint64_t step, uint32_t rank, uint32_t ranks);
 void pst_ckpt_remove_folders(const char *folder, uint64_t step);
-/* Rank 0, once all shards are written: checks that the shards have every parameter of `graph`
+/* Rank 0, once all shards are written: checks that the shards contain every parameter of `graph`
  * exactly once (NULL: no check), writes index.json and run.yaml (config: the text of run.yaml), and
  * renames the folder, which replaces an older checkpoint of the same step. Then removes temporary
  * folders of this and earlier steps. On failure the temporary folder is removed and older
@@ -107,8 +107,8 @@ pst_status pst_ckpt_find(const char *path, char **folder);
  * with an index, complete 0: of those without. UINT64_MAX: none. */
 uint64_t pst_ckpt_before(const char *folder, int complete, uint64_t step);
 /* Reads the index and checks it against the headers of all shards (not against the tensors'
- * bytes). EINPUT with path and reason if something is missing, truncated, of another version, or
- * no checkpoint. */
+ * bytes). EINPUT: something is missing, truncated, of another version, or not a checkpoint; the
+ * message gives path and reason. */
 pst_status pst_ckpt_open(const char *folder, pst_ckpt **ckpt);
 void pst_ckpt_close(pst_ckpt *ckpt);
 /* The tensor with this name; NULL if there is none. */

@@ -11,8 +11,8 @@
 /* Creates or empties a file; replaces a link of that name. */
 pst_status pst_durable_create(const char *path, int *fd);
 pst_status pst_durable_write(int fd, const char *path, const void *data, uint64_t bytes);
-/* For a file that several threads write in pieces. reserve: reserves the space of the file if the
- * file system can, so that a full disk is noticed at once. write_at: writes the n pieces of `part`
+/* For a file of which several threads write parts. reserve: reserves the space of the file if the
+ * file system can, so that a full disk is noticed at once. write_at: writes the n buffers of `part`
  * at file position `at`, and modifies `part`. cut: truncates the file to `bytes`. */
 pst_status pst_durable_reserve(int fd, const char *path, uint64_t bytes);
 pst_status pst_durable_write_at(int fd, const char *path, struct iovec *part, int n, uint64_t at);

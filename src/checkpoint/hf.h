@@ -8,9 +8,9 @@
 /* 1 if `source` is a safetensors file, or a folder with config.json that is not a penstock
  * checkpoint. */
 int pst_hf_is(const char *source);
-/* Sizes, dropout, activation and tokenizer from config.json in the folder `source` or beside the
- * file `source`. EINPUT: not a GPT-2, or a GPT-2 with an option that penstock does not support; the
- * message names the option. */
+/* Sizes, dropout, activation and tokenizer from config.json in the folder `source`, or in the
+ * folder of the file `source`. EINPUT: not a GPT-2, or a GPT-2 with an option that penstock does
+ * not support; the message names the option. */
 pst_status pst_hf_config(const char *source, pst_model_config *config);
 /* The same from the text of config.json; `file` is a name for messages. */
 pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file,
@@ -19,8 +19,8 @@ pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file,
 /* EINPUT unless the model at `source` (as above) uses the tokens of `tokenizer`; the message names
  * the model's tokenizer, followed by `instead`. */
 pst_status pst_hf_check_tokens(const char *source, const char *tokenizer, const char *instead);
-/* The path of `name` in the folder `source`, or beside the file `source`; owned by the caller.
- * NULL: no memory. */
+/* The path of `name` in the folder `source`, or in the folder of the file `source`; owned by the
+ * caller. NULL: no memory. */
 char *pst_hf_path(const char *source, const char *name);
 int pst_hf_is_folder(const char *path);
 
@@ -44,8 +44,8 @@ pst_status pst_hf_import(const char *source, const pst_model_row *model, const p
 /* Writes the weights of a parameter, fp32, to out. */
 typedef pst_status (*pst_hf_read_fn)(void *arg, const pst_param *param, float *out);
 /* Writes config.json and model.safetensors into `folder` (created if missing), and replaces each
- * file atomically. Needs memory for two copies of the largest parameter. ENOMEM has path and reason
- * if the disk is full or cannot be written. */
+ * file atomically. Needs memory for two copies of the largest parameter. ENOMEM: the disk is full
+ * or cannot be written; the message gives path and reason. */
 pst_status pst_hf_export(const char *folder, const pst_model_config *config,
                          const pst_model_row *model, const pst_graph *graph, pst_hf_read_fn read,
                          void *arg);

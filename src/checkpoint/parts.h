@@ -6,14 +6,14 @@
 #include <jansson.h>
 
 #define PST_CKPT_FORMAT "penstock checkpoint"
-/* Prefix of the metadata key under which a shard has the hash of a tensor: "xxh3:NAME". */
+/* Prefix of the metadata key under which a shard stores the hash of a tensor: "xxh3:NAME". */
 #define PST_CKPT_HASH_KEY "xxh3:"
 enum { PST_CKPT_MAX_INDEX = 256 << 20 };
 
-/* "folder/name"; NULL: no memory, with the error set. The caller frees. */
+/* "folder/name"; NULL: no memory, with the error set. The caller frees the path. */
 char *pst_ckpt_join(const char *folder, const char *name);
 /* "folder/step-00000100" or, if temporary, "folder/.tmp-step-00000100". NULL: no memory, with the
- * error set. The caller frees. */
+ * error set. The caller frees the path. */
 char *pst_ckpt_folder(const char *folder, uint64_t step, int temporary);
 /* "rank-K-of-N.safetensors" in `out`. */
 void pst_ckpt_shard_name(char out[64], uint32_t rank, uint32_t ranks);
@@ -24,7 +24,7 @@ void pst_ckpt_clean_until(const char *folder, uint64_t last);
  * tensor `of`. */
 void pst_ckpt_slice_text(const pst_slice *slice, char out[PST_CKPT_SLICE]);
 int pst_ckpt_slice_parse(const char *text, const pst_ckpt_tensor *of, pst_slice *slice);
-/* A parameter with the shape and slice of the part of a tensor. */
+/* Returns a parameter with the shape and slice of this part of the tensor. */
 pst_param pst_ckpt_held(const pst_ckpt_tensor *t, const pst_slice *slice);
 /* in: the elements of `part`, which is a slice. Copies the elements within [from, to) of the tensor
  * to out, which begins at element `from`. */
@@ -42,7 +42,7 @@ static inline int pst_ckpt_whole(const pst_ckpt_tensor *tensor) {
 /* Compares two pst_ckpt_tensor, for qsort. */
 int pst_ckpt_by_name(const void *a, const void *b);
 /* Parses the index only: path, run file and shards are not set. *config_hash: the expected hash of
- * run.yaml. The message of EINPUT has the place in the file. */
+ * run.yaml. The message of EINPUT gives the place in the file. */
 pst_status pst_ckpt_index_parse(const char *text, size_t bytes, const char *file, pst_ckpt **ckpt,
                                 uint64_t *config_hash);
 /* An index contains the hash of its own text, computed with zeros in place of the 16 digits.

@@ -44,8 +44,8 @@ pst_status pst_safetensors_read_bytes(const pst_safetensors_file *file,
                                       uint64_t bytes);
 
 /* Writing: declare all tensors, then write their bytes in order. Writes to `path` itself (the
- * caller renames folders), with fsync at close. ENOMEM has errno's text if the disk is full or
- * cannot be written. */
+ * caller renames folders), with fsync at close. ENOMEM: the disk is full or cannot be written; the
+ * message gives the text of errno. */
 typedef struct pst_safetensors_writer pst_safetensors_writer;
 typedef struct {
     const char *name;

@@ -1,6 +1,7 @@
-/* Writes shards in the background: two threads write, one reads back and runs tasks before and
- * after. The threads belong to a process, not to a rank: with transport `self` they write the
- * shards of all ranks in turn. Every function is for one thread, the one that trains. */
+/* Writes shards in the background: two threads write; one reads back what was written, and runs a
+ * task before and after the writing. The threads belong to a process, not to a rank: with transport
+ * `self` they write the shards of all ranks in turn. Every function is for one thread, the one that
+ * trains. */
 #ifndef PST_CHECKPOINT_SAVER_H
 #define PST_CHECKPOINT_SAVER_H
 #include "checkpoint/shard.h"
@@ -11,7 +12,8 @@ enum { PST_SAVER_WRITERS = 2, PST_SAVER_THREADS = PST_SAVER_WRITERS + 1 };
 typedef pst_status (*pst_saver_task)(void *arg);
 
 typedef struct pst_saver pst_saver;
-/* Shards are borrowed. Starts the threads and allocates their buffers, one piece each. */
+/* Shards are borrowed. Starts the threads and allocates a buffer of pst_shard_piece bytes for
+ * each. */
 pst_status pst_saver_open(pst_shard *const *shard, uint32_t n, pst_saver **saver);
 /* Stops the running job after its current disk operation, removes the job's files, ends the threads
  * and frees the saver. */

@@ -1,9 +1,10 @@
 /* One rank's file of a checkpoint, written from the memory that training continues to use. The file
- * is cut into pieces; threads (at most PST_SHARD_THREADS) take one after the other: a piece is
- * hashed, then written with direct I/O straight from that memory if addresses and file system allow
- * it, else through a buffer. Before a parameter is changed, the trainer asks whether its bytes are
- * still needed; tensors are taken in the order of the entries, so the first one is released long
- * before the last. Another thread reads back what was written, a piece or two behind.
+ * is divided into pieces (pst_shard_piece); threads (at most PST_SHARD_THREADS) take one after the
+ * other: a piece is hashed, then written with direct I/O straight from that memory if addresses and
+ * file system allow it, else through a buffer. Before a parameter is changed, the trainer asks
+ * whether its bytes are still needed; tensors are read in the order of the entries, so the first
+ * one is released long before the last. Another thread reads back what was written, a piece or two
+ * behind.
  *
  * One round: pst_shard_begin; then pst_shard_write until it returns 0, in every writing thread,
  * and pst_shard_verify until it returns 0, in one thread; when all have finished, pst_shard_end.
@@ -48,6 +49,6 @@ void pst_shard_fail(pst_shard *s, pst_status status);
 pst_status pst_shard_end(pst_shard *s);
 
 /* Returns 1 if entry i may be changed, because no round is active or all bytes of the entry were
- * taken; waits at most wait_ns for that. */
+ * read; waits at most wait_ns for that. */
 int pst_shard_released(pst_shard *s, uint32_t i, uint64_t wait_ns);
 #endif

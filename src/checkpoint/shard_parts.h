@@ -12,10 +12,10 @@ enum { PST_SHARD_PARTS = 64 };
 typedef struct {
     char *key, *name;      /* "xxh3:NAME" (owned), and a pointer to NAME in it */
     const uint8_t *memory; /* borrowed */
-    uint64_t bytes, hash;  /* hash of the bytes, set when all are taken */
+    uint64_t bytes, hash;  /* hash of the bytes, set when all were read */
 } pst_shard_tensor;
 
-/* A piece that is taken but not yet written. */
+/* A piece of the file that a thread has taken but not yet written. */
 typedef struct {
     uint64_t at;
     int active, held; /* held: written directly from the tensors' memory */
@@ -30,7 +30,7 @@ struct pst_shard {
     pst_shard_tensor *tensor;   /* in the file's order, consecutive from header_bytes on */
     pst_safetensors_decl *decl; /* what the header declares, in the same order */
     uint64_t *until;            /* [entries] end of an entry in the file */
-    char *header;               /* written when all tensors are taken */
+    char *header;               /* written when all tensors were read */
     size_t header_bytes;
     uint64_t end, piece;
     char *path;     /* owned; this and all members below are of the current round */
@@ -44,7 +44,8 @@ struct pst_shard {
     /* Protected by `lock`. */
     pthread_mutex_t lock;
     pthread_cond_t moved;
-    uint64_t taken, written; /* file positions up to which bytes are taken, and are written */
+    uint64_t taken, written; /* file positions up to which bytes were read from memory, and were
+                                written */
     pst_shard_flight flight[PST_SHARD_THREADS];
     int is_taking; /* a thread reads the piece at `taken` */
     int finishing, synced, late;

@@ -19,9 +19,9 @@ typedef struct {
 
 typedef struct {
     const char *name;
-    /* *found is owned by the caller; NULL: the suite runs in ranks */
+    /* measure: NULL if the suite runs in ranks; *found is owned by the caller */
     pst_status (*measure)(const pst_bench *b, json_t **found);
-    /* Runs in each rank; *found is taken from rank 0. */
+    /* rank: runs the suite in one rank; *found is taken from rank 0 */
     pst_status (*rank)(const pst_bench *b, pst_world *world, pst_transport *t, json_t **found);
     void (*print)(json_t *found, FILE *out);
 } pst_bench_suite;

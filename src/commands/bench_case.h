@@ -22,7 +22,7 @@ typedef struct {
     pst_bench_operand operand[PST_BENCH_OPERANDS];
 } pst_bench_case;
 
-/* Lists the operands of a node. scratch_bytes: scratch memory of the pass that needs most. */
+/* Lists the operands of a node. scratch_bytes: the largest scratch memory that a pass needs. */
 void pst_bench_case_list(const pst_graph *g, const pst_node *node, uint64_t scratch_bytes,
                          pst_bench_case *c);
 /* Reserves c->bytes of the target, replacing its contents, and fills them. ENOMEM if they do not

@@ -1,4 +1,4 @@
-/* The parts of suite `kernels`: operators (bench_kernels.c); optimizer, norm and sums
+/* The files of suite `kernels`: operators (bench_kernels.c); optimizer, norm and sums
  * (bench_flat.c). */
 #ifndef PST_COMMANDS_BENCH_KERNELS_H
 #define PST_COMMANDS_BENCH_KERNELS_H
@@ -23,7 +23,7 @@ typedef struct {
     uint64_t n_micro; /* micro-batches per step */
     uint32_t n_group, n_peak;
     pst_bench_group groups[PST_BENCH_GROUPS];
-    double peak[PST_BENCH_GROUPS]; /* FLOP/s of all threads, measured several times */
+    double peak[PST_BENCH_GROUPS]; /* [n_peak] FLOP/s of all threads, measured before passes */
     double bandwidth; /* bytes/s of memory; on a module's device measured before the kernels, like
                          the peak */
     json_t *rows, *products; /* products: the algorithms that a module's kernels could choose for

@@ -4,6 +4,6 @@
 #include <jansson.h>
 
 /* An array of {what, there, detail, for, fix, level}; level is "needed" (training fails without
- * it), "faster" or "other". Owned by the caller; NULL: out of memory. */
+ * it), "faster" or "other". Owned by the caller; NULL: no memory. */
 json_t *pst_doctor_needs(void);
 #endif

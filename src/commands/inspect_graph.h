@@ -5,6 +5,6 @@
 #include <stdio.h>
 
 /* what: "graph" (as in the file), "tape" (with its backward pass), "" (contents and costs). EINPUT
- * if the file is not a graph; the message has the line. */
+ * if the file is not a graph; the message gives the line. */
 pst_status pst_inspect_graph(const char *path, const char *what, FILE *out);
 #endif

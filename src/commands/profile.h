@@ -1,5 +1,6 @@
-/* Measuring a profile (`penstock profile`): profile.c starts the ranks, joins and writes;
- * profile_rank.c and profile_link.c measure. src/prepare/profile_use.c uses profiles. */
+/* Measuring a profile (`penstock profile`): profile.c starts the ranks, merges their results and
+ * writes the profile; profile_rank.c and profile_link.c measure. src/prepare/profile_use.c uses
+ * profiles. */
 #ifndef PST_COMMANDS_PROFILE_H
 #define PST_COMMANDS_PROFILE_H
 #include "commands/bench.h"

@@ -13,10 +13,11 @@ typedef struct {
     pst_slots *slots;
     pst_config *config;     /* with a plan */
     pst_prepared *prepared; /* set with a plan: owns what the fields above point to */
-    /* lower bound over all orders, without the flush; for `solved` within the ranks' memory */
+    /* lower bound of the step's duration over all orders of passes, without the flush; for `solved`
+     * only orders that fit in the ranks' memory */
     uint64_t bound_ns;
-    /* [n_rank] the most micro-batches of a stage between the start of F and the end of W; NULL
-     * with a plan */
+    /* [n_rank] largest number of micro-batches of a stage that are between the start of F and the
+     * end of W; NULL with a plan */
     double *held;
     int fits;               /* 1: the schedule fits in --memory */
     uint64_t exposed_ns[3]; /* with a plan: [pst_exposed_kind] */
@@ -25,8 +26,8 @@ typedef struct {
 /* study_plan.c. Loads and prepares a plan with the changes in o. */
 pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s);
 
-/* study_exposed.c. Time by which messages lengthen a step, in three kinds: between stages; among
- * replicas and for the gradient norm; among tensor ranks within passes. */
+/* study_exposed.c. Time that messages add to a step, by kind: between stages; among replicas and
+ * for the gradient norm; among tensor ranks within passes. */
 typedef enum {
     PST_EXPOSED_STAGES,
     PST_EXPOSED_REPLICAS,
@@ -48,11 +49,11 @@ pst_status pst_study_text(const pst_simulate_options *o, const pst_study *s, con
                           const pst_dry_run *r, FILE *out);
 pst_status pst_study_json(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
                           const pst_dry_run *r, FILE *out);
-/* For --what-if: prints s, which has the changes, beside the plan without them. */
+/* For --what-if: prints s, which has the changes, compared with the plan without them. */
 pst_status pst_study_both(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
                           FILE *out);
 
-/* Makes the schedule that the options name, over stages of the given durations; "solved" is
+/* Makes the schedule that the options name, for stages with the given durations; "solved" is
  * computed for these durations and the memory limits. */
 pst_status pst_study_schedule(const pst_simulate_options *o, pst_study *s);
 /* 1: the schedule has few enough passes for "solved". */

@@ -10,7 +10,7 @@
 /* Where a key's value came from. */
 enum { PST_GIVEN_BY_FILE = 1, PST_GIVEN_BY_PLAN, PST_GIVEN_BY_OVERRIDE };
 
-enum { PST_CONFIG_KEYS = 128 }; /* the most keys of a run file */
+enum { PST_CONFIG_KEYS = 128 }; /* maximum number of keys of a run file */
 
 /* The configuration that the library reads. It owns its strings, which are never NULL; 0 or ""
  * means "not given" if the row says so. Once loaded, these are resolved: name (a folder's name),
@@ -50,7 +50,8 @@ struct pst_config {
         char **tensors;
         uint32_t n_tensors;   /* tensor degrees as given: one for all stages (0: not given), or one
                                  for each; `tensor` is the largest */
-        int64_t reproducible; /* accumulators per step that fix the order of sums; 0: off */
+        int64_t reproducible; /* number of gradient accumulators per use of a parameter, which fixes
+                                 the order of sums; 0: off */
         char **replicas, **throttle, **devices; /* lists of numbers, as text */
         uint32_t n_replicas, n_throttle, n_devices;
         int64_t wait; /* seconds to wait for all ranks to join */

@@ -47,7 +47,7 @@ typedef struct {
 extern const pst_row *pst_rows;
 extern size_t pst_n_row;
 enum { PST_ROWS_MAX = PST_CONFIG_KEYS, PST_ROW_TEXT_BYTES = 512, PST_ROW_NAME_BYTES = 128 };
-enum { PST_ROW_ITEM_BYTES = 40 }; /* the most characters of a name in a NAMED */
+enum { PST_ROW_ITEM_BYTES = 40 }; /* maximum number of characters of a name in a NAMED */
 
 /* The row of a key; NULL if there is none. any: also finds a key by its former name. */
 const pst_row *pst_row_find(const char *section, const char *key);
@@ -129,6 +129,6 @@ pst_status pst_reading_check_used(pst_reading *reading, const pst_row_origin **a
 /* Reads the YAML text into reading->config. */
 pst_status pst_document_read(pst_reading *reading, const char *text, size_t bytes);
 /* Reads text as the value of a LIST, one YAML sequence of scalars; or of a NAMED, a mapping
- * whose names replace or join the present ones. */
+ * whose entries replace those with the same name; other entries are added. */
 pst_status pst_document_read_list(const pst_row *row, pst_config *config, const char *text);
 #endif

@@ -1,4 +1,4 @@
-/* Reads YAML files other than run files that users write: plans, clusters. Uses libyaml's
+/* Reads the YAML files that users write, except run files: plans, clusters. Uses libyaml's
  * document, whose nodes carry line and column; every error is EINPUT and starts with
  * file:line:column. The files are not trusted. */
 #ifndef PST_CONFIG_YAML_H
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <yaml.h>
 
-enum { PST_YAML_KEYS = 24 }; /* the most keys of a mapping */
+enum { PST_YAML_KEYS = 24 }; /* maximum number of keys of a mapping */
 
 typedef struct {
     const char *file, *what; /* borrowed; what: "a plan", for messages */

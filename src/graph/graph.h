@@ -64,8 +64,8 @@ typedef struct {
     pst_init init;
     float std;      /* standard deviation of PST_INIT_NORMAL, mean 0 */
     int decay;      /* 1: weight decay applies to the parameter */
-    int statistic;  /* 1: a running mean over steps, which neither the optimizer nor the gradient
-                       norm includes, see op_batch_norm.c */
+    int statistic;  /* 1: a running mean over steps, which the optimizer does not update and the
+                       gradient norm does not include, see op_batch_norm.c */
     uint32_t n_use; /* set by pst_graph_add: number of uses (node, operand); each use has its own
                        gradient */
     pst_slice slice;

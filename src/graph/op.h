@@ -44,8 +44,8 @@ struct pst_op_row {
      * micro-batch. */
     void (*cost)(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
                  uint64_t *bytes);
-    /* Nonzero: every input with the dtype of the output has the gradient of the output, without a
-     * step of B; only an input of another dtype needs a step (residual add). */
+    /* Nonzero: every input with the dtype of the output has the gradient of the output, without
+     * running B; B runs only for an input of another dtype (residual add). */
     int pass_through;
     /* Per pass: a pst_exchange among tensor ranks if the pass is an exchange instead of a kernel.
      * Such a pass has the operands `from` and `to`. */

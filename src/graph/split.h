@@ -29,7 +29,7 @@ static inline pst_part pst_part_of(uint64_t n, uint32_t parts, uint32_t part) {
 
 typedef struct {
     uint32_t parts, part;
-    int sequence; /* see above; not with parts_of_node */
+    int sequence; /* 1: each rank has a part of the positions; not with parts_of_node */
     /* [n_node of the whole graph] the number of ranks over which each operator is split; this rank
      * has part `part` modulo that number, and `parts` is the largest number. Operators that are
      * split in pairs are not split if the two numbers differ, nor is a parameter that operators

@@ -1,6 +1,6 @@
-/* Differentiation: from a graph to the straight-line list of F, B and W steps of one micro-batch
- * (the tape) and the values that they read and write. Knows nothing of stages;
- * pipeline/compile/cut.h cuts the tape at stage boundaries.
+/* Differentiation: from a graph to the straight-line list of the F, B and W passes of one
+ * micro-batch (the tape), whose entries are called tape steps, and the values that they read and
+ * write. Knows nothing of stages; pipeline/compile/cut.h cuts the tape at stage boundaries.
  *
  * Gradients accumulate in reverse node order: the last consumer of a tensor contributes to its
  * gradient first; an earlier consumer's B reads it as SUM and writes a new version. So every layout
@@ -11,7 +11,7 @@
 
 typedef enum { PST_VALUE_TENSOR, PST_VALUE_GRAD, PST_VALUE_SAVED } pst_value_kind;
 
-/* A value is written by exactly one step (or by the data set) and read by later ones. */
+/* A value is written by exactly one tape step (or by the data set) and read by later ones. */
 typedef struct {
     pst_value_kind kind;
     uint32_t tensor;      /* TENSOR, GRAD: the tensor */
@@ -36,7 +36,7 @@ typedef struct {
     uint32_t use;   /* DPARAM: which use of the parameter */
 } pst_operand;
 
-/* How recomputation runs an F step a second time: not at all, as F, or with `restore` of the
+/* How recomputation runs an F of the tape a second time: not at all, as F, or with `restore` of the
  * operator's row. */
 typedef enum { PST_AGAIN_NOT, PST_AGAIN_F, PST_AGAIN_RESTORE } pst_again;
 
@@ -49,11 +49,11 @@ typedef struct {
     uint64_t flops, bytes;
 } pst_tape_step;
 
-/* Steps in order: all F in node order, then for each node in reverse order its B and W (B first).
- * Passes with an empty operand list, and passes that compute only gradients which no step reads,
- * have no step. A sum of two gradients that no row can take as SUM is an extra step of the `add`
- * operator's F kernel (with the node of the consumer, pass B and is_sum 1; operands: VALUE a, VALUE
- * b, VALUE out). */
+/* Tape steps in order: all F in node order, then for each node in reverse order its B and W (B
+ * first). Passes with an empty operand list, and passes that compute only gradients which no step
+ * reads, have no step. A sum of two gradients that no row can take as SUM is an extra step of the
+ * `add` operator's F kernel (with the node of the consumer, pass B and is_sum 1; operands: VALUE a,
+ * VALUE b, VALUE out). */
 typedef struct {
     uint32_t n_value, n_step;
     pst_value *value;
@@ -61,9 +61,9 @@ typedef struct {
     uint8_t *is_sum; /* [n_step] 1: a sum of two gradients */
 } pst_tape;
 
-/* Makes the tape, which the caller closes. with_backward 0, or a graph without a loss: F steps only
- * (evaluation and generation). EINPUT when an operator's B must overwrite a value that a later step
- * still reads. */
+/* Makes the tape, which the caller closes. with_backward 0, or a graph without a loss: only the F
+ * passes (evaluation and generation). EINPUT when an operator's B must overwrite a value that a
+ * later tape step still reads. */
 pst_status pst_tape_build(const pst_graph *g, int with_backward, pst_tape **tape);
 /* For training: EINPUT unless every use of every parameter has a gradient; names a parameter that
  * does not affect the loss. */

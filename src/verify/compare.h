@@ -1,15 +1,15 @@
-/* Compares what two runs have recorded, tensor by tensor. */
+/* Compares the recordings of two runs, tensor by tensor. */
 #ifndef PST_VERIFY_COMPARE_H
 #define PST_VERIFY_COMPARE_H
 #include "verify/difference.h"
 
-/* What is counted apart. */
+/* Kinds of tensors, counted separately. */
 typedef enum {
     PST_GROUP_DATA,
     PST_GROUP_VALUES,    /* activations, their gradients, gradients of each use of a parameter */
     PST_GROUP_GRADIENTS, /* sums over micro-batches and replicas */
     PST_GROUP_NUMBERS,   /* loss, norm, clip factor, learning rate */
-    PST_GROUP_WEIGHTS,   /* weights as operators read them; weights and optimizer state */
+    PST_GROUP_WEIGHTS,   /* weights as read by operators; fp32 weights and optimizer state */
     PST_GROUP_COUNT
 } pst_compared_group;
 
@@ -18,10 +18,11 @@ typedef struct {
      * element of the tensor */
     double tolerance;
     double gradients;              /* with a tolerance: that of gradients and their norm */
-    uint64_t first_step, end_step; /* steps that are compared */
-    int joined;                    /* the reference has one tensor rank, whatever the run has */
-    int accumulators;  /* also gradients before their sum over replicas: needs the same sums */
-    int weights_after; /* also weights and states after the step */
+    uint64_t first_step, end_step; /* steps [first_step, end_step) are compared */
+    int joined;        /* 1: the reference has one tensor rank, the run may have several */
+    int accumulators;  /* 1: also compares gradient accumulators, which must sum the same
+                          micro-batches in both runs */
+    int weights_after; /* 1: also compares weights and optimizer state after the step */
 } pst_compare_options;
 
 typedef struct {
@@ -30,8 +31,9 @@ typedef struct {
     pst_difference first;
 } pst_comparison;
 
-/* Every record of `run` that `reference` has as well. With `joined`, what tensor ranks have parts
- * of is compared by part (parameters) or not at all (activations). *out is added to. */
+/* Compares every record of `run` that has a counterpart in `reference`, and adds the results to
+ * *out. With `joined`: if a tensor is split over tensor ranks, each part of a parameter is
+ * compared, but not the parts of an activation. */
 void pst_compare(const pst_recording *run, const pst_recording *reference,
                  const pst_compare_options *options, pst_comparison *out);
 uint64_t pst_comparison_tensors(const pst_comparison *c);

@@ -1,11 +1,11 @@
-/* Checks that one recording passes or fails alone, whatever other runs have computed. */
+/* Checks of a single recording, without comparing it with another run. */
 #ifndef PST_VERIFY_INSIDE_H
 #define PST_VERIFY_INSIDE_H
 #include "verify/compare.h"
 
-/* Every operator has read what another one has written, on its own rank or, by a message, on
- * another one; what was recomputed has the first time's bits; what ranks hold alike is the same on
- * all of them: the numbers of a step, weights of replicas, sums over tensor ranks. *out is added
- * to. */
+/* Checks that operators have read what other operators have written, on the same rank or, through a
+ * message, on another rank; that recomputation gave the same bits as the first computation; and
+ * that copies of the same values on several ranks are equal: the scalars of a step, weights of
+ * replicas, sums over tensor ranks. Adds the results to *out. */
 void pst_inside_check(const pst_recording *run, pst_comparison *out);
 #endif

@@ -7,10 +7,11 @@
 enum { PST_VERIFY_RANKS = 1024 };
 typedef struct {
     uint32_t n; /* ranks */
-    /* [n] bytes from the start of a rank's arena to the last one that it wrote; those predicted */
+    /* [n] number of bytes of each rank's arena up to the last byte written: measured, predicted */
     uint64_t peak[PST_VERIFY_RANKS], predicted[PST_VERIFY_RANKS];
 } pst_verify_memory;
 
-/* Of the last step in the file. EINPUT: the file is missing or has none. */
+/* Reads the memory of all ranks at the last step in the file. EINPUT: the file is missing or
+ * contains no step. */
 pst_status pst_verify_read_memory(const char *path, pst_verify_memory *memory);
 #endif

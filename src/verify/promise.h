@@ -1,5 +1,6 @@
 /* What the layouts promise (docs/layouts.md, "Same bits"): whether the run as configured has the
- * bits of a run without stages and replicas, and how that one has to add. */
+ * same bits as a run without stages and replicas, and in how many parts the latter must add
+ * gradients. */
 #ifndef PST_VERIFY_PROMISE_H
 #define PST_VERIFY_PROMISE_H
 #include "graph/graph.h"
@@ -8,21 +9,22 @@
 enum { PST_PROMISE_TEXT = 160 };
 
 typedef struct {
-    /* parts in which the run without replicas adds a step's gradients (parallel.reproducible) */
+    /* number of parts in which the run without replicas adds a step's gradients
+     * (parallel.reproducible) */
     uint32_t parts;
-    int exact;   /* the run as configured has its bits */
-    int alone;   /* tensor ranks: there is a run with the same ones, but no stages or replicas */
-    int resumes; /* a resumed run has the bits of one that was not interrupted */
-    char why[PST_PROMISE_TEXT];         /* `exact` is 0: why */
-    char why_resumes[PST_PROMISE_TEXT]; /* `resumes` is 0: why */
-    /* largest difference of an element, relative to the largest of its tensor, where bits are not
-     * promised; for one step from equal weights */
+    int exact;   /* 1: the run as configured has the same bits as that run */
+    int alone;   /* 1: a run with the same tensor ranks, but no stages or replicas, is possible */
+    int resumes; /* 1: a resumed run has the same bits as an uninterrupted one */
+    char why[PST_PROMISE_TEXT];         /* reason if `exact` is 0 */
+    char why_resumes[PST_PROMISE_TEXT]; /* reason if `resumes` is 0 */
+    /* largest accepted difference of an element, relative to the largest element of the tensor,
+     * where the same bits are not promised; for one step from equal weights */
     double tolerance;
-    double gradients; /* the same of gradients: larger where the model has kinks, because a number
-                         near one may fall on either side */
+    double gradients; /* the same for gradients: larger if operators have kinks (relu, max_pool),
+                         because an input near a kink may be on either side in the two runs */
 } pst_promise;
 
 void pst_promise_of(const pst_config *config, const pst_shape *shape, pst_promise *promise);
-/* Sets `gradients` for a model: relu and max_pool have kinks. */
+/* Sets `gradients` for this model. */
 void pst_promise_gradients(const pst_graph *graph, pst_promise *promise);
 #endif

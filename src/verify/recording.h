@@ -1,4 +1,4 @@
-/* What the ranks of a run have recorded (rank/record.h), read back and sorted. */
+/* The records that the ranks of a run have written (rank/record.h), read back and sorted. */
 #ifndef PST_VERIFY_RECORDING_H
 #define PST_VERIFY_RECORDING_H
 #include "rank/record.h"
@@ -10,10 +10,10 @@ typedef struct {
     const uint8_t *stored;
 } pst_recorded;
 
-/* What records are compared by: two with the same key hold the same numbers. */
+/* Identifies what a record contains: records with equal keys must contain the same numbers. */
 typedef enum {
     PST_KEY_DATA,
-    PST_KEY_VALUE, /* written by an operator, again or for the first time */
+    PST_KEY_VALUE, /* output of an operator, computed or recomputed */
     PST_KEY_PARAM,
     PST_KEY_SUM,
     PST_KEY_SCALAR,
@@ -22,7 +22,7 @@ typedef enum {
 } pst_key_kind;
 typedef struct {
     pst_key_kind kind;
-    uint64_t step; /* STATE: steps done before it */
+    uint64_t step; /* STATE: number of steps done before the record */
     uint32_t micro;
     uint32_t tensor; /* tensor rank */
     uint64_t from;
@@ -34,39 +34,42 @@ typedef struct {
     size_t bytes;
 } pst_record_file;
 typedef struct {
-    const char *name; /* "configured": for messages; borrowed */
+    const char *name; /* name of the run for messages, such as "configured"; borrowed */
     uint32_t n_rank;
     pst_record_file *file; /* [n_rank] mapped */
-    pst_recorded *item;    /* [n] in the order of keys; of equal keys, in that of ranks */
+    pst_recorded *item;    /* [n] sorted by key, then by rank */
     size_t n;
-    const char **summed; /* [n_summed] sorted: operators whose output tensor ranks add */
+    const char **summed; /* [n_summed] names, sorted: operators whose outputs are added over tensor
+                            ranks */
     size_t n_summed;
-    char *owned; /* memory of the one file, if it is not mapped; freed with it */
+    char *owned; /* contents of the only file if it is not mapped; freed with the recording */
 } pst_recording;
 
-/* Maps FOLDER/rank-R.record of n_rank ranks; a record cut off at the end of a file, of a rank that
- * was killed, is left out. The caller closes it. EINPUT: a file is missing or of another build. */
+/* Maps FOLDER/rank-R.record of n_rank ranks; ignores an incomplete record at the end of a file,
+ * which a killed rank leaves. The caller closes the recording. EINPUT: a file is missing or was
+ * written by another build. */
 pst_status pst_recording_open(const char *folder, const char *name, uint32_t n_rank,
                               pst_recording **recording);
-/* The same for the contents of one rank's file, which the recording refers to. Damaged records end
- * it. EINPUT: it is no recording. */
+/* The same for the contents of one rank's file, to which the recording refers; the caller then sets
+ * `owned`. The recording ends before the first damaged record. EINPUT: the contents are not a
+ * recording. */
 pst_status pst_recording_parse(const char *bytes, size_t n, const char *name,
                                pst_recording **recording);
 void pst_recording_close(pst_recording *recording);
 
 pst_key pst_key_of(const pst_recorded *item);
-/* Less than, equal to or greater than 0, as in strcmp. */
+/* Returns a number less than, equal to or greater than 0, like strcmp. */
 int pst_key_compare(const pst_key *a, const pst_key *b);
 /* The first item with this key; NULL: there is none. */
 const pst_recorded *pst_recording_find(const pst_recording *r, const pst_key *key);
 /* 1: the tensor ranks add the outputs of this operator. */
 int pst_recording_sums(const pst_recording *r, const char *node);
-/* Whether a comes before b in a step, and so may be the cause of what is wrong in b. */
+/* 1: a comes before b in program order, so a wrong number in a may be the cause of one in b. */
 int pst_recorded_before(const pst_record *a, const pst_record *b);
 
 /* Stored element k as a number, and its index in the tensor. */
 double pst_recorded_value(const pst_recorded *item, uint64_t k);
 uint64_t pst_recorded_index(const pst_recorded *item, uint64_t k);
-/* The stored element with this index in the tensor; UINT64_MAX: it is not stored. */
+/* Number k of the stored element with this index in the tensor; UINT64_MAX: it is not stored. */
 uint64_t pst_recorded_at(const pst_recorded *item, uint64_t index);
 #endif

@@ -1,5 +1,5 @@
-/* Reference files: what a run on one rank has computed, for verifications on other machines and by
- * later versions. */
+/* Reference files: the results of a run on one rank, with which runs on other machines and of later
+ * versions are compared. */
 #ifndef PST_VERIFY_REFERENCE_H
 #define PST_VERIFY_REFERENCE_H
 #include "config/config.h"
@@ -7,19 +7,20 @@
 
 enum { PST_REFERENCE_MADE_BY = 160 };
 
-/* Writes a recording of one rank: of every step the numbers, gradients, weights and states, and of
- * the first micro-batch all operators, with the digest and up to 64 elements each. config: of that
- * run; parts: as in pst_promise. ENOMEM, EINPUT: cannot write. */
+/* Writes the recording of a run on one rank: scalars, gradients, weights and optimizer state of
+ * every step, and the outputs of all operators for the first micro-batch; of each tensor the digest
+ * and up to 64 elements. config: of that run; parts: as in pst_promise. ENOMEM; EINPUT: the file
+ * cannot be written. */
 pst_status pst_reference_save(const char *path, const pst_config *config, uint32_t parts,
                               const pst_recording *recording);
-/* A file that was read. */
+/* The contents of a reference file. */
 typedef struct {
     pst_recording *recording;            /* its name is the path; the caller closes it */
     char made_by[PST_REFERENCE_MADE_BY]; /* "penstock 0.1.0, avx512, oneDNN 2.6.3, 2 parts" */
-    int same;                            /* made by the same as here, so that bits must be equal */
+    int same; /* 1: made_by is the same for this process, so bits must be equal */
 } pst_reference;
-/* own: the recording that is to be compared with it. EINPUT: the file cannot be read, or is of
- * another model or other settings; names the first. */
+/* own: the recording to be compared with the file. EINPUT: the file cannot be read, or is of
+ * another model or other settings; the message names the first difference. */
 pst_status pst_reference_load(const char *path, const pst_config *config, uint32_t parts,
                               const pst_recording *own, pst_reference *reference);
 #endif

@@ -10,9 +10,9 @@ typedef struct {
     char name[64];                /* "as configured, against one rank" */
     char promise[PST_CHECK_TEXT]; /* "equal bits", or what is compared instead, and why */
     pst_check_result result;
-    char detail[PST_CHECK_TEXT];     /* what was compared; why it was skipped */
+    char detail[PST_CHECK_TEXT];     /* what was compared, or why the check was skipped */
     char first[PST_DIFFERENCE_TEXT]; /* FAILED: the first difference, or what failed */
-    pst_comparison counts;           /* of tensors; 0 where none were compared */
+    pst_comparison counts;           /* numbers of tensors; 0: none were compared */
 } pst_check;
 
 typedef struct {
@@ -20,13 +20,13 @@ typedef struct {
     uint32_t n;
 } pst_check_table;
 
-/* The next row, empty; PASSED. */
+/* Adds a row with the result PASSED and without details. */
 pst_check *pst_check_add(pst_check_table *table, const char *name, const char *promise, ...)
     PST_PRINTF(3, 4);
-/* FAILED or SKIPPED, and why. */
+/* Set the result FAILED or SKIPPED, and the reason. */
 void pst_check_fail(pst_check *check, const char *format, ...) PST_PRINTF(2, 3);
 void pst_check_skip(pst_check *check, const char *format, ...) PST_PRINTF(2, 3);
-/* Sets result and detail from what was compared. FAILED also if nothing was. */
+/* Sets result and detail from a comparison; FAILED also if nothing was compared. */
 void pst_check_compared(pst_check *check, const pst_comparison *c);
 uint32_t pst_check_failed(const pst_check_table *table);
 void pst_check_print(const pst_check *check, FILE *out);

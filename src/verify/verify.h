@@ -1,4 +1,4 @@
-/* A verification: its runs, in the order of its checks. */
+/* A verification: its state, runs and checks. */
 #ifndef PST_VERIFY_VERIFY_H
 #define PST_VERIFY_VERIFY_H
 #include "penstock/run.h"
@@ -13,24 +13,25 @@ enum { PST_VERIFY_PATH = 768 };
 typedef struct {
     const pst_verify_options *options;
     FILE *out;
-    pst_config *config; /* as configured, with the keys of its plan */
+    pst_config *config; /* as configured, including the keys of the plan */
     pst_plan *plan;     /* NULL: none */
     pst_shape shape;
     pst_promise promise;
-    pst_shape_keys one, alone; /* overrides of the runs on one rank, on tensor ranks alone */
-    /* one rank, and as configured; made small */
+    pst_shape_keys one, alone; /* overrides for runs on one rank, and for runs on tensor ranks
+                                  without stages and replicas */
+    /* of the run on one rank, and of the run as configured; both with the smaller model */
     pst_config *config_one, *config_small;
     pst_prepared *prepared_one, *prepared;
-    char folder[PST_VERIFY_PATH]; /* of all runs */
+    char folder[PST_VERIFY_PATH]; /* contains the folders of all runs */
     uint64_t seed;
-    /* recordings; NULL: the run has not been made, or has failed */
+    /* recordings; NULL: the run was not started, or has failed */
     pst_recording *of_one, *of_alone, *of_configured;
     pst_check_table table;
 } pst_verifying;
 
-/* How a run is made; what is not set is as configured. */
+/* How a run is started; members that are not set: as configured. */
 typedef struct {
-    const char *name;           /* of its folder */
+    const char *name;           /* name of its folder */
     const char *title;          /* for messages: "one rank" */
     const pst_shape_keys *keys; /* further overrides; may be NULL */
     uint32_t n_rank;
@@ -38,35 +39,38 @@ typedef struct {
     int reference, whole, takes_fault; /* see pst_verify_run */
 } pst_verify_way;
 
-/* runs.c. The small run with further overrides, on one rank if there are any, prepared as the run
- * will prepare it. *config is set also on failure; the caller closes both, the configuration
- * last. */
+/* runs.c. Prepares the run with the smaller model, as the run itself will do. keys: further
+ * overrides, which replace the plan; NULL: as configured. *config is set also on failure; the
+ * caller closes *p, then *config. */
 pst_status pst_verify_prepare(const pst_verifying *v, const pst_shape_keys *keys, uint32_t n_rank,
                               pst_config **config, pst_prepared **p);
-/* runs.c. Makes a run; failed: its exit status, 0 if none. ENOMEM: cannot start. */
+/* runs.c. Starts a run and waits until it ends. A run that fails is not an error: see
+ * end->exit_status. ENOMEM: the run could not be started. */
 pst_status pst_verify_make(const pst_verifying *v, const pst_verify_way *way, pst_verify_end *end);
-/* The same, and reads its recording; *recording NULL if it failed, and then *check too. */
+/* The same, and reads the run's recording. If the run has failed, *recording is NULL and *check is
+ * FAILED. */
 pst_status pst_verify_record(pst_verifying *v, const pst_verify_way *way, pst_check *check,
                              pst_recording **recording);
 /* FOLDER/NAME/verify/checkpoints/step-STEP */
 void pst_verify_checkpoint(const pst_verifying *v, const char *name, uint64_t step,
                            char path[PST_VERIFY_PATH]);
-/* Removes what a run has left, once it is not needed any more. */
+/* Removes the files of a run that are no longer needed, unless --keep is given. */
 void pst_verify_forget(const pst_verifying *v, const char *name);
 
-/* checks.c: one after the other; each adds rows. ENOMEM and the like only; what differs is in the
- * table. one: EINPUT if not even this run works. */
+/* checks.c, to be called in this order; each adds rows to the table. Differences are reported in
+ * the table, not by the status. one: EINPUT if the run on one rank fails. */
 pst_status pst_verify_lists(pst_verifying *v);
 pst_status pst_verify_one(pst_verifying *v);
 pst_status pst_verify_tensor_ranks(pst_verifying *v);
 pst_status pst_verify_configured(pst_verifying *v);
-/* interrupted.c: resumed in the middle; killed and resumed. */
+/* interrupted.c: a run that is resumed in the middle, and one that is killed and resumed. */
 pst_status pst_verify_resumed(pst_verifying *v);
 pst_status pst_verify_killed(pst_verifying *v);
 /* checks.c */
 pst_status pst_verify_reference(pst_verifying *v);
-/* torch.c: PyTorch computes what one rank has recorded; skipped where there is none. */
+/* torch.c: compares the run on one rank with PyTorch; skipped if PyTorch is not installed. */
 pst_status pst_verify_torch(pst_verifying *v);
-/* files.c: beside the file of --against; writes that of --save. EINPUT: of another model. */
+/* files.c: compares with the file of --against; writes the file of --save. EINPUT: the file is of
+ * another model. */
 pst_status pst_verify_against(pst_verifying *v);
 #endif
