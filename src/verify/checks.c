@@ -5,7 +5,7 @@
 #include "verify/verify.h"
 #include <inttypes.h>
 
-static const char in_bits[] = "equal bits";
+static const char in_bits[] = "bitwise equal";
 
 /* --- without running -------------------------------------------------------------------------- */
 
@@ -13,7 +13,8 @@ static const char in_bits[] = "equal bits";
 pst_status pst_verify_lists(pst_verifying *v) {
     pst_prepared *p = NULL;
     pst_prepare_options options = {.n_rank = v->shape.n_rank, .threads = 1, .plan = v->plan};
-    pst_check *check = pst_check_add(&v->table, "lists and memory map, full size", "proved");
+    pst_check *check =
+        pst_check_add(&v->table, "instruction lists and memory map", "checked at full size");
     options.isa = pst_prepare_isa_to_inspect(v->config);
     options.n_eval_micro = (uint32_t)(v->config->train.batch / v->config->train.micro_batch);
     pst_status status = pst_prepare(v->config, &options, &p);
@@ -40,12 +41,12 @@ pst_status pst_verify_lists(pst_verifying *v) {
 static pst_status check_inside(pst_verifying *v, const pst_recording *run) {
     char name[64];
     pst_comparison reads = {.first = {.found = 0}}, steps = reads;
-    snprintf(name, sizeof name, "%s: read as written", run->name);
+    snprintf(name, sizeof name, "%s: reads match writes", run->name);
     pst_inside_check(run, &reads);
     pst_check_compared(pst_check_add(&v->table, name, in_bits), &reads);
     const pst_optimizer_of of = {v->config, v->prepared_one->optim, v->prepared_one->whole};
     PST_TRY(pst_optimizer_check(&of, run, &steps));
-    snprintf(name, sizeof name, "%s: optimizer repeated", run->name);
+    snprintf(name, sizeof name, "%s: optimizer steps repeated", run->name);
     pst_check_compared(pst_check_add(&v->table, name, in_bits), &steps);
     return PST_OK;
 }
@@ -99,11 +100,12 @@ static pst_status compare_near(pst_verifying *v, pst_check *check, const pst_rec
 pst_status pst_verify_tensor_ranks(pst_verifying *v) {
     if (v->shape.tensor < 2 || !v->promise.alone) return PST_OK;
     pst_verify_way way = {.name = "alone",
-                          .title = "tensor ranks alone",
+                          .title = "tensor ranks only",
                           .keys = &v->alone,
                           .n_rank = v->shape.tensor};
-    pst_check *check = pst_check_add(&v->table, "tensor ranks alone, against one rank",
-                                     "not promised: tensor ranks; within %.0e of the largest",
+    pst_check *check = pst_check_add(&v->table, "tensor ranks only, against one rank",
+                                     "bitwise equality not promised: tensor ranks add in another "
+                                     "order; tolerance %.0e of the largest element",
                                      v->promise.tolerance);
     PST_TRY(pst_verify_record(v, &way, check, &v->of_alone));
     if (!v->of_alone) return PST_OK;
@@ -112,8 +114,8 @@ pst_status pst_verify_tensor_ranks(pst_verifying *v) {
 }
 
 static void check_memory(pst_verifying *v) {
-    pst_check *check = pst_check_add(&v->table, "memory written, as configured",
-                                     "as predicted, nothing behind the arena");
+    pst_check *check = pst_check_add(&v->table, "as configured: memory written",
+                                     "no more than predicted, nothing past the end of the arena");
     uint64_t most = 0;
     uint32_t rank = 0;
     char path[PST_VERIFY_PATH];
@@ -131,7 +133,7 @@ static void check_memory(pst_verifying *v) {
         }
     for (uint32_t r = 0; r < memory.n; r++)
         if (memory.peak[r] > memory.predicted[r])
-            pst_check_fail(check, "rank %u wrote %" PRIu64 " bytes, predicted are %" PRIu64, r,
+            pst_check_fail(check, "rank %u wrote %" PRIu64 " bytes; the prediction is %" PRIu64, r,
                            memory.peak[r], memory.predicted[r]);
     snprintf(check->detail, sizeof check->detail, "%u ranks, at most %.2f MiB (rank %u)", memory.n,
              (double)most / 0x1p20, rank);
@@ -149,8 +151,10 @@ pst_status pst_verify_configured(pst_verifying *v) {
     pst_check *check =
         v->promise.exact
             ? pst_check_add(&v->table, name, in_bits)
-            : pst_check_add(&v->table, name, "not promised: %s; within %.0e of the largest",
-                            v->promise.why, v->promise.tolerance);
+            : pst_check_add(
+                  &v->table, name,
+                  "bitwise equality not promised: %s; tolerance %.0e of the largest element",
+                  v->promise.why, v->promise.tolerance);
     PST_TRY(pst_verify_record(v, &way, check, &v->of_configured));
     if (!v->of_configured) return PST_OK;
     way.name = "configured-again";
@@ -167,8 +171,9 @@ pst_status pst_verify_reference(pst_verifying *v) {
                                 .keys = &v->one,
                                 .n_rank = 1,
                                 .reference = 1};
-    pst_check *check = pst_check_add(&v->table, "reference kernels, against one rank",
-                                     "not promised: other kernels; within %.0e of the largest",
-                                     v->promise.tolerance);
+    pst_check *check = pst_check_add(
+        &v->table, "reference kernels, against one rank",
+        "bitwise equality not promised: different kernels; tolerance %.0e of the largest element",
+        v->promise.tolerance);
     return compare_near(v, check, NULL, way);
 }

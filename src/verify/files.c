@@ -17,11 +17,11 @@ pst_status pst_verify_against(pst_verifying *v) {
                                       .gradients = v->promise.gradients,
                                       .end_step = 1};
     pst_check *check =
-        reference.same
-            ? pst_check_add(&v->table, "one rank, against the file", "equal bits")
-            : pst_check_add(&v->table, "one rank, against the file",
-                            "not promised: made by %.100s; first step, within %.0e of the largest",
-                            reference.made_by, v->promise.tolerance);
+        reference.same ? pst_check_add(&v->table, "one rank, against the file", "bitwise equal")
+                       : pst_check_add(&v->table, "one rank, against the file",
+                                       "bitwise equality not promised: the file is from %.100s; "
+                                       "first step, tolerance %.0e of the largest element",
+                                       reference.made_by, v->promise.tolerance);
     pst_compare(v->of_one, reference.recording, reference.same ? &bits : &near, &c);
     pst_check_compared(check, &c);
     pst_recording_close(reference.recording);

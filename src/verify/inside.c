@@ -53,7 +53,8 @@ static void check_read(const pst_recording *run, const pst_recorded *reader, pst
     if (same_numbers(reader->record, writer->record)) return;
     int own = writer->record->rank == reader->record->rank;
     note(out, PST_GROUP_VALUES, run, reader, writer,
-         own ? "read; its memory was overwritten" : "read; a message brought other numbers");
+         own ? "read after its memory was overwritten"
+             : "received in a message with different values");
 }
 
 /* Records with equal keys, except for the rank: of a recomputation, and of what ranks hold alike.
@@ -74,7 +75,7 @@ static void check_alike(const pst_recording *run, const pst_recorded *first,
     if (a->kind == PST_RECORD_AGAIN) note(out, group, run, first, other, "recomputed");
     else if (again) note(out, group, run, other, first, "recomputed");
     else if (a->rank == b->rank) note(out, group, run, other, first, "read again");
-    else note(out, group, run, other, first, "where all ranks are alike");
+    else note(out, group, run, other, first, "expected the same value on all ranks");
 }
 
 /* A sum over tensor ranks, or a gathered tensor: alike on the ranks of a group. */
@@ -92,7 +93,7 @@ static void check_exchange(const pst_recording *run, const pst_recorded *item,
     if (!first || !is_joined(first->record)) return;
     out->tensors[PST_GROUP_VALUES]++;
     if (same_numbers(item->record, first->record)) return;
-    note(out, PST_GROUP_VALUES, run, item, first, "where tensor ranks are alike");
+    note(out, PST_GROUP_VALUES, run, item, first, "expected the same value on all tensor ranks");
 }
 
 /* A number of the step is the same on every rank, also on other tensor ranks; and so is a parameter
@@ -110,7 +111,7 @@ static void check_all_tensor_ranks(const pst_recording *run, const pst_recorded 
     pst_compared_group group = scalar ? PST_GROUP_NUMBERS : PST_GROUP_WEIGHTS;
     out->tensors[group]++;
     if (first->record->digest == item->record->digest) return;
-    note(out, group, run, item, first, "where all ranks are alike");
+    note(out, group, run, item, first, "expected the same value on all ranks");
 }
 
 void pst_inside_check(const pst_recording *run, pst_comparison *out) {

@@ -16,8 +16,9 @@ static void compare(pst_verifying *v, pst_check *check, const pst_recording *run
 }
 
 static pst_check *add(pst_verifying *v, const char *name) {
-    if (v->promise.resumes) return pst_check_add(&v->table, name, "equal bits");
-    return pst_check_add(&v->table, name, "not promised: %s; within %.0e of the largest",
+    if (v->promise.resumes) return pst_check_add(&v->table, name, "bitwise equal");
+    return pst_check_add(&v->table, name,
+                         "bitwise equality not promised: %s; tolerance %.0e of the largest element",
                          v->promise.why_resumes, v->promise.tolerance);
 }
 
@@ -27,7 +28,7 @@ pst_status pst_verify_resumed(pst_verifying *v) {
     const pst_verify_way way = {
         .name = "resumed", .title = "resumed", .n_rank = v->shape.n_rank, .resume = path};
     if (!v->of_configured) return PST_OK;
-    pst_check *check = add(v, "resumed in the middle");
+    pst_check *check = add(v, "resumed from a checkpoint");
     pst_verify_checkpoint(v, "configured", v->shape.steps / 2, path);
     PST_TRY(pst_verify_record(v, &way, check, &run));
     if (run) compare(v, check, run);
@@ -90,7 +91,7 @@ pst_status pst_verify_killed(pst_verifying *v) {
     if (!v->of_configured) return PST_OK;
     pst_check *check = add(v, "a rank killed, then resumed");
     if (!choose_victim(v, &rank, &message)) {
-        pst_check_skip(check, "a rank alone is killed at one of its messages, and there are none");
+        pst_check_skip(check, "no rank sends a message at which it could be killed");
         return PST_OK;
     }
     snprintf(fault, sizeof fault, "kill:rank=%u,message=%" PRIu64, rank, message);
@@ -101,7 +102,7 @@ pst_status pst_verify_killed(pst_verifying *v) {
     if (end.exit_status && check->result == PST_CHECK_PASSED) {
         size_t used = strlen(check->detail);
         snprintf(check->detail + used, sizeof check->detail - used,
-                 "; rank %u at its message %" PRIu64, rank, message);
+                 "; killed rank %u at its message %" PRIu64, rank, message);
     }
     pst_verify_forget(v, way.name);
     return PST_OK;

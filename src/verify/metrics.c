@@ -26,5 +26,5 @@ pst_status pst_verify_read_memory(const char *path, pst_verify_memory *memory) {
         json_decref(line);
     }
     fclose(f);
-    return memory->n ? PST_OK : pst_fail(PST_EINPUT, "%s has no steps", path);
+    return memory->n ? PST_OK : pst_fail(PST_EINPUT, "%s contains no steps", path);
 }

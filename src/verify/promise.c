@@ -33,7 +33,7 @@ static void promise_replicas(const pst_config *c, const pst_shape *s, pst_promis
     p->parts = c->parallel.reproducible > 1 ? (uint32_t)c->parallel.reproducible : s->data;
     if (s->data > 1 && unequal) deny(p, "unequal replicas");
     if (s->data > 1 && !is_power_of_two(s->data))
-        deny(p, "the number of replicas is no power of 2");
+        deny(p, "the number of replicas is not a power of 2");
     if (s->data > 1 && s->n_micro % s->data)
         deny(p, "replicas have unequal numbers of micro-batches");
     if (s->data > 1 && c->parallel.zero == 2 && s->n_micro != s->data) deny(p, "parallel.zero 2");
@@ -59,7 +59,7 @@ void pst_promise_of(const pst_config *c, const pst_shape *s, pst_promise *p) {
         p->resumes = 0;
         snprintf(p->why_resumes, sizeof p->why_resumes, "parallel.deterministic false");
     }
-    if (computes_on_gpu(c)) deny(p, "a GPU chooses its algorithms by measuring");
+    if (computes_on_gpu(c)) deny(p, "GPU algorithms are chosen by measurement");
 }
 
 void pst_promise_gradients(const pst_graph *g, pst_promise *p) {

@@ -14,7 +14,7 @@ static pst_status check_head(const pst_record_file *file, const char *path) {
     const pst_record_head *h = file->head;
     if (file->bytes < sizeof *h || memcmp(h->magic, PST_RECORD_MAGIC, sizeof PST_RECORD_MAGIC) ||
         h->version != PST_RECORD_VERSION || h->bytes != sizeof(pst_record))
-        return pst_fail(PST_EINPUT, "%s has no records of this version", path);
+        return pst_fail(PST_EINPUT, "%s is not a recording in the format of this version", path);
     return PST_OK;
 }
 

@@ -19,7 +19,8 @@ typedef struct {
 } reference_head;
 
 static void print_made_by(uint32_t parts, char made_by[PST_REFERENCE_MADE_BY]) {
-    snprintf(made_by, PST_REFERENCE_MADE_BY, "penstock %s, %s, oneDNN %s, %u part%s", pst_version(),
+    snprintf(made_by, PST_REFERENCE_MADE_BY,
+             "penstock %s, %s, oneDNN %s, gradients summed in %u part%s", pst_version(),
              pst_isa_name(pst_cpu_isa()), pst_kernels_onednn_version(), parts,
              parts == 1 ? "" : "s");
 }
@@ -63,7 +64,8 @@ static pst_status compare_settings(const char *path, const char *there, const ch
     while (*there && *here) {
         size_t n = strcspn(there, "\n"), m = strcspn(here, "\n");
         if (n != m || strncmp(there, here, n))
-            return pst_fail(PST_EINPUT, "%s is of another run: it has %.*s, this one %.*s", path,
+            return pst_fail(PST_EINPUT,
+                            "%s is from a different run: it has %.*s, this run has %.*s", path,
                             (int)n, there, (int)m, here);
         there += n + (there[n] != 0);
         here += m + (here[m] != 0);
@@ -113,7 +115,7 @@ static pst_status print_file(const void *what, FILE *f) {
     free(text);
     for (size_t i = 0; good && i < s->recording->n; i++)
         if (is_kept(s->recording->item[i].record)) good = write_item(s->recording->item + i, f);
-    return good ? PST_OK : pst_fail(PST_ENOMEM, "cannot write a reference");
+    return good ? PST_OK : pst_fail(PST_ENOMEM, "cannot write the reference file");
 }
 
 pst_status pst_reference_save(const char *path, const pst_config *config, uint32_t parts,
@@ -125,8 +127,8 @@ pst_status pst_reference_save(const char *path, const pst_config *config, uint32
 /* --- loading ---------------------------------------------------------------------------------- */
 
 static pst_status wrong(const char *path, const char *why) {
-    return pst_fail(PST_EINPUT, "%s %s; expected what penstock verify --save has written", path,
-                    why);
+    return pst_fail(PST_EINPUT, "%s %s; expected a file that penstock verify --save has written",
+                    path, why);
 }
 
 /* Checks the head; *text: the settings; *records: where the records begin. */
@@ -134,8 +136,9 @@ static pst_status check_head(const char *path, const char *bytes, size_t n, cons
                              size_t *records) {
     const reference_head *head = (const void *)bytes;
     if (n < sizeof *head || memcmp(head->magic, MAGIC, sizeof MAGIC))
-        return wrong(path, "is no reference of a verification");
-    if (head->version != PST_RECORD_VERSION) return wrong(path, "has a format of another version");
+        return wrong(path, "is not a reference file");
+    if (head->version != PST_RECORD_VERSION)
+        return wrong(path, "has the format of a different version");
     if (head->text < 8 || head->text % 8 || head->text > n - sizeof *head ||
         bytes[sizeof *head + head->text - 1] || !memchr(head->made_by, 0, sizeof head->made_by))
         return wrong(path, "is damaged");
@@ -172,7 +175,7 @@ pst_status pst_reference_load(const char *path, const pst_config *config, uint32
     r->owned = bytes;
     if (r->n != head->records) status = wrong(path, "is damaged");
     else if (r->file[0].head->graph != own->file[0].head->graph)
-        status = pst_fail(PST_EINPUT, "%s is of another model", path);
+        status = pst_fail(PST_EINPUT, "%s is from a different model", path);
     if (status != PST_OK) {
         pst_recording_close(r);
         return status;

@@ -15,8 +15,9 @@ pst_status pst_reference_save(const char *path, const pst_config *config, uint32
                               const pst_recording *recording);
 /* The contents of a reference file. */
 typedef struct {
-    pst_recording *recording;            /* its name is the path; the caller closes it */
-    char made_by[PST_REFERENCE_MADE_BY]; /* "penstock 0.1.0, avx512, oneDNN 2.6.3, 2 parts" */
+    pst_recording *recording; /* its name is the path; the caller closes it */
+    /* "penstock 0.1.0, avx512, oneDNN 2.6.3, gradients summed in 2 parts" */
+    char made_by[PST_REFERENCE_MADE_BY];
     int same; /* 1: made_by is the same for this process, so bits must be equal */
 } pst_reference;
 /* own: the recording to be compared with the file. EINPUT: the file cannot be read, or is of

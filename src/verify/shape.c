@@ -64,8 +64,8 @@ static int has_layers(const pst_config *c) {
 
 /* The layout names operators or numbers of micro-batches of this model. */
 static const char *why_fixed(const pst_config *c) {
-    if (*c->parallel.plan) return "parallel.plan cuts this model";
-    if (*c->model.weights) return "model.weights are of this model";
+    if (*c->parallel.plan) return "parallel.plan was made for this model";
+    if (*c->model.weights) return "model.weights is for this model";
     return NULL;
 }
 
@@ -117,7 +117,7 @@ static pst_status too_large(const pst_config *c, uint64_t n, const char *why) {
     if (why) snprintf(because, sizeof because, ", and cannot be shrunk because %s", why);
     return pst_fail(PST_EINPUT,
                     "the model has %.0f M parameters%s; expected at most %.0f M: verify a smaller "
-                    "one (model.layers, model.channels) with the same %s",
+                    "model (model.layers, model.channels) with the same %s",
                     (double)n / 1e6, because, (double)most_parameters / 1e6,
                     *c->parallel.plan ? "degrees instead of parallel.plan" : "layout");
 }
@@ -159,9 +159,9 @@ pst_status pst_shape_choose(const pst_config *c, uint32_t n_rank, pst_shape *s) 
         snprintf(s->note, sizeof s->note, "model and batch are as configured: %s", why);
         micro_batch = c->train.micro_batch;
     } else if (!has_layers(c)) {
-        why = "model.kind has no layers to leave out";
-        snprintf(s->note, sizeof s->note, "the model is as configured: model.kind %s has no layers",
-                 c->model.kind);
+        why = "a model of this kind has no layers to omit";
+        snprintf(s->note, sizeof s->note,
+                 "the model is as configured: model.kind %s has no layers to omit", c->model.kind);
     }
     s->n_micro = why_fixed(c) ? (uint32_t)(c->train.batch / c->train.micro_batch)
                               : few_micros(c, stages, data);

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-static const char *const group_name[] = {"inputs", "activations", "gradients", "numbers",
+static const char *const group_name[] = {"inputs", "activations", "gradients", "scalars",
                                          "weights"};
 static const char *const result_name[] = {"passed", "failed", "skipped"};
 
@@ -49,14 +49,14 @@ void pst_check_compared(pst_check *check, const pst_comparison *c) {
                              "%s%" PRIu64 " %s", used ? ", " : "", c->tensors[g], group_name[g]);
     }
     if (worst > 0)
-        snprintf(check->detail + used, sizeof check->detail - (size_t)used, "; at most %.1e",
-                 worst);
-    if (!n) pst_check_fail(check, "nothing was recorded that both have");
+        snprintf(check->detail + used, sizeof check->detail - (size_t)used,
+                 "; largest relative difference %.1e", worst);
+    if (!n) pst_check_fail(check, "the two recordings have no tensor in common");
     if (!different) return;
     char text[PST_DIFFERENCE_TEXT];
     pst_difference_print(&c->first, text);
-    pst_check_fail(check, "%" PRIu64 " of %" PRIu64 " tensors differ; first %.900s", different, n,
-                   text);
+    pst_check_fail(check, "%" PRIu64 " of %" PRIu64 " tensors differ; the first: %.900s", different,
+                   n, text);
 }
 
 uint32_t pst_check_failed(const pst_check_table *t) {
@@ -66,7 +66,7 @@ uint32_t pst_check_failed(const pst_check_table *t) {
 }
 
 void pst_check_print(const pst_check *c, FILE *out) {
-    fprintf(out, "%-8s%-34s  %s", result_name[c->result], c->name, c->promise);
+    fprintf(out, "%-8s%-40s  %s", result_name[c->result], c->name, c->promise);
     if (*c->detail) fprintf(out, "%s%s", *c->promise ? ": " : "", c->detail);
     if (*c->first) fprintf(out, "\n        %s", c->first);
     fputc('\n', out);

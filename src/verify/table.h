@@ -8,7 +8,7 @@ enum { PST_CHECKS = 24, PST_CHECK_TEXT = 240 };
 
 typedef struct {
     char name[64];                /* "as configured, against one rank" */
-    char promise[PST_CHECK_TEXT]; /* "equal bits", or what is compared instead, and why */
+    char promise[PST_CHECK_TEXT]; /* "bitwise equal", or what is compared instead, and why */
     pst_check_result result;
     char detail[PST_CHECK_TEXT];     /* what was compared, or why the check was skipped */
     char first[PST_DIFFERENCE_TEXT]; /* FAILED: the first difference, or what failed */

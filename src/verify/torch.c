@@ -121,11 +121,12 @@ static int has_torch(const pst_verifying *v) {
 static void take_answer(pst_check *check, const json_t *j) {
     const char *first = json_string_value(json_object_get(j, "first")),
                *version = json_string_value(json_object_get(j, "torch"));
-    snprintf(check->detail, sizeof check->detail, "%d tensors with PyTorch %.40s; at most %.1e",
+    snprintf(check->detail, sizeof check->detail,
+             "%d tensors with PyTorch %.40s; largest relative difference %.1e",
              (int)json_integer_value(json_object_get(j, "compared")), version ? version : "",
              json_number_value(json_object_get(j, "worst")));
     if (first)
-        pst_check_fail(check, "%d tensors differ; first %.900s",
+        pst_check_fail(check, "%d tensors differ; the first: %.900s",
                        (int)json_integer_value(json_object_get(j, "different")), first);
 }
 
@@ -171,10 +172,11 @@ static pst_status compare(pst_verifying *v, pst_check *check, torch_run *t) {
 pst_status pst_verify_torch(pst_verifying *v) {
     torch_run t = {.config = NULL};
     if (!v->options->torch) return PST_OK;
-    pst_check *check = pst_check_add(&v->table, "one rank, against PyTorch",
-                                     "not promised: other kernels; within 1e-04 of the largest");
+    pst_check *check = pst_check_add(
+        &v->table, "one rank, against PyTorch",
+        "bitwise equality not promised: different kernels; tolerance 1e-04 of the largest element");
     if (!has_torch(v)) {
-        pst_check_skip(check, "%s has no PyTorch; PST_TORCH_PYTHON names a Python that has it",
+        pst_check_skip(check, "%s has no PyTorch; set PST_TORCH_PYTHON to a Python that has it",
                        python());
         return PST_OK;
     }

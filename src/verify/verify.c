@@ -39,11 +39,13 @@ static pst_status refuse(const pst_config *c) {
     if (strcmp(pst_registry_world()->name, "single"))
         return pst_fail(PST_EINPUT, "verify starts ranks itself: run it without a launcher");
     if (pst_config_is_auto(c))
-        return pst_fail(PST_EINPUT, "parallel.plan auto leaves the layout open: write a plan "
-                                    "(penstock plan RUN.yaml -o plan.yaml), and give that");
-    if (!strcmp(c->parallel.device, "timed"))
         return pst_fail(PST_EINPUT,
-                        "parallel.device timed computes nothing that could be compared");
+                        "parallel.plan auto does not fix the layout; write a plan (penstock plan "
+                        "RUN.yaml -o plan.yaml) and set parallel.plan=plan.yaml");
+    if (!strcmp(c->parallel.device, "timed"))
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.device timed computes nothing that could be compared; choose another device");
     return PST_OK;
 }
 

@@ -29,8 +29,8 @@ BUGS = {
     "bias-everywhere": (TENSOR, [], None),
     "stale": (ANY, [], r"after STEP: \S+ "),
     "clip": (ANY, [], r"after STEP: \S+ "),
-    "state-swapped": (ANY, [], r"resumed in the middle.*after STEP: \S+ "),
-    "lr-resumed": (ANY, [], r"resumed in the middle.*after STEP: \S+ "),
+    "state-swapped": (ANY, [], r"resumed from a checkpoint.*after STEP: \S+ "),
+    "lr-resumed": (ANY, [], r"resumed from a checkpoint.*after STEP: \S+ "),
     "decay-norm": (ANY, [], r"after STEP: \S*ln_\S+ "),
     "norm-part": (ANY, [], "NORM: gradient norm"),
     "tied-once": (REPLICAS[:1], [], "gradient of wte.weight"),
@@ -43,7 +43,8 @@ BUGS = {
     "recompute-random": (ANY, DROPOUT + ["parallel.recompute=full"], None),
     "slot-early": (STAGES[:1], ["parallel.schedule=gpipe"], None),
     "norm-precision": (ANY, [], None),
-    "message": (STAGES + REPLICAS[1:2], [], r"a message brought other numbers|on rank \d+ \(as configured\)"),
+    "message": (STAGES + REPLICAS[1:2], [],
+                r"received in a message with different values|on rank \d+ \(as configured\)"),
 }
 
 

@@ -30,10 +30,10 @@ refuses() {
 
 passes 10 -n 2 --save reference
 passes 11 -n 2 parallel.data=1 --against reference
-grep -q "against the file *equal bits" out || fail "bits of the file are not expected: $(cat out)"
-refuses "reference is of another run: it has train.lr: 0.0003, this one train.lr: 0.01" run.yaml lr=0.01 --against reference
-refuses "reference is of another run: it has model.channels: 32" run.yaml model.channels=64 --against reference
-refuses "is no reference" run.yaml --against text.txt
+grep -q "against the file *bitwise equal" out || fail "bits of the file are not expected: $(cat out)"
+refuses "reference is from a different run: it has train.lr: 0.0003, this run has train.lr: 0.01" run.yaml lr=0.01 --against reference
+refuses "reference is from a different run: it has model.channels: 32" run.yaml model.channels=64 --against reference
+refuses "is not a reference file" run.yaml --against text.txt
 head -c 60000 reference >short
 refuses "short is damaged" run.yaml --against short
 "$PENSTOCK" verify run.yaml -n 2 --keep runs >out 2>err || fail "--keep: $(cat out err)"
