@@ -27,8 +27,8 @@ uint32_t pst_machine_threads(uint32_t ranks) {
     return cpus > ranks ? cpus / ranks : 1;
 }
 
-/* The number after `key` at the start of a line (key "": the file is only a number); `fallback` if
- * there is none. */
+/* The number after `key` at the start of a line (key "": the file contains only a number);
+ * `fallback` if there is no number. */
 static uint64_t number_in(const char *folder, const char *file, const char *key,
                           uint64_t fallback) {
     char path[PATH_BYTES + 64], line[256];
@@ -42,7 +42,7 @@ static uint64_t number_in(const char *folder, const char *file, const char *key,
     return value;
 }
 
-/* Memory that one cgroup leaves; inactive page cache counts as free. */
+/* Bytes below the memory limit of one cgroup; inactive page cache counts as free. */
 static uint64_t left_in(const char *folder) {
     uint64_t most = number_in(folder, "memory.max", "", UINT64_MAX); /* "max": none */
     if (most == UINT64_MAX) return UINT64_MAX;
@@ -52,7 +52,7 @@ static uint64_t left_in(const char *folder) {
     return used < most ? most - used : 0;
 }
 
-/* The least that is left by this process's cgroup and all its parents. */
+/* The minimum over this process's cgroup and its parents. */
 static uint64_t left_in_cgroups(void) {
     static const char root[] = "/sys/fs/cgroup";
     char folder[PATH_BYTES] = "", line[PATH_BYTES - sizeof root];

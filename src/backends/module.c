@@ -55,11 +55,11 @@ static void find(char path[PATH_MAX]) {
     else snprintf(path, PATH_MAX, "%.*s" FILE_NAME, slash ? (int)(slash + 1 - file) : 0, file);
 }
 
-/* Loading takes longer than a small run, and many machines have the file but no GPU: so look for
- * the driver's device files first. */
+/* Loading the module takes longer than a small run, and many machines have the file but no GPU: so
+ * this looks for the driver's device files first. */
 static int has_driver(void) {
-    static const char *const files[] = {"/dev/nvidiactl", "/dev/dxg"}; /* the second one in Windows'
-                                                                          virtual machines (WSL) */
+    /* /dev/dxg: Windows Subsystem for Linux */
+    static const char *const files[] = {"/dev/nvidiactl", "/dev/dxg"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (access(files[i], F_OK) == 0) return 1;
     return 0;
@@ -103,7 +103,8 @@ static const pst_module *open_module(const char *path) {
     }
     pst_error_clear();
     const pst_module *m = open_fn(&host);
-    if (!m && !*pst_error()) pst_fail(PST_EINPUT, "%s cannot be used and gives no reason", path);
+    if (!m && !*pst_error())
+        pst_fail(PST_EINPUT, "%s failed to initialise and reported no reason", path);
     return m && !refuse(m, path) ? m : NULL;
 }
 

@@ -5,15 +5,17 @@
 #define PST_BACKENDS_MODULE_H
 #include "kernels/module.h"
 
-/* The name of its device, without loading it if the name is known. NULL: there is no module. */
+/* Name of the module's device: "cuda". Loads the module only if PENSTOCK_MODULE is set, because
+ * only the file then knows the name. NULL: that file cannot be loaded. */
 const char *pst_module_name(void);
-/* 1: there is a file to load and a driver for it; else device auto ignores the module. */
+/* 1: PENSTOCK_MODULE is set, or both the module's file and an NVIDIA driver exist. 0: device auto
+ * does not try to load the module. */
 int pst_module_there(void);
-/* NULL: pst_module_why explains. */
+/* The module's table; the first call loads the module. NULL: loading failed (pst_module_why). */
 const pst_module *pst_module_get(void);
-/* Why it could not be loaded, in one line: "/usr/lib/libpenstock-cuda.so does not exist",
- * "libcudart.so.12: cannot open ..."; "": it has not failed. */
+/* Why loading failed, in one line: "/usr/lib/libpenstock-cuda.so does not exist", "libcudart.so.12:
+ * cannot open ...". "": no attempt has failed. Static text. */
 const char *pst_module_why(void);
-/* 1: the device belongs to the module, which is then loaded. */
+/* 1: `device` is the device of the loaded module. */
 int pst_module_has(const pst_device_ops *device);
 #endif

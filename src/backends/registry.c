@@ -45,19 +45,20 @@ const char *pst_registry_name(const char *kind, uint32_t i) {
     return NULL;
 }
 
-/* Why the module's device, or the module itself, cannot be used. */
+/* Why the module's device is not usable, or why the module cannot be loaded. NULL: usable. */
 static const char *reject_module(const pst_device_config *config) {
     const pst_module *m = pst_module_get();
     if (!m) return pst_module_why();
     return m->device->reject ? m->device->reject(config) : NULL;
 }
 
-/* Why the module has no transport of that name for this number of ranks on this host. */
+/* Why the module's transport with this name is not usable by that number of ranks on this host.
+ * NULL: usable. */
 static const char *reject_direct(const char *name, uint32_t ranks_here) {
     const pst_module *m = pst_module_get();
     if (!m) return pst_module_why();
     if (!m->direct || strcmp(m->direct->name, name))
-        return "the accelerator module was built without it";
+        return "the accelerator module was built without this transport";
     return m->direct->reject(ranks_here);
 }
 
@@ -135,7 +136,8 @@ const pst_device_ops *pst_registry_gpu(const char *name) {
     return pst_module_get() ? pst_module_get()->device : &elsewhere;
 }
 
-/* 1: use the module's device: asked for by name, or usable. */
+/* 1: use the module's device: it was requested by name, or "auto" was requested and it is
+ * usable. */
 static int take_module(const char *name, const pst_device_config *config, const char **why) {
     int automatic = !strcmp(name, "auto");
     *why = NULL;
@@ -179,8 +181,8 @@ pst_status pst_registry_direct(const char *name, const pst_device_ops *device, u
     if (strcmp(name, more[1])) return PST_OK;
     if (!pst_module_has(device))
         return pst_fail(PST_EINPUT,
-                        "transport %s needs a GPU, but device %s is none; use transport auto", name,
-                        device ? device->name : "cpu");
+                        "transport %s needs a GPU, but device %s is not a GPU; use transport auto",
+                        name, device ? device->name : "cpu");
     const char *why = reject_direct(name, ranks_here);
     if (why) return pst_fail(PST_EINPUT, "transport %s: %s", name, why);
     *direct = pst_module_get()->direct;
@@ -207,15 +209,14 @@ pst_status pst_registry_transport(const char *name, const pst_world *world,
 pst_status pst_registry_joins(const char *name, const pst_world *world, uint32_t n_rank) {
     int self = !strcmp(name, "self");
     if (self && world->size > 1)
-        return pst_fail(
-            PST_EINPUT,
-            "transport self needs all ranks in one process, but this job has %u processes",
-            world->size);
+        return pst_fail(PST_EINPUT,
+                        "transport self needs all ranks in one process, but this job has %u "
+                        "processes; use transport auto",
+                        world->size);
     if (!self && strcmp(name, "auto") && world->size == 1 && n_rank > 1)
         return pst_fail(PST_EINPUT,
-                        "transport %s needs a process for each of %u ranks, but all are in this "
-                        "one; use auto or self, "
-                        "or start the program with mpirun -n %u",
+                        "transport %s needs one process per rank, but all %u ranks are in this "
+                        "process; use auto or self, or start the program with mpirun -n %u",
                         name, n_rank, n_rank);
     return PST_OK;
 }
@@ -277,8 +278,8 @@ static uint32_t first_host(void) {
 /* NULL: the kernel accepts the node. */
 static const char *reject_node(const pst_kernel_row *row, const pst_graph *g, const pst_node *node,
                                const pst_device *device) {
-    if (!(row->dtypes >> g->dtype & 1)) return "it does not compute in this precision";
-    if (row->isa & ~device->isa) return "this CPU lacks its instruction set";
+    if (!(row->dtypes >> g->dtype & 1)) return "it does not support this precision";
+    if (row->isa & ~device->isa) return "this CPU lacks the instruction set that it needs";
     return row->reject ? row->reject(g, node, device) : NULL;
 }
 
@@ -299,8 +300,9 @@ pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, 
         pst_log(PST_LOG_DEBUG, "%s: kernel %s skipped: %s", node->name, row->name, why);
     }
     if (module)
-        return pst_fail(PST_EINPUT, "device %s has no kernel for %s, pass %c, of node %s in %s",
+        return pst_fail(PST_EINPUT,
+                        "device %s has no kernel for operator %s, pass %c (node %s, precision %s)",
                         device->ops->name, op, "FBW"[pass], node -> name, pst_dtype_name(g->dtype));
-    return pst_fail(PST_EINTERNAL, "no kernel for %s, pass %c, of node %s", op, "FBW"[pass],
+    return pst_fail(PST_EINTERNAL, "no kernel for operator %s, pass %c (node %s)", op, "FBW"[pass],
                     node -> name);
 }

@@ -36,8 +36,9 @@ pst_status pst_bind_share(hwloc_topology_t t, hwloc_const_bitmap_t allowed,
     return PST_OK;
 }
 
-/* The number of ranks on this host that may use the same processors as this one, and the index of
- * this one. 0 ranks: some may use only a part of them, so they were bound by the launcher. */
+/* *n: number of ranks on this host with the same affinity mask as this rank; *at: index of this
+ * rank among them. *n is 0 if the masks of two ranks overlap but differ: the launcher has bound the
+ * ranks. */
 static pst_status find_sharers(pst_world *w, const pst_rank_place *mine, uint32_t *n,
                                uint32_t *at) {
     *n = *at = 0;
@@ -64,10 +65,10 @@ static pst_status apply(hwloc_topology_t t, hwloc_const_bitmap_t set) {
     char list[128];
     hwloc_bitmap_list_snprintf(list, sizeof list, set);
     if (hwloc_set_cpubind(t, set, HWLOC_CPUBIND_PROCESS))
-        return pst_fail(
-            PST_EINPUT,
-            "cannot bind this rank to processors %s: %m; set parallel.bind none to go on unbound",
-            list);
+        return pst_fail(PST_EINPUT,
+                        "cannot bind this rank to processors %s: %m; set parallel.bind=none to run "
+                        "without binding",
+                        list);
     int has_memory = !hwloc_set_membind(t, set, HWLOC_MEMBIND_BIND, 0);
     pst_log(PST_LOG_DEBUG, "bound to processors %s%s", list,
             has_memory ? ", and to their memory" : "");
@@ -93,9 +94,10 @@ static pst_status bind_share(pst_world *w, const pst_config *c, const pst_rank_p
         status = pst_fail(PST_ENOMEM, "no memory to bind ranks");
     if (status == PST_OK) status = pst_bind_share(t, allowed, &sharers, &set, &why);
     if (status == PST_OK && why && core)
-        status = pst_fail(PST_EINPUT,
-                          "parallel.bind core: %u ranks of %s on %d processors: %s; use auto", n,
-                          w->host, CPU_COUNT(&mine->mask), why);
+        status = pst_fail(
+            PST_EINPUT,
+            "parallel.bind core: %u ranks with %s on %d processors: %s; use parallel.bind=auto", n,
+            w->host, CPU_COUNT(&mine->mask), why);
     if (status == PST_OK && why) pst_log(PST_LOG_DEBUG, "not bound: %s", why);
     if (status == PST_OK && set) status = apply(t, set);
     if (status == PST_OK && set) {
@@ -113,8 +115,8 @@ pst_status pst_bind_rank(pst_world *w, const pst_config *c) {
     uint32_t n, at;
     if (w->size == 1 || !strcmp(c->parallel.bind, "none")) return PST_OK;
     if (!strcmp(c->parallel.bind, "auto") && !pst_bind_is_worthwhile()) {
-        pst_log(PST_LOG_DEBUG,
-                "not bound: there is only one NUMA node, so the kernel's placement is as good");
+        pst_log(PST_LOG_DEBUG, "not bound: there is only one NUMA node, so binding has no "
+                               "advantage over the Linux scheduler");
         return PST_OK;
     }
     PST_TRY(pst_identity_place(w, w->rank, &mine));

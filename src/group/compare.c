@@ -121,9 +121,10 @@ static pst_status name_key(pst_world *w, const pst_identity *root, const char *m
     if (!first_difference(mine, text, &n, &n_there, &at, &there))
         status = pst_fail(PST_EINPUT, "%s a different run file than rank 0", who);
     else
-        status = pst_fail(
-            PST_EINPUT, "%s a different run file than rank 0: '%.*s' on rank %u, '%.*s' on rank 0",
-            who, n, at, w->rank, n_there, there);
+        status = pst_fail(PST_EINPUT,
+                          "%s a different run file than rank 0: '%.*s' on rank %u, '%.*s' on rank "
+                          "0; use the same run file and options on all ranks",
+                          who, n, at, w->rank, n_there, there);
     free(text);
     return status;
 }

@@ -1,5 +1,5 @@
 /* See group.h. */
-#define PST_GROUP_C /* calls among these functions keep the place of their caller */
+#define PST_GROUP_C /* calls within this file keep the source line of the outer call */
 #include "group/group.h"
 #include "rank/exchange_device.h"
 #include "base/clock.h"
@@ -9,9 +9,9 @@
 #include <string.h>
 #include <time.h>
 
-/* LINGER: how long a rank that gives up keeps its memory mapped for its peers, and waits for
- * another rank to report. BLAME: how long to wait after a lost link until the launcher says whose
- * end failed. */
+/* LINGER: how long a failed rank keeps its memory mapped for its peers and waits for another rank's
+ * report. BLAME: how long a rank waits, after it has lost a link, for the launcher to name the rank
+ * that failed. */
 enum { LINGER_NS = 100000000, BLAME_NS = 200000000 };
 
 /* The status of one rank, with its message. */
@@ -50,7 +50,7 @@ pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_ra
     if (status == PST_OK)
         status = alone ? pst_self_hub_open(n_rank, NULL, &g->hub) : connect_processes(g, transport);
     if (status != PST_OK) {
-        g->world = NULL; /* remains the caller's */
+        g->world = NULL; /* not owned by the group */
         pst_group_close(g, status);
         return status;
     }
@@ -58,8 +58,8 @@ pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_ra
     return PST_OK;
 }
 
-/* Sets up PENSTOCK_FAULT. If our launcher started the ranks, all see the same text, and one prints
- * what is wrong with it. A lack of memory concerns this rank only. */
+/* Sets up PENSTOCK_FAULT. If our launcher started the ranks, all have the same value, so only one
+ * prints an error in it. Lack of memory concerns this rank only. */
 static pst_status inject(pst_group *g, uint32_t rank, pst_transport **t) {
     pst_inject *fault;
     pst_status status = pst_inject_open(rank, g->n_rank, &fault);
@@ -80,10 +80,10 @@ pst_status pst_group_watch_self(pst_group *g, const pst_prepared *p) {
         g, pst_self_watch_open(p, g->heartbeat, w->rank, w->host, !w->launched_by_us, &g->self));
 }
 
-/* This rank has failed, and the others may not know. A world with `check` tells them; our own
- * launcher notices; any other launcher is asked to end the job, because a rank could wait where it
- * does not learn of the failure, and some launchers would let it wait. That may end this process at
- * once, so the reason is printed before. */
+/* Notifies the others that this rank has failed: through the world if it has `check`; our own
+ * launcher notices by itself; any other launcher is asked to end the job, because some launchers
+ * would let the remaining ranks wait for ever. That may end this process at once, so the reason is
+ * printed first. */
 static void give_up(pst_group *g, pst_status status) {
     if (g->heartbeat) pst_heartbeat_fail(g->heartbeat);
     if (g->transport) g->transport->ops->abort(g->transport);
@@ -141,7 +141,7 @@ static pst_status check_peers(void *arg) {
                : status;
 }
 
-/* A message of the wrong size is the fault of a rank, not of the user's input. */
+/* A message of the wrong size is an internal error, not an error in the user's input. */
 static pst_status blame_size(pst_group *g, pst_status status) {
     for (uint32_t i = 0; status == PST_EINPUT && g->hang && i < g->n_local; i++) {
         uint32_t instr = pst_executor_mismatch(g->executor[i]);
@@ -175,7 +175,7 @@ static pst_status blame(pst_group *g, pst_status status) {
     return PST_EPEER;
 }
 
-/* After a failure, no further collective may start, and the interrupted one may not go on. */
+/* After a failure no collective may start or continue. */
 static pst_status break_collectives(pst_group *g, pst_status status) {
     for (uint32_t i = 0; status != PST_OK && i < g->n_local; i++) {
         pst_coll_break(g->local[i]->coll, PST_EPEER);
@@ -205,7 +205,7 @@ static pst_status drive_lists(pst_group *g) {
     return blame(g, break_collectives(g, status));
 }
 
-/* Runs the all-gather of weights that the next training list would begin with. */
+/* Runs the all-gather of weights with which the next training step would begin. */
 static pst_status gather_weights(pst_group *g) {
     for (uint32_t i = 0; i < g->n_local; i++) PST_TRY(pst_rank_start_head(g->local[i]));
     PST_TRY(drive_lists(g));
@@ -312,7 +312,7 @@ pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary)
 }
 
 pst_status pst_group_broadcast(pst_group *g, void *mem, uint64_t bytes, uint32_t root) {
-    if (g->hub) return PST_OK; /* one buffer, and all ranks are here */
+    if (g->hub) return PST_OK; /* all ranks are in this process and share the buffer */
     return pst_group_collective(g, PST_COLL_BROADCAST, &mem, bytes, PST_F32, root);
 }
 

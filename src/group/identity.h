@@ -1,10 +1,10 @@
-/* The identity of a rank, exchanged before anything relies on it. */
+/* What each rank publishes at start-up: version, run file, and where it runs. */
 #ifndef PST_GROUP_IDENTITY_H
 #define PST_GROUP_IDENTITY_H
 #include "base/world.h"
 #include <sched.h>
 
-/* Where a rank runs, before anything is bound. */
+/* Where a rank runs: host name and affinity mask, before the rank is bound. */
 typedef struct {
     char host[64];
     cpu_set_t mask; /* empty: unknown */
@@ -16,11 +16,12 @@ typedef struct {
     pst_rank_place place;
 } pst_identity;
 
-/* put before a fence, get after it; EINPUT: that rank runs another version. */
+/* Publish this rank's identity before a fence, and read another rank's after the fence. EINPUT:
+ * that rank runs another version of penstock. */
 pst_status pst_identity_put(pst_world *world, const pst_identity *mine);
 pst_status pst_identity_get(pst_world *world, uint32_t rank, pst_identity *identity);
-/* The place that a rank has published. */
+/* Reads the place that `rank` has published, after a fence. */
 pst_status pst_identity_place(pst_world *world, uint32_t rank, pst_rank_place *place);
-/* "0.1.0 (build 5d0e...)": static. */
+/* "0.1.0 (build 5d0e...)". Static text. */
 const char *pst_identity_version(void);
 #endif

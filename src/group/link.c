@@ -70,7 +70,8 @@ static pst_status time_size(prober *m, uint32_t from, uint32_t to, uint64_t byte
     memcpy(&rounds, m->mem, sizeof rounds);
     if (rounds > ROUNDS)
         return pst_fail(PST_EINTERNAL,
-                        "ranks %u and %u do not measure the same link: invalid number of rounds",
+                        "measuring the link between ranks %u and %u failed: they disagree on the "
+                        "number of rounds",
                         from, to);
     for (uint32_t i = 0; i < rounds; i++) PST_TRY(round_trip(m, from, to, bytes, &sample[i]));
     qsort(sample, rounds, sizeof *sample, by_value);

@@ -1,14 +1,14 @@
-/* Durations of messages between hosts, measured before the first step, because no model knows the
- * network. */
+/* Measures the durations of messages between hosts before the first step; they cannot be modelled
+ * without knowing the network. */
 #ifndef PST_GROUP_LINK_H
 #define PST_GROUP_LINK_H
 #include "prepare/link_times.h"
 #include "group/group.h"
 
-/* Collective, after pst_group_open and pst_compare_ranks. For every two hosts whose ranks exchange
- * messages in p's training job, two of these ranks measure the sizes that occur. Afterwards every
- * rank has the durations in its job, which ranks share a link (pst_job.host), and an updated
- * prediction in p. Does nothing if all ranks are on one host. Takes tenths of a second for two
- * hosts. ENOMEM, EPEER. */
+/* Collective, after pst_group_open and pst_compare_ranks. For each pair of hosts that exchange
+ * messages in p's training job, one rank of each host measures the message sizes that occur. Then
+ * every rank has in p: the durations of messages, which ranks share a link (pst_job.host), and an
+ * updated prediction. Does nothing if all ranks are on one host. Takes a few tenths of a second for
+ * two hosts. ENOMEM, EPEER. */
 pst_status pst_link_measure(pst_group *g, pst_prepared *p);
 #endif

@@ -1,6 +1,6 @@
-/* See hang.h. pipeline/execute/suspect.c finds the current suspect. This file watches how long the
- * suspect stays the same, and accuses it when its limit has passed and the state of its process
- * shows that it is not merely starving. */
+/* See hang.h. pipeline/execute/suspect.c finds the current suspect. This file measures how long the
+ * suspect stays the same, and accuses it when the limit has passed and the state of its process
+ * shows that it does not merely lack CPU time. */
 #include "health/hang.h"
 #include "comm/collective/collective.h"
 #include "health/hang_parts.h"
@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FIRST_CHECK: waits are normal; shorter ones cost only a clock reading. AWAKE: the most that one
- * check adds to the time, so that time in which the whole job was stopped does not count.
- * STOP_TWICE: a stop must be seen twice, this far apart. QUIET: how long a rank must be asleep
- * where it should compute. */
+/* FIRST_CHECK: shorter waits are normal and cost only a clock reading. AWAKE: the most that one
+ * check adds to the running time, so that time in which the whole job was stopped does not count.
+ * STOP_TWICE: a stopped rank must be seen stopped twice, this far apart. QUIET: how long a rank
+ * must sleep where it should compute. */
 #define MS UINT64_C(1000000)
 #define FIRST_CHECK_NS (50 * MS)
 #define CHECK_NS (10 * MS)
@@ -139,8 +139,8 @@ static uint32_t find_idle(const pst_hang *h) {
     return PST_NONE;
 }
 
-/* A rank that could run if it got a core is waited for; a rank that computes, up to its limit in
- * CPU time. */
+/* A rank that could run if it got a core is not accused; a rank that computes is accused only after
+ * its limit in CPU time. */
 static pst_status check_stuck(pst_hang *h, uint64_t now, uint64_t passed_ns) {
     pst_process_state state;
     uint32_t link = find_idle(h), rank = link == PST_NONE ? PST_NONE : h->suspect.chain[link];

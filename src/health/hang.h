@@ -1,8 +1,9 @@
-/* The hang detector of one process. While its rank waits without progress, it follows the positions
- * of the ranks on this host to the one that holds the job up, and accuses it when that has lasted
- * longer than predicted: factor x the instruction's expected duration + slack. Starvation is no
- * hang: it waits for a rank that could run, computes, or has not had the chance to poll its
- * transport. It does not see ranks on other hosts: they watch themselves (self_watch.h). */
+/* The hang detector of one process. While the process's rank waits without progress, the detector
+ * follows the published positions of the ranks on this host to the rank that blocks the job, the
+ * suspect. It accuses the suspect when the wait exceeds train.hang_factor x the expected duration
+ * of the instruction + train.hang_slack. A rank that lacks CPU time is not accused: one that is
+ * able to run, computes, or had no chance to poll its transport. The detector does not see ranks on
+ * other hosts; they watch themselves (self_watch.h). */
 #ifndef PST_HEALTH_HANG_H
 #define PST_HEALTH_HANG_H
 #include "comm/watch/heartbeat.h"
@@ -12,26 +13,30 @@
 typedef struct pst_hang pst_hang;
 
 /* All pointers are borrowed. heartbeat NULL: this process has all ranks, and position[n_rank] are
- * their positions. train.hang_slack 0 switches it off. */
+ * their positions. train.hang_slack 0 disables the detector. ENOMEM. */
 pst_status pst_hang_open(const pst_prepared *p, pst_heartbeat *heartbeat, pst_position *position,
                          uint32_t rank, const char *host, pst_hang **hang);
 void pst_hang_close(pst_hang *h);
-/* Updates expected durations from the reports of a step: [n_rank], the same on every rank.
+/* Updates the expected durations from the reports of a step: [n_rank], equal on all ranks.
  * Allocates nothing. */
 void pst_hang_learn(pst_hang *h, const pst_report *report);
-/* Call it while waiting, as often as you like; cheap until the wait has lasted a while. x: this
- * rank's executor. EPEER: this rank has found the culprit, and all ranks will learn it
- * (pst_heartbeat_check). */
+/* To be called repeatedly while the rank waits; a short wait costs only a clock reading per call.
+ * x: this rank's executor. EPEER: this rank has found and accused the culprit; all ranks learn of
+ * it from pst_heartbeat_check. */
 pst_status pst_hang_check(pst_hang *h, pst_executor *x);
-/* The heartbeat has found a rank silent: reports where that rank and this one are. EPEER. */
+/* To be called when the heartbeat of `rank` has stopped: reports the positions of that rank and of
+ * this one. Returns EPEER. */
 pst_status pst_hang_silent(pst_hang *h, uint32_t rank, pst_executor *x);
-/* A rank has died: reports where it was, and who waits for it. Keeps this thread's message. */
+/* To be called when `rank` has died: reports the rank's last position and which rank waits for it.
+ * This thread's error message is unchanged. */
 void pst_hang_died(pst_hang *h, uint32_t rank, pst_executor *x);
-/* The transport of `rank` has found (in this thread's message) that the two ends of a message have
- * different sizes: names the culprit. instr: of that rank, PST_NONE in a collective; then `message`
- * identifies it (base/position.h). EPEER. */
+/* To be called when the transport of `rank` reports that sender and receiver gave different sizes
+ * for a message (the report is this thread's error message): finds the rank at fault. instr: index
+ * of the instruction of `rank`; PST_NONE: in a collective, where `message` identifies the message
+ * (base/position.h). Returns EPEER. */
 pst_status pst_hang_mismatch(pst_hang *h, uint32_t rank, uint32_t instr, uint64_t message);
-/* All ranks are in this process and none can make progress: finds the reason if possible. EPEER: a
- * message was lost; EINTERNAL: the instruction lists wait for each other. */
+/* To be called when all ranks are in this process and none can make progress: finds the reason if
+ * possible. x: [n_rank] executors. EPEER: a message was lost; EINTERNAL: the instruction lists
+ * deadlock. */
 pst_status pst_hang_explain(pst_hang *h, pst_executor *const *x);
 #endif

@@ -79,8 +79,8 @@ void pst_hang_verdict(const pst_hang *h, const pst_hang_accusation *a, char *lin
         break;
     case PST_HANG_LOST:
         snprintf(line, bytes,
-                 "lost a message to rank %u: both ends are posted, and rank %u %s in %s; rank %u "
-                 "is in %s",
+                 "lost a message to rank %u: send and receive are both posted, and rank %u %s in "
+                 "%s; rank %u is in %s",
                  victim, waiting, waited, waiting == culprit ? its : theirs,
                  waiting == culprit ? victim : culprit, waiting == culprit ? theirs : its);
         break;
@@ -121,7 +121,7 @@ void pst_hang_died(pst_hang *h, uint32_t rank, pst_executor *x) {
 
 /* --- sizes ------------------------------------------------------------------------------------ */
 
-/* Waits until all ranks have come as far as this one, or have had enough time. */
+/* Waits until all ranks have reached the operation of this rank, or ARRIVE_MS have passed. */
 static void wait_for_arrival(pst_hang *h, uint32_t rank) {
     for (int ms = 0; ms < ARRIVE_MS; ms += 5) {
         uint32_t behind = 0;

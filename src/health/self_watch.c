@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* As in hang.c: the most that one tick adds to the time; how long asleep; factor on modelled
- * durations before a step was measured. */
+/* As in hang.c: the most that one tick adds to the running time; how long a rank must sleep where
+ * it should compute; factor on modelled durations until a step was measured. */
 #define AWAKE_NS UINT64_C(100000000)
 #define QUIET_NS UINT64_C(300000000)
 enum { UNMEASURED = 10, PLACE = 256, LINE = 1000 };
@@ -24,7 +24,7 @@ struct pst_self_watch {
     uint32_t rank;
     int leaves, accused;
     uint64_t slack_ns;
-    _Atomic uint64_t mean_ns[PST_OP_COUNT]; /* of measured steps; 0: none yet */
+    _Atomic uint64_t mean_ns[PST_OP_COUNT]; /* mean durations of measured steps; 0: none yet */
     pst_suspect_scene scene;                /* with this rank only */
     /* Used by the heartbeat thread only: */
     uint64_t moves, polls, last_ns, suspect_ns, quiet_ns;

@@ -10,8 +10,8 @@ pst_status pst_evaluate_data(const pst_config *c, uint32_t context, char *const 
                              int held_out, pst_data **data) {
     const pst_data_row *row;
     if (!strcmp(c->data.kind, "custom"))
-        return pst_fail(PST_EINPUT, "data.kind custom: only the program that passes the data "
-                                    "through the library can use it");
+        return pst_fail(PST_EINPUT, "data.kind custom: only a program that passes its data through "
+                                    "the library can use it; choose another data.kind");
     PST_TRY(pst_registry_data(c->data.kind, &row));
     pst_data_config config = {.paths = path,
                               .n_path = n,

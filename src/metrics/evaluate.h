@@ -6,12 +6,14 @@
 
 enum {
     PST_EVALUATE_NAME = 44
-}; /* bytes of a name, at most PST_ROW_ITEM_BYTES, and its terminating zero */
+}; /* bytes of a set's name with its terminating zero; at most PST_ROW_ITEM_BYTES */
 
 typedef struct {
     char name[PST_EVALUATE_NAME];
     pst_data *data;
-    double loss; /* loss and tokens of the last evaluation; NaN and 0 if there was none */
+    /* mean loss (nats per token) and number of tokens of the last evaluation; NaN and 0: none
+     * yet */
+    double loss;
     uint64_t tokens;
 } pst_evaluate_set;
 typedef struct {
@@ -19,12 +21,14 @@ typedef struct {
     pst_evaluate_set *set; /* [n] in the run file's order */
 } pst_evaluate_sets;
 
-/* Opens files of data.kind; held_out: all of it is for evaluation. EINPUT as for pst_data_row. */
+/* Opens the n files at path[] as data of data.kind. context: tokens per sample; held_out: 1: all
+ * samples are for evaluation. The caller closes *data. EINPUT as for pst_data_row. */
 pst_status pst_evaluate_data(const pst_config *c, uint32_t context, char *const *path, uint32_t n,
                              int held_out, pst_data **data);
-/* open: EINPUT names the set. close: accepts zeros, too. */
+/* Open and close the sets of eval.sets. EINPUT: the message names the set. A zeroed *sets may be
+ * closed. */
 pst_status pst_evaluate_open(const pst_config *c, uint32_t context, pst_evaluate_sets *sets);
 void pst_evaluate_close(pst_evaluate_sets *sets);
-/* Continues `hash` with names and data of the sets. */
+/* A hash of the sets' names and data, seeded with `hash`. */
 uint64_t pst_evaluate_hash(const pst_evaluate_sets *sets, uint64_t hash);
 #endif

@@ -136,7 +136,8 @@ static pst_status fail(const pst_events *e, int error) {
 static pst_status write_record(pst_events *e) {
     size_t bytes = e->used - HEADER, done = 0;
     if (e->used + FOOTER > e->capacity)
-        return pst_fail(PST_EINTERNAL, "%s: a record of %zu bytes", e->path, bytes);
+        return pst_fail(PST_EINTERNAL, "%s: a record of %zu bytes exceeds the buffer", e->path,
+                        bytes);
     uint32_t crc = pst_events_masked_crc(e->record + HEADER, bytes);
     put_little(e, crc, 4);
     size_t total = e->used;

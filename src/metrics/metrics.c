@@ -19,7 +19,7 @@ struct pst_metrics {
     double peak_flops, started_s;
     pst_metrics_progress progress;
     int quiet, terminal, timed, line_open, complained, stdout_failed;
-    pst_work work; /* of all ranks, without the first step of this process */
+    pst_work work; /* sums over all ranks, without the first step of this process */
     uint64_t work_wall_ns, work_steps;
     pst_tensorboard tensorboard;
 };
@@ -84,7 +84,7 @@ static void write_line(pst_metrics *m, json_t *line) {
     failed |= fputc('\n', m->file) == EOF || fflush(m->file) != 0;
     if (failed && !m->complained) {
         m->complained = 1;
-        pst_log(PST_LOG_ERROR, "cannot write %s (%s); training continues without it", m->path,
+        pst_log(PST_LOG_ERROR, "cannot write %s (%s); training continues without metrics", m->path,
                 strerror(errno));
     }
     if (failed) clearerr(m->file);
@@ -159,7 +159,8 @@ static double signless(double x) {
 static void flush_stdout(pst_metrics *m) {
     if (fflush(stdout) == 0 || m->stdout_failed) return;
     m->stdout_failed = 1;
-    pst_log(PST_LOG_WARN, "cannot write standard output (%s); training continues without it",
+    pst_log(PST_LOG_WARN,
+            "cannot write to standard output (%s); training continues without progress output",
             strerror(errno));
 }
 

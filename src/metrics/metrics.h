@@ -1,5 +1,5 @@
-/* What a run reports: metrics.jsonl (one line per optimizer step, written by rank 0), the
- * progress line, and predicted beside measured values. Formulas: docs/metrics.md. */
+/* What a run reports: metrics.jsonl (one line per optimizer step, written by rank 0) and the
+ * progress line, with predicted and measured values. Formulas: docs/metrics.md. */
 #ifndef PST_METRICS_METRICS_H
 #define PST_METRICS_METRICS_H
 #include "prepare/prepare.h"
@@ -9,74 +9,81 @@
 #include "rank/work.h"
 
 typedef struct {
-    uint64_t step;              /* 1 for the first */
-    double loss, lr, grad_norm; /* nats per token; norm before clipping */
+    uint64_t step;              /* number of the step, from 1 */
+    double loss, lr, grad_norm; /* loss: mean, nats per token; grad_norm: L2 norm before clipping */
     double step_s, bubble;
     double predicted_step_s, predicted_bubble;
-    uint64_t tokens;      /* since training started */
+    uint64_t tokens;      /* tokens trained on since training started */
     int post;             /* 1: post-validation is on */
-    uint32_t rolled_back; /* number of ranks whose STEP was wrong */
+    uint32_t rolled_back; /* number of ranks that had to undo STEP (post-validation) */
     int scales;           /* 1: there is a loss scale */
     double loss_scale;    /* loss scale of this step */
     uint64_t skipped;     /* skipped steps so far, including this one if it overflowed */
 } pst_metrics_step;
 
-/* A checkpoint. */
+/* A completed checkpoint. */
 typedef struct {
-    uint64_t step, bytes; /* bytes of the tensors of all ranks */
-    double seconds; /* from the end of its step until everything was written, synced and read back
-                     */
-    double held_s;  /* longest time that later steps waited for it */
+    uint64_t step, bytes; /* step of the checkpoint; bytes of all its tensors */
+    /* s from the end of that step until all files were written, synced and read back */
+    double seconds;
+    /* s that later steps waited for the checkpoint, on the rank that waited longest */
+    double held_s;
 } pst_metrics_saved;
 
-/* Output on stdout: nothing; lines of text; or, on a terminal, one line that is overwritten. The
- * last only if a person uses the terminal: mpirun gives its ranks a terminal as well. */
+/* Output on stdout: nothing; lines of text; or, on an interactive terminal, one line that is
+ * overwritten. */
 typedef enum { PST_SHOW_NOTHING, PST_SHOW_LINES, PST_SHOW_LIVE } pst_metrics_show;
 
 typedef struct pst_metrics pst_metrics;
-/* Progress of a run, to estimate the remaining time: `step` of `steps` are done, `first` of them
- * before this process. */
+/* Progress of a run, to estimate the remaining time: `step` of `steps` steps are done, the first
+ * `first` of them before this process started. */
 typedef struct {
     uint64_t first, step, steps;
-    double elapsed_s;     /* s, of this process */
-    uint64_t evaluations; /* done in that time */
-    double evaluated_s;   /* s, their part of it */
-    /* steps between evaluations (0: one at the end); forward passes of one, 0: no evaluation */
+    double elapsed_s;     /* s since this process started to train */
+    uint64_t evaluations; /* number of evaluations in that time */
+    double evaluated_s;   /* s that these evaluations took */
+    /* steps between evaluations (0: only one, at the end); forward passes per evaluation (0: the
+     * run has no evaluation) */
     uint64_t every, passes;
 } pst_metrics_progress;
-/* Remaining seconds: steps at the present pace, and the evaluations to come. */
+/* Estimated remaining seconds: the remaining steps at the mean pace so far, plus the remaining
+ * evaluations. */
 double pst_metrics_time_left(const pst_metrics_progress *p);
 
 typedef struct {
     const char *folder; /* the run's folder */
-    /* drop lines of later steps, which a dead run has left */
+    /* metrics.jsonl: lines of later steps, left by a run that died, are dropped */
     uint64_t keep_steps;
-    pst_peak peak; /* peak FLOP/s of all ranks together */
+    pst_peak peak; /* sum of the peak FLOP/s of all ranks */
     pst_metrics_show show;
-    uint64_t passes; /* pst_feed_passes */
+    uint64_t passes; /* forward passes per evaluation (pst_feed_passes) */
 } pst_metrics_options;
-/* ENOMEM if the file cannot be written. */
+/* Opens the files of the run's folder. p is borrowed. ENOMEM: no memory, or a file cannot be
+ * written. */
 pst_status pst_metrics_open(const pst_prepared *p, const pst_metrics_options *o, pst_metrics **m);
 void pst_metrics_close(pst_metrics *m);
-/* One step; report: [n_rank]. Writes the line and shows progress. A full disk is reported once
- * and does not stop training. */
+/* Writes the line of one step and shows progress. report: [n_rank]. If the disk is full, that is
+ * logged once and training continues. */
 void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_report *report);
-/* An evaluation and its duration: of the validation split (tokens 0 if there is none) and of the
- * sets. Prints nothing if neither was made. */
+/* Writes an evaluation: mean loss over `tokens` tokens of the validation split (tokens 0: it has
+ * none), losses of the sets, and the duration of all in seconds. Prints nothing if nothing was
+ * evaluated. */
 void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t tokens,
                             const pst_evaluate_sets *sets, double seconds);
-/* A step that was not finite. c: NULL if its replay was finite; skipped: number of skipped
- * steps, including this one; 0: the run ends. */
+/* Writes an event for a step whose loss or gradient was not finite. c: the operator found by
+ * repeating the step; NULL: the repetition was finite. skipped: number of skipped steps so far,
+ * including this one; 0: the run ends. */
 void pst_metrics_non_finite(pst_metrics *m, uint64_t step, uint64_t skipped, const pst_culprit *c);
-/* why: NULL, or the reason why it failed. */
+/* Writes an event for a checkpoint. why: NULL, or the reason why the checkpoint failed. */
 void pst_metrics_checkpoint(pst_metrics *m, const pst_metrics_saved *saved, const char *path,
                             const char *why);
-/* weights_xxh64: NULL if there are no weights (device timed). */
+/* Writes the end of the run. weights_xxh64: hash of the weights; NULL: there are none (device
+ * timed). why: how the run ended. */
 void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh64,
                      const char *why);
-/* Shares of the steps' time by kind of work over all ranks, as text; without the first step if
- * there are more. */
+/* Shares of the steps' time by kind of work (rank/work.h) over all ranks, as text. The first step
+ * counts only if it is the only one. */
 void pst_metrics_work_text(const pst_metrics *m, char *text, size_t bytes);
-/* Ends the progress line of a terminal, before other text is printed. */
+/* Ends the overwritten progress line, before other text is printed. */
 void pst_metrics_newline(pst_metrics *m);
 #endif

@@ -60,7 +60,7 @@ void pst_prediction_add(pst_prediction *f, const pst_report *report) {
         for (int op = 0; op < PST_OP_COUNT; op++) f->sum[r][op] += report[r].op_ns[op];
     set_durations(f, f->seen - 1);
     if (pst_simulate(f->p->job, &timing) != PST_OK) {
-        pst_log(PST_LOG_WARN, "no further update of the prediction: %s", pst_error());
+        pst_log(PST_LOG_WARN, "the prediction is not updated any more: %s", pst_error());
         f->seen = FIT_STEPS + 1;
         return;
     }

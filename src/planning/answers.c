@@ -1,4 +1,4 @@
-/* Answers about a plan, and how numbers are written. planning/planning.h declares them. */
+/* Properties of a plan, and the format of numbers. Declared in planning/planning.h. */
 #include "base/bytes.h"
 #include "base/plural.h"
 #include "planning/planning.h"

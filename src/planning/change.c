@@ -1,19 +1,19 @@
-/* Where no layout fits: a change that makes one fit. Each change is searched as if the user had
- * asked for it, while --time-limit lasts: all open keys are chosen anew, and the shortest step
- * wins. For a run whose layout is fixed src/prepare/fits.c does the same exactly and without a
- * search. planning/planning.h declares it. */
+/* If no layout fits in memory: finds a change that makes one fit. Each change is searched as if the
+ * user had asked for it, within --time-limit: all open keys are chosen again, and the shortest step
+ * wins. src/prepare/fits.c does the same, exactly and without a search, for a run whose layout is
+ * fixed. Declared in planning/planning.h. */
 #include "base/clock.h"
 #include "planning/planning.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* seconds at most: for one search; for all of them together */
+/* time limits in seconds: of one search; of all searches together */
 static const double each_s = 1, all_s = 30;
 
 static int is_timed_out(const pst_planning *x) { return pst_monotonic_ns() >= x->end_ns; }
 
-/* The best layout of x->problem as it is now, or (any) one that fits; NULL: none fits, or it is
- * infeasible, or no time is left. */
+/* *best: the best layout of the current x->problem or, if any is 1, the first layout that fits;
+ * NULL: none fits, the problem is infeasible, or no time is left. */
 static pst_status search_now(pst_planning *x, int any, pst_candidate **best) {
     pst_search_result *r = NULL;
     *best = NULL;
@@ -99,14 +99,15 @@ static pst_status change_key(pst_planning *x, char *change) {
     return status;
 }
 
-/* Sets the memory of every device, or (own) the limit of a rank, to so many bytes. */
+/* Raises the memory of every device to at least `bytes` or, if own is 1, sets the limit of a rank
+ * to `bytes`. */
 static void set_memory(pst_planning *x, uint64_t bytes, int own) {
     if (own) x->problem.memory = bytes;
     for (uint32_t i = 0; i < x->cluster->n_device; i++)
         if (x->cluster->device[i].memory < bytes && !own) x->cluster->device[i].memory = bytes;
 }
 
-/* *best: a layout that fits in so many bytes; NULL: none. */
+/* best: a layout that fits in `bytes` bytes per device; NULL: none. */
 static pst_status try_memory(pst_planning *x, uint64_t bytes, int own, pst_candidate **best) {
     const uint64_t asked = x->problem.memory;
     uint32_t n = x->cluster->n_device;
@@ -131,8 +132,8 @@ static uint64_t round_up(uint64_t bytes) {
 
 enum { MEMORY_TRIES = 6, NEAR = 64 };
 
-/* Bisection between a size that is too small and the one of *candidate, which is the caller's,
- * until they are near. */
+/* Bisects between too_little, which is too small, and *bytes, with which *candidate fits, until
+ * they are close. Replaces *candidate, which the caller closes. */
 static pst_status least_memory(pst_planning *x, uint64_t too_little, int own, uint64_t *bytes,
                                pst_candidate **candidate) {
     while (*bytes > too_little + *bytes / NEAR && !is_timed_out(x)) {
@@ -151,7 +152,7 @@ static pst_status least_memory(pst_planning *x, uint64_t too_little, int own, ui
     return PST_OK;
 }
 
-/* If the layout exceeds its memory less than its row's: it replaces that. */
+/* Replaces the layout of c's row if c exceeds the memory by fewer bytes. */
 static pst_status keep_nearer(pst_planning *x, const pst_candidate *c) {
     for (uint32_t i = 0; i < x->result->n_row; i++) {
         pst_search_row *r = &x->result->row[i];
@@ -165,8 +166,8 @@ static pst_status keep_nearer(pst_planning *x, const pst_candidate *c) {
     return PST_OK;
 }
 
-/* The least memory with which some layout fits: first what the nearest layout needs, or somewhat
- * more, then less. */
+/* Finds the least memory with which some layout fits: tries what the nearest layout needs, or
+ * somewhat more, then less. */
 static pst_status change_memory(pst_planning *x, char *change) {
     const pst_search_row *nearest = pst_planning_nearest(x);
     char text[32];
@@ -208,8 +209,9 @@ static uint32_t nodes_of(const pst_cluster *c) {
     return c->device[c->n_device - 1].node - c->device[0].node + 1;
 }
 
-/* The cluster with so many nodes, repeating those of `from`. Some of their memory is reserved,
- * because no run can be prepared on devices that do not exist. */
+/* A cluster with `nodes` nodes, which repeat those of `from`. A part of each device's memory is
+ * reserved: here memory is only estimated, because a run cannot be prepared on devices that do not
+ * exist. */
 static pst_status repeat(const pst_cluster *from, uint32_t nodes, pst_cluster *to) {
     uint32_t have = nodes_of(from);
     *to = *from;
@@ -236,7 +238,7 @@ static pst_status repeat(const pst_cluster *from, uint32_t nodes, pst_cluster *t
     return PST_OK;
 }
 
-/* *devices: 0 when nothing fits on so many nodes. */
+/* devices: number of devices; 0: no layout fits on `nodes` nodes. */
 static pst_status try_nodes(pst_planning *x, uint32_t nodes, uint32_t *devices) {
     pst_cluster *asked = x->cluster, larger;
     const pst_search_problem problem = x->problem;
@@ -275,7 +277,7 @@ static pst_status more_nodes(pst_planning *x, char *text) {
     for (found = fits; low + 1 < high;) {
         uint32_t middle = low + (high - low) / 2;
         PST_TRY(try_nodes(x, middle, &devices));
-        if (is_timed_out(x)) return PST_OK; /* a smaller one may exist */
+        if (is_timed_out(x)) return PST_OK; /* a smaller number may suffice */
         if (devices) {
             high = middle;
             found = devices;
@@ -310,7 +312,7 @@ pst_status pst_planning_fewer(pst_planning *x) {
     const uint32_t all = x->cluster->n_device;
     if (!candidate || x->local || (c->parallel.pipeline && c->parallel.data && c->parallel.tensor))
         return PST_OK;
-    /* of all ranks, roughly */
+    /* roughly all ranks */
     const double work_ns =
         (double)candidate->busy_ns * pst_grid_size(pst_layout_grid(&candidate->layout));
     x->fewer_ns = candidate->step_ns;

@@ -3,7 +3,8 @@
 #include "planning/planning.h"
 #include "prepare/profile_use.h"
 
-/* The link between devices of a node with this kind; between nodes if one node has too few. */
+/* The link between devices of this kind in one node; the link between nodes if no node has enough
+ * devices. */
 static pst_status tensor_link(const pst_planning *x, uint32_t kind, uint32_t tensor,
                               pst_cluster_link *link) {
     const pst_cluster *c = x->cluster;
@@ -39,11 +40,11 @@ pst_status pst_planning_profile(pst_planning *x, const pst_graph *graph) {
         k++;
     if (!x->local && k == x->cluster->n_kind) {
         const pst_profile_head *head = pst_profile_head_of(x->profile);
-        return pst_fail(
-            PST_EINPUT,
-            "parallel.profile: %s: the profile was measured on %s '%s', which the cluster "
-            "does not have; leave it out",
-            path, *head->device ? "device" : "processor", *head->device ? head->model : head->cpu);
+        return pst_fail(PST_EINPUT,
+                        "parallel.profile: %s was measured on %s '%s', which the cluster does not "
+                        "have; omit parallel.profile",
+                        path, *head->device ? "device" : "processor",
+                        *head->device ? head->model : head->cpu);
     }
     const pst_device_kind *kind = x->local ? NULL : &x->cluster->kind[k];
     const pst_profile_purpose purpose = {x->config, kind, pst_planning_threads(x, n), x->processors,
@@ -61,7 +62,7 @@ static pst_costs costs_of(const pst_planning *x, uint32_t kind) {
                        .busy = n < most ? n : most};
 }
 
-/* The table for all layers from that for x->layers, of which it takes ownership. */
+/* Extends the table for x->layers layers, which is freed, to all layers. */
 static pst_status repeat_layers(const pst_planning *x, pst_cost_table *few,
                                 pst_cost_table **table) {
     if (few->n == x->problem.n_item) {

@@ -1,5 +1,5 @@
-/* Cuts count operators of the whole model, whatever the tensor degree: tensor exchanges belong to
- * the operator before them. planning/planning.h declares it. */
+/* Cuts count operators of the whole model, whatever the tensor degree: a tensor exchange belongs to
+ * the operator before it. Declared in planning/planning.h. */
 #include "planning/planning.h"
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ pst_status pst_planning_fold_nodes(const pst_graph *whole, const pst_graph *part
 
 typedef enum { SUM, MOST, FIRST } how;
 
-/* x: [first[n]] values, which become n. */
+/* Sums the values x[first[n]] per operator: x[0..n) are the results. */
 static void fold(uint64_t *x, const uint32_t *first, uint32_t n, how way) {
     for (uint32_t i = 0; x && i < n; i++) {
         uint64_t value = x[first[i]];

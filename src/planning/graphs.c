@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The unsplit model with so many layers and this micro-batch, cached. */
+/* The unsplit model with this number of layers and this micro-batch size, cached. */
 static pst_status build_whole(pst_planning *x, uint32_t layers, uint32_t micro_batch,
                               const pst_graph **whole) {
     for (uint32_t i = 0; i < x->n_model; i++)
@@ -35,8 +35,8 @@ static uint32_t find_tied(const pst_graph *g) {
     return g->n_node;
 }
 
-/* untied: operators from the last use of a tied parameter on lie on stages with another number of
- * tensor ranks, so neither they nor the parameter are split. */
+/* untied: the last use of a tied parameter, and all operators after it, are on stages with another
+ * number of tensor ranks than the first use; so neither they nor the parameter are split. */
 static pst_status split(const pst_graph *whole, pst_split_options o, uint32_t untied,
                         pst_graph **part) {
     uint32_t tied = untied ? find_tied(whole) : whole->n_node,
@@ -93,7 +93,7 @@ pst_status pst_planning_graph_of(pst_planning *x, const pst_layout *l, pst_plann
 
 /* --- models of fewer layers ------------------------------------------------------------------- */
 
-/* Layers of the short model, one more if their number is odd: tensor ranks split them in pairs. */
+/* Layers of the short model, rounded up to an even number. */
 enum { FEW = 6 };
 
 static int is_alike(const pst_graph *g, const pst_node *a, const pst_graph *h, const pst_node *b) {

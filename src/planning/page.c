@@ -86,7 +86,7 @@ static void describe_costs(const pst_prepared *p, pst_plan_page *page) {
     if (*p->config->parallel.measured)
         append(text, capacity, "measured by the run %s, else ", p->config->parallel.measured);
     if (p->profile) append(text, capacity, "profile %s, else ", p->config->parallel.profile);
-    append(text, capacity, "modelled for %s",
+    append(text, capacity, "modelled from the datasheet of %s",
            p->costs.kind ? p->costs.kind->name : "a nominal CPU core");
 }
 

@@ -1,13 +1,13 @@
-/* Report of a plan as a page (report/plan.h): from the prepared run, its predicted step and the
- * result of the search. */
+/* Builds the HTML report of a plan (report/plan.h) from the prepared run, the predicted step and
+ * the result of the search. */
 #ifndef PST_PLANNING_PAGE_H
 #define PST_PLANNING_PAGE_H
 #include "partition/search/search.h"
 #include "prepare/prepare.h"
 
-/* Writes one HTML file. result: NULL: there was no search. change: what would make it fit, "":
- * unknown. prepared->timing belongs to prepared->job and has spans. EINPUT: the path is not
- * writable; ENOMEM. */
+/* Writes one HTML file to `path`. prepared->timing must be the timing of prepared->job, with spans.
+ * result: NULL: there was no search. change: a change with which the layout would fit in memory;
+ * "": none is known. EINPUT: the path is not writable; ENOMEM. */
 pst_status pst_plan_page_of(const pst_prepared *prepared, const pst_search_result *result,
                             const char *change, const char *path);
 #endif

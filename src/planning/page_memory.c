@@ -1,13 +1,13 @@
-/* Memory of a rank during one step: a slot is held from the first instruction that writes it to the
- * last one that needs it, scratch while its program runs, everything before the slots all the time.
- * Uses the lifetimes of the memory map, on the predicted time axis. */
+/* Memory of a rank during one step: a slot is in use from the first instruction that writes it to
+ * the last one that needs it; scratch while a pass runs; everything before the slots during the
+ * whole step. Uses the lifetimes of the memory map, on the predicted time axis. */
 #include "planning/page_parts.h"
 #include "base/arena.h"
 #include <stdlib.h>
 
 /* Start and end of an event (pst_event) of one micro-batch and chunk. */
 typedef struct {
-    uint64_t start, end; /* ns; start UINT64_MAX: does not occur on this rank */
+    uint64_t start, end; /* ns; start UINT64_MAX: the event does not occur on this rank */
 } moment;
 
 typedef struct {

@@ -4,13 +4,13 @@
 #include "planning/page.h"
 #include "report/plan.h"
 
-/* Fills the page, which is zero except for `change`. The caller releases it even on failure.
- * ENOMEM. */
+/* Fills the page, of which only `change` is set before. The caller releases the page, also after a
+ * failure. ENOMEM. */
 pst_status pst_plan_page_fill(const pst_prepared *p, const pst_search_result *result,
                               pst_plan_page *page);
 /* planning/page_ranks.c: fills page->rank and page->trace for the ranks that are shown. ENOMEM. */
 pst_status pst_plan_page_ranks(const pst_prepared *p, pst_plan_page *page);
-/* planning/page_memory.c: memory of a rank during the step, from the lifetimes of its slots.
- * ENOMEM. */
+/* planning/page_memory.c: fills to->held, the memory in use during the step, from the lifetimes of
+ * the rank's slots. ENOMEM. */
 pst_status pst_plan_page_held(const pst_prepared *p, uint32_t rank, pst_plan_rank *to);
 #endif

@@ -15,15 +15,15 @@
 
 /* --- what is planned for ---------------------------------------------------------------------- */
 
-/* The device as a run here would choose it. A run on several hosts has already checked whether
- * messages can go from device to device. */
+/* The device that a run on this machine would use. A run on several hosts has already checked
+ * whether messages can be sent from device to device. */
 static pst_status open_device(pst_planning *x) {
     const pst_device_config config = {.threads = 1};
     const pst_direct_ops *direct;
     const pst_config *c = x->config;
     pst_status status = pst_registry_device(c->parallel.device, &config, &x->device);
     if (status != PST_OK)
-        return pst_fail(status, "%s; to plan for other machines, give --cluster", pst_error());
+        return pst_fail(status, "%s; use --cluster to plan for other machines", pst_error());
     if (!x->all_ranks && x->cluster->n_device > 1)
         PST_TRY(
             pst_registry_direct(c->parallel.transport, x->device, x->cluster->n_device, &direct));
@@ -31,7 +31,8 @@ static pst_status open_device(pst_planning *x) {
     return PST_OK;
 }
 
-/* Processors of this machine: as many as -n or the given degrees say, else all. */
+/* One device per processor of this machine: as many as -n or the degrees in the run file require,
+ * else all. */
 static pst_status open_processors(pst_planning *x) {
     const pst_config *c = x->config;
     int64_t n = x->options->ranks, degrees = pst_prepare_lanes(c);
@@ -39,7 +40,7 @@ static pst_status open_processors(pst_planning *x) {
     if (!n && c->parallel.n_throttle > 1) n = c->parallel.n_throttle;
     if (!n) n = pst_machine_cpus();
     if (n < 1 || n > PST_RANKS_MAX)
-        return pst_fail(PST_EINPUT, "the number of ranks must be 1 to %d, not %" PRId64,
+        return pst_fail(PST_EINPUT, "the number of ranks must be from 1 to %d, not %" PRId64,
                         PST_RANKS_MAX, n);
     x->local = 1;
     PST_TRY(pst_cluster_default((uint32_t)n, &x->cluster));
@@ -52,10 +53,10 @@ static pst_status throttle(pst_planning *x) {
     uint32_t n = x->cluster->n_device, given = c->parallel.n_throttle;
     if (!given || !x->local) return PST_OK;
     if (given > 1 && given != n)
-        return pst_fail(
-            PST_EINPUT,
-            "parallel.throttle has %u factors for %u ranks; give one for each, or one for all",
-            given, n);
+        return pst_fail(PST_EINPUT,
+                        "parallel.throttle has %u factors for %u ranks; give one factor per rank, "
+                        "or one for all ranks",
+                        given, n);
     for (uint32_t r = 0; r < n; r++) {
         double factor = strtod(c->parallel.throttle[given > 1 ? r : 0], NULL);
         if (!(factor >= 1 && factor <= 1000))
@@ -67,7 +68,7 @@ static pst_status throttle(pst_planning *x) {
     return PST_OK;
 }
 
-/* Memory limit of a rank, whatever its device has; 0: none given. */
+/* Memory limit of a rank from the run file; 0: none given. */
 static uint64_t rank_memory(const pst_planning *x) {
     return x->config->parallel.memory > 0 ? (uint64_t)x->config->parallel.memory : x->memory;
 }
@@ -81,7 +82,7 @@ static void fill_memory(pst_planning *x) {
             c->device[i].memory = x->local ? own : c->kind[c->device[i].kind].memory;
 }
 
-/* The device of a run on this cluster: of the kind of its first device. */
+/* The device of a run on this cluster: of the same kind as the cluster's first device. */
 static pst_status load_cluster(pst_planning *x) {
     PST_TRY(pst_cluster_load(x->cluster_text, &x->cluster));
     x->device = pst_prepare_device_of(x->config, x->cluster->kind + x->cluster->device[0].kind);
@@ -95,11 +96,12 @@ static pst_status open_cluster(pst_planning *x) {
     else PST_TRY(load_cluster(x));
     PST_TRY(throttle(x));
     if (!x->local && o->ranks > x->cluster->n_device)
-        return pst_fail(PST_EINPUT, "-n %" PRId64 ", but %s has %u devices", o->ranks,
+        return pst_fail(PST_EINPUT, "-n %" PRId64 ", but %s has only %u devices", o->ranks,
                         x->cluster_text, x->cluster->n_device);
     if (o->ranks) x->cluster->n_device = (uint32_t)o->ranks; /* the first ones */
     if (x->cluster->n_device > PST_RANKS_MAX)
-        return pst_fail(PST_EINPUT, "%s has %u devices; a job has at most %d ranks: give -n",
+        return pst_fail(PST_EINPUT,
+                        "%s has %u devices, but a job has at most %d ranks; use -n to choose fewer",
                         x->cluster_text, x->cluster->n_device, PST_RANKS_MAX);
     fill_memory(x);
     return PST_OK;
@@ -177,9 +179,9 @@ static const char *skip_prefix(const char *why) {
 
 pst_status pst_planning_infeasible(const pst_planning *x, const char *change, const char *cluster) {
     const pst_search_row *row = pst_planning_nearest(x);
-    const char *why = x->result->n_row
-                          ? x->result->row[0].why
-                          : "no combination of degrees suits the model, the batch and the cluster";
+    const char *why = x->result->n_row ? x->result->row[0].why
+                                       : "no combination of pipeline, data and tensor degrees is "
+                                         "possible for this model, batch and cluster";
     char over[32], degrees[PST_PLANNING_DEGREES];
     if (!row)
         return pst_fail(PST_EINPUT, "no layout is feasible on %u device%s: %s",
@@ -194,13 +196,16 @@ pst_status pst_planning_infeasible(const pst_planning *x, const char *change, co
         pst_plural(row->data),
         pst_planning_degrees((pst_grid){row->pipeline, row->data, row->tensor, row->before},
                              degrees),
-        pst_planning_bytes(row->excess, over), row->stage, *change ? "; it would fit with " : "",
-        change, *cluster ? "; the smallest cluster of this kind on which one fits: " : "", cluster,
-        *change || !is_timed_out(x) ? "" : "; no time was left to search for a change that helps",
-        *x->options->plan ? "; nothing is written to " : "", x->options->plan);
+        pst_planning_bytes(row->excess, over), row->stage,
+        *change ? "; a layout would fit with " : "", change,
+        *cluster ? "; the smallest cluster of this kind on which a layout fits: " : "", cluster,
+        *change || !is_timed_out(x)
+            ? ""
+            : "; no time was left to search for a change that fits (--time-limit)",
+        *x->options->plan ? "; no plan is written to " : "", x->options->plan);
 }
 
-/* Of the best layout, or where nothing fits of the nearest one. */
+/* Writes the report of the best layout or, if no layout fits, of the nearest one. */
 static pst_status write_report(pst_planning *x, const char *change) {
     const pst_search_row *nearest = pst_planning_nearest(x);
     const pst_candidate *found = x->result->best;
@@ -242,10 +247,10 @@ static pst_status check_output(const char *path, const pst_config *c,
 static void warn_of_precision(const pst_planning *x) {
     int here = x->local && pst_registry_is_host(x->device);
     if (here && x->model.dtype == PST_BF16 && pst_cpu_no_bf16())
-        pst_log(
-            PST_LOG_WARN,
-            "train.precision bf16 needs AVX512-BF16, which %s: train will refuse this plan here",
-            pst_cpu_no_bf16());
+        pst_log(PST_LOG_WARN,
+                "train.precision bf16 needs AVX512-BF16, which %s: penstock train will reject this "
+                "plan on this machine",
+                pst_cpu_no_bf16());
 }
 
 pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *options, FILE *out) {

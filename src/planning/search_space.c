@@ -22,7 +22,8 @@ static void add(pst_search_values *c, uint32_t value) {
     if (c->n < PST_SEARCH_VALUES && (!c->n || c->value[c->n - 1] < value)) c->value[c->n++] = value;
 }
 
-/* Ascending divisors of n and of `others`, up to `most`; the smallest if there are too many. */
+/* Divisors of n and of `others` up to `most`, ascending; only the smallest if there are too
+ * many. */
 static void divisors_of(pst_search_values *c, uint64_t n, const pst_search_values *others,
                         uint64_t most) {
     c->n = 0;
@@ -44,8 +45,8 @@ static void degrees(pst_search_values *c, uint32_t n, uint32_t most) {
         if (d <= 8 || n % d == 0 || !(d & (d - 1))) add(c, d);
 }
 
-/* Whether all n devices must be used. A few devices with few divisors (not 2^a x 3^b) may do better
- * with fewer, such as 10 of 11. */
+/* Whether all n devices must be used. For a small n with few divisors (not 2^a x 3^b), fewer
+ * devices may be faster, such as 10 of 11. */
 static int use_all(int64_t n) {
     if (n > FEW_DEVICES) return 1;
     while (n % 2 == 0) n /= 2;
@@ -62,7 +63,7 @@ static uint32_t most_of_a_node(const pst_cluster *c) {
     return most;
 }
 
-/* Whether groups of so many devices leave no device of any node unused. */
+/* Whether groups of `n` devices leave no device of any node unused. */
 static int fills_nodes(const pst_cluster *c, int64_t group) {
     uint32_t here = 0;
     for (uint32_t i = 0; i < c->n_device; i++) {
@@ -78,7 +79,7 @@ static int is_given(const pst_planning *x, const char *section, const char *key)
     return strcmp(x->open, key) && pst_config_given(x->config, section, key);
 }
 
-/* The value from the run file; 0: the key is open. */
+/* The value from the run file; 0: the key is searched. */
 static int64_t given(const pst_planning *x, const char *key, int64_t value) {
     return is_given(x, "parallel", key) ? value : 0;
 }
@@ -88,8 +89,8 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Slow devices may hold up the others, or cannot compute in this precision at all: how many devices
- * remain without those that are 10% slower than the fastest, and so on. */
+/* Candidate numbers of devices without the slow ones, which may delay the others or do not support
+ * this precision: the devices at most 10% slower than the fastest, and so on. */
 static pst_status choose_fewer(pst_planning *x) {
     const pst_cluster *c = x->cluster;
     double *rate = malloc(c->n_device * sizeof *rate);
@@ -108,7 +109,7 @@ static pst_status choose_fewer(pst_planning *x) {
     return PST_OK;
 }
 
-/* Tensor ranks of each stage, if the run file lists them, which also fixes the number of stages.
+/* Reads parallel.tensor. A list (tensor ranks of each stage) also fixes the number of stages.
  * *ranks: least number of ranks of a replica. */
 static pst_status choose_tensors(pst_planning *x, int64_t tensor, int64_t *pipeline,
                                  int64_t *ranks) {
@@ -121,7 +122,7 @@ static pst_status choose_tensors(pst_planning *x, int64_t tensor, int64_t *pipel
     if (*pipeline && *pipeline != n)
         return pst_fail(PST_EINPUT,
                         "parallel.tensor has %u numbers, but parallel.pipeline is %" PRId64
-                        "; give one number for each stage, or one for all",
+                        "; give one number per stage, or one for all stages",
                         n, *pipeline);
     if (!x->degree && !(x->degree = malloc(n * sizeof *x->degree)))
         return pst_fail(PST_ENOMEM, "no memory to plan");
@@ -134,9 +135,8 @@ static pst_status choose_tensors(pst_planning *x, int64_t tensor, int64_t *pipel
         same &= x->degree[s] == x->degree[0];
     }
     if (!same && is_given(x, "parallel", "sequence") && !strcmp(c->parallel.sequence, "true"))
-        return pst_fail(PST_EINPUT, "parallel.sequence true needs equal tensor degrees on all "
-                                    "stages; leave it out, or give "
-                                    "parallel.tensor one number");
+        return pst_fail(PST_EINPUT, "parallel.sequence true needs the same tensor degree on all "
+                                    "stages; omit it, or give parallel.tensor one number");
     if (!same) {
         x->problem.n_degree = n;
         x->problem.degree = x->degree;
@@ -156,7 +156,7 @@ static pst_status choose_degrees(pst_planning *x) {
     if (product > n)
         return pst_fail(PST_EINPUT,
                         "parallel.pipeline x data x tensor is at least %" PRId64
-                        ", but there are %u devices",
+                        ", but there are only %u devices",
                         product, n);
     p->tensor_across_nodes = tensor > node;
     p->all_devices =
@@ -181,7 +181,8 @@ static pst_status choose_degrees(pst_planning *x) {
     return PST_OK;
 }
 
-/* parallel.replicas gives the micro-batches of all replicas: their size follows. */
+/* parallel.replicas gives the number of micro-batches of each replica, which determines the
+ * micro-batch size. */
 static pst_status choose_micros(pst_planning *x) {
     const pst_config *c = x->config;
     uint64_t sum = 0;
@@ -199,8 +200,8 @@ static pst_status choose_micros(pst_planning *x) {
     int given = is_given(x, "train", "micro_batch");
     if (size * sum != (uint64_t)c->train.batch || (given && size != (uint64_t)c->train.micro_batch))
         return pst_fail(PST_EINPUT,
-                        "parallel.replicas: %" PRIu64
-                        " micro-batches in total do not divide train.batch %" PRId64 "%s",
+                        "parallel.replicas: the sum, %" PRIu64
+                        " micro-batches, does not divide train.batch %" PRId64 "%s",
                         sum, c->train.batch, given ? " into parts of train.micro_batch" : "");
     fix(&x->problem.micro_batch, size);
     return PST_OK;
@@ -234,8 +235,7 @@ static pst_status choose_solved(pst_planning *x) {
     if (x->cluster->n_device > SOLVED_DEVICES)
         return pst_fail(PST_EINPUT,
                         "penstock plan supports schedule solved for at most %d devices, not %u; "
-                        "give -n, or leave "
-                        "parallel.schedule out",
+                        "use -n, or omit parallel.schedule",
                         SOLVED_DEVICES, x->cluster->n_device);
     while (pipeline->n > 1 && pipeline->value[pipeline->n - 1] > SOLVED_STAGES) pipeline->n--;
     return PST_OK;
@@ -252,7 +252,7 @@ static pst_status choose_all_schedules(pst_planning *x) {
     for (uint32_t i = 0; i < n; i++) {
         if (row[i].kind != PST_SCHEDULE_GENERATED || (less && !row[i].within_1f1b)) continue;
         if (p->n_schedule == PST_SEARCH_SCHEDULES)
-            return pst_fail(PST_EINTERNAL, "more than %d schedules to search: %s is one too many",
+            return pst_fail(PST_EINTERNAL, "cannot search more than %d schedules: no room for %s",
                             PST_SEARCH_SCHEDULES, row[i].name);
         p->schedule[p->n_schedule++] = row[i].name;
     }
@@ -271,8 +271,8 @@ static pst_status choose_schedule(pst_planning *x) {
                               pst_schedule_find(c->parallel.schedule, &row)));
         if (row->kind != PST_SCHEDULE_GENERATED)
             return pst_fail(PST_EINPUT,
-                            "penstock plan does not support schedule %s; leave parallel.schedule "
-                            "out or name another",
+                            "penstock plan does not support schedule %s; omit parallel.schedule or "
+                            "choose another one",
                             row->name);
         p->n_schedule = 1;
         p->schedule[0] = row->name;
@@ -289,9 +289,8 @@ static pst_status choose_recompute(pst_planning *x) {
         return PST_OK;
     }
     if (c->parallel.n_recompute != 1)
-        return pst_fail(PST_EINPUT, "parallel.recompute: expected one mode for all chunks; leave "
-                                    "it out, and each chunk gets its "
-                                    "own");
+        return pst_fail(PST_EINPUT, "parallel.recompute: expected one mode for all chunks; omit it "
+                                    "to choose a mode per chunk");
     PST_TRY(pst_recompute_find(c->parallel.recompute[0], &mode));
     memset(x->problem.recompute, 0, sizeof x->problem.recompute);
     x->problem.recompute[mode] = 1;
@@ -316,8 +315,9 @@ static void choose_rest(pst_planning *x) {
 
 pst_status pst_planning_search_space(pst_planning *x) {
     if (x->config->parallel.n_devices)
-        return pst_fail(PST_EINPUT,
-                        "parallel.devices: the plan assigns devices to ranks; leave it out");
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.devices: penstock plan assigns devices to ranks itself; omit the key");
     PST_TRY(choose_degrees(x));
     PST_TRY(choose_replicas(x));
     PST_TRY(choose_schedule(x));

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_STAGES = 16 }; /* stages whose memory is listed */
+enum { MOST_STAGES = 16 }; /* number of stages whose memory is listed */
 
 static double share(const pst_candidate *c, uint64_t ns) {
     return c->step_ns ? (double)ns / (double)c->step_ns * 100 : 0;
@@ -29,7 +29,7 @@ static void print_count(uint64_t n, FILE *out) {
     }
 }
 
-/* Four digits. */
+/* Four significant digits. */
 static void print_rate(double value, FILE *out) {
     double unit = 1;
     while (value / unit >= 10000) unit *= 10;
@@ -67,8 +67,9 @@ static void print_layout(const pst_candidate *candidate, FILE *out) {
             candidate->layout.data, pst_plural(candidate->layout.data),
             pst_planning_degrees(pst_layout_grid(&candidate->layout), degrees),
             pst_planning_schedule(candidate), chunks, pst_plural(chunks));
-    fprintf(out, "            %u micro-batch%s of %u", candidate->layout.n_micro,
-            pst_plural_es(candidate->layout.n_micro), candidate->layout.micro_batch);
+    fprintf(out, "            %u micro-batch%s of %u sample%s", candidate->layout.n_micro,
+            pst_plural_es(candidate->layout.n_micro), candidate->layout.micro_batch,
+            pst_plural(candidate->layout.micro_batch));
     if (candidate->layout.data > 1 && even)
         fprintf(out, ", %u per replica", candidate->layout.micros[0]);
     for (uint32_t k = 0; !even && k < candidate->layout.data; k++)
@@ -136,16 +137,18 @@ static void print_memory(const pst_planning *x, const pst_candidate *c, FILE *ou
     const uint32_t more = c->layout.pipeline > MOST_STAGES ? c->layout.pipeline - MOST_STAGES : 0,
                    full = find_fullest(x, c);
     if (more && full < MOST_STAGES)
-        fprintf(out, "            %u more stages, none fuller than stage %u\n", more, full);
+        fprintf(out, "            %u more stages, none uses a larger share than stage %u\n", more,
+                full);
     if (more && full >= MOST_STAGES) {
-        fprintf(out, "            %u more stages; the fullest is\n            ", more);
+        fprintf(out, "            %u more stages; the largest share is used by\n            ",
+                more);
         print_stage(x, c, full, out);
     }
     if (!c->exact)
         fputs("            estimated from operators, not from the memory map of a run\n", out);
 }
 
-/* As the run will warn: ranks that share processors are slower than any prediction. */
+/* The run prints the same warning: ranks that share processors are slower than predicted. */
 static void print_oversubscribed(const pst_planning *x, const pst_candidate *c, FILE *out) {
     uint32_t ranks = pst_grid_size(pst_layout_grid(&c->layout)), processors = pst_machine_cpus();
     uint32_t threads = pst_planning_threads(x, ranks);
@@ -161,12 +164,14 @@ static void print_costs(const pst_planning *x, FILE *out) {
     fprintf(out, "costs       ");
     if (x->profile) fprintf(out, "profile %s\n", x->config->parallel.profile);
     else if (x->datasheet)
-        fprintf(out, "datasheet of %s; penstock profile measures this device\n",
+        fprintf(out, "datasheet of %s; run penstock profile to measure this device\n",
                 x->datasheet->name);
     else if (x->local && !pst_registry_is_host(x->device))
-        fprintf(out, "a nominal CPU core, not device %s; penstock profile measures it\n",
+        fprintf(out,
+                "a nominal CPU core, not device %s; run penstock profile to measure this device\n",
                 x->device->name);
-    else if (x->local) fputs("a nominal CPU core; penstock profile measures this one\n", out);
+    else if (x->local)
+        fputs("a nominal CPU core; run penstock profile to measure this machine\n", out);
     else fputs("datasheets: ", out);
     for (uint32_t k = 0; !x->profile && !x->local && k < x->cluster->n_kind; k++)
         fprintf(out, "%s%s%s", k ? ", " : "", x->cluster->kind[k].name,
@@ -180,7 +185,7 @@ static void print_costs(const pst_planning *x, FILE *out) {
     fprintf(out, " compiled and simulated, in %.2f s\n", x->seconds);
 }
 
-/* "~": estimated; ">=": only a lower bound, because it does not fit. */
+/* "~": estimated; ">=": only a lower bound, because the layout does not fit. */
 static void print_tried(const pst_search_row *r, FILE *out) {
     const pst_candidate *c = r->best;
     char step[32] = "-";
@@ -211,16 +216,18 @@ static void print_rows(const pst_planning *x, FILE *out) {
         marked |= x->result->row[i].best && !x->result->row[i].best->exact;
     }
     if (marked)
-        fputs("step ms: ~ is estimated, >= a lower bound, others are compiled and simulated\n",
+        fputs("step ms: ~ estimated, >= lower bound; values without a mark are compiled and "
+              "simulated\n",
               out);
-    if (n > most) fprintf(out, "%u more: --top %u\n", n - most, n);
+    if (n > most) fprintf(out, "%u more rows: use --top %u\n", n - most, n);
 }
 
 static void print_fewer(const pst_planning *x, FILE *out) {
     if (!x->fewer) return;
-    fprintf(out, "fewer       the first %u device%s would take ", x->fewer, pst_plural(x->fewer));
+    fprintf(out, "fewer       the first %u device%s alone would take ", x->fewer,
+            pst_plural(x->fewer));
     print_seconds(x->fewer_ns, out);
-    fprintf(out, " with -n %u, because links are slow for this model\n", x->fewer);
+    fprintf(out, " per step (use -n %u): links are slow for this model\n", x->fewer);
 }
 
 pst_status pst_planning_text(pst_planning *x, FILE *out) {

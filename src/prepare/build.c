@@ -47,19 +47,19 @@ enum { MOST_PASSES = 4u << 20 };
 
 /* --- phases ----------------------------------------------------------------------------------- */
 
-/* The plan has the layout, and the origin (run file, cluster, overrides) of a given plan. */
+/* Makes p->plan: the layout and, from a given plan, its origin (run file, cluster, overrides). */
 static pst_status open_plan(pst_prepared *p, const pst_layout *layout) {
     const pst_plan *given = p->options.layout ? NULL : p->options.plan;
     if (!given) return pst_plan_open(layout, 0, &p->plan);
     PST_TRY(pst_plan_copy(given, &p->plan));
     pst_layout_close(&p->plan->layout);
-    p->plan->bound_ns = 0; /* it may be of other costs */
+    p->plan->bound_ns = 0; /* the given plan's predictions may come from other costs */
     memset(p->plan->peak_bytes, 0, layout->pipeline * sizeof *p->plan->peak_bytes);
     return pst_layout_copy(layout, &p->plan->layout);
 }
 
-/* Whether a given plan is for this graph. Messages begin with the plan's file if the run file names
- * one. */
+/* Checks whether a given plan is for this graph. Error messages begin with the plan's file if the
+ * run file names one. */
 static pst_status check_cut(const pst_prepared *p) {
     const pst_plan *given = p->options.plan;
     const char *file = p->config->parallel.plan;
@@ -68,7 +68,8 @@ static pst_status check_cut(const pst_prepared *p) {
     if (status != PST_OK) status = pst_planned_explain(status, given);
     else if (given->layout.n_chunk % given->layout.pipeline)
         status = pst_fail(PST_EINPUT,
-                          "plan: %u chunks on %u ranks; expected the same number on each rank",
+                          "plan: %u chunks for a pipeline of %u ranks; expected the same number of "
+                          "chunks on each rank",
                           given->layout.n_chunk, given->layout.pipeline);
     return status == PST_EINPUT && *file ? pst_fail_in(status, "%s", file) : status;
 }
@@ -78,15 +79,15 @@ static pst_status fill_recompute(const pst_prepared *p, uint8_t *recompute) {
     const pst_layout *l = &p->plan->layout;
     uint32_t n = l->n_recompute, n_chunk = p->schedule->n_chunk;
     if (n != 1 && n != n_chunk)
-        return pst_fail(
-            PST_EINPUT,
-            "parallel.recompute has %u items, but there are %u chunks; give one, or one for each",
-            n, n_chunk);
+        return pst_fail(PST_EINPUT,
+                        "parallel.recompute has %u items, but there are %u chunks; give one item "
+                        "for all chunks, or one per chunk",
+                        n, n_chunk);
     for (uint32_t k = 0; k < n_chunk; k++) recompute[k] = l->recompute[n == 1 ? 0 : k];
     return PST_OK;
 }
 
-/* As long as the cut is unknown, n tensor ranks count as n times as fast. */
+/* Before the cut is known, a stage of n tensor ranks counts as n times as fast. */
 static void scale_by_tensor(const pst_prepared *p, double *slow) {
     for (uint32_t s = 0; p->grid.tensor_before && s < p->grid.pipeline; s++)
         slow[s] /= pst_grid_degree(p->grid, s);
@@ -118,12 +119,12 @@ static pst_status build_plan(pst_prepared *p) {
     uint32_t n_micro = l->n_micro;
     if ((uint64_t)n_micro * p->grid.pipeline > MOST_PASSES)
         return pst_fail(PST_EINPUT,
-                        "%u micro-batches x %u stages are too many to schedule; expected at most "
-                        "%u: use a larger train.micro_batch or a smaller train.batch",
+                        "%u micro-batches x %u stages exceed the maximum of %u; use a larger "
+                        "train.micro_batch or a smaller train.batch",
                         n_micro, p->grid.pipeline, MOST_PASSES);
     if (!p->options.infer && pst_schedule_kind_of(l->schedule) == PST_SCHEDULE_FORWARD)
         return pst_fail(PST_EINPUT,
-                        "schedule 'forward' computes no gradients; expected a training schedule");
+                        "schedule 'forward' computes no gradients; choose a training schedule");
     p->plan->graph_hash = pst_graph_hash(p->graph);
     PST_TRY(check_cut(p));
     PST_TRY(pst_prepare_share(p, n_micro, p->micro));
@@ -135,15 +136,15 @@ static pst_status build_plan(pst_prepared *p) {
     return pst_plan_check(p->plan, p->graph);
 }
 
-/* Whether programs of tensor rank t are needed. Of a single lane: only its own, and those of the
- * last tensor rank, which has the largest parts if sizes are uneven. */
+/* Whether programs of tensor rank t are needed. A single lane needs those of tensor rank 0, and
+ * those of the last tensor rank, which has the largest parts if sizes are uneven. */
 static int wants_programs(const pst_prepared *p, uint32_t t) {
     return !p->options.lane || !t || p->grid.tensor_before ||
            (p->uneven && t + 1 == p->grid.tensor);
 }
 
-/* The ranks of a tensor group wait for each other in every layer: all take the time of the slowest.
- */
+/* The ranks of a tensor group wait for each other in every layer, so each gets the time of the
+ * slowest. */
 static void take_slowest(pst_cut *const *cut, uint32_t n) {
     for (uint32_t c = 0; c < cut[0]->n_chunk; c++)
         for (int op = 0; op < 4; op++)
@@ -163,7 +164,8 @@ static void take_slowest(pst_cut *const *cut, uint32_t n) {
             }
 }
 
-/* If any chunk of a run recomputes, no value is final, so that all of its chunks agree. */
+/* If any chunk recomputes, pst_graph.final is 0 for all chunks, so that all compute the same
+ * bits. */
 static void mark_final(pst_prepared *p) {
     int final = !p->options.infer;
     for (uint32_t c = 0; c < p->plan->layout.n_chunk; c++)
@@ -268,7 +270,7 @@ pst_status pst_prepare_predict(pst_prepared *p) {
     return PST_OK;
 }
 
-/* Whether the operator's stage has this tensor rank. */
+/* Whether the stage of this operator has tensor rank t. */
 static int computes(const pst_prepared *p, uint32_t tensor, uint32_t node) {
     return pst_grid_is_home(p->grid, p->job->rank_of_chunk[p->chunk_of_node[node]], tensor);
 }
@@ -276,9 +278,9 @@ static int computes(const pst_prepared *p, uint32_t tensor, uint32_t node) {
 static pst_status predict(pst_prepared *p) {
     PST_TRY(pst_prepare_predict(p));
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
-        /* a single lane stands for all */
+        /* a single lane represents all */
         const pst_tape *tape = p->cuts[p->options.lane ? 0 : t]->tape;
-        /* the model's FLOPs, so without recomputation */
+        /* FLOPs of the model, without recomputation */
         for (uint32_t s = 0; s < tape->n_step; s++)
             if (!tape->step[s].again && (p->options.lane || computes(p, t, tape->step[s].node)))
                 p->flops += tape->step[s].flops * p->plan->layout.n_micro;
@@ -348,7 +350,7 @@ static pst_status prepare_into(pst_prepared *p) {
     pst_profile_time_messages(p);
     PST_TRY(pst_planned_describe(p));
     p->options.schedules = NULL;
-    /* not needed any more, and the caller may free it before pst_prepare_fits */
+    /* borrowed during this call only */
     p->options.plan = NULL;
     p->options.layout = NULL;
     if (p->options.graph) p->options.graph = p->whole;

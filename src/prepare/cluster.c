@@ -1,6 +1,7 @@
 /* The cluster that a run is prepared for: each rank's device, its speed, and the durations of
  * messages. When a run starts, its hosts' links are measured (link.h), which then replaces these.
  */
+#include "base/plural.h"
 #include "prepare/prepare.h"
 #include <math.h>
 #include <stdlib.h>
@@ -8,8 +9,9 @@
 static pst_status check_devices(const pst_prepared *p, const char *name) {
     uint32_t n = p->options.n_rank, most = p->cluster->n_device;
     if (most < n)
-        return pst_fail(PST_EINPUT, "%s has %u devices; expected at least %u, one for each rank",
-                        name, most, n);
+        return pst_fail(PST_EINPUT,
+                        "%s has only %u device%s; expected at least %u, one for each rank", name,
+                        most, pst_plural(most), n);
     for (uint32_t r = 0; r < n; r++)
         if (p->device[r] >= most)
             return pst_fail(PST_EINPUT, "rank %u has device %u, but %s only has devices 0 to %u", r,
@@ -38,7 +40,8 @@ double pst_prepare_slow(const pst_prepared *p, uint32_t rank) {
     return c->kind[first->kind].flops[dtype] / c->kind[own->kind].flops[dtype] / own->speed;
 }
 
-/* The link between two ranks while all ranks of the stage on the sender's node use it. */
+/* The link between two ranks while all ranks of the stage on the sender's node use it at the same
+ * time. */
 static pst_status busy_link(const pst_prepared *p, uint32_t from, uint32_t to,
                             pst_cluster_link *link) {
     const pst_cluster_device *device = p->cluster->device, *own = device + p->device[from];
@@ -74,16 +77,15 @@ static uint64_t message_of(const pst_cluster_link *link, uint32_t replicas) {
     return n;
 }
 
-/* Tensor groups wait for each other, and so do neighbouring stages; so one figure each, for the
- * slowest pair, is accurate enough. */
+/* All tensor groups wait for the slowest one, and so do neighbouring stages: one link each, the
+ * slowest, is accurate enough. */
 static pst_status find_links(pst_prepared *p) {
     pst_cluster_link tensor = {0, INFINITY}, stage = tensor, data = tensor;
     for (uint32_t r = 0; r < p->options.n_rank; r++) {
         pst_grid_place at = pst_grid_at(p->grid, r);
         uint32_t group = pst_grid_degree(p->grid, at.stage), first = r - at.tensor;
-        if (group > 1)
-            PST_TRY(slower(p, r, first + (at.tensor + 1) % group, &tensor)); /* around the group, as
-                                                                                in a ring */
+        if (group > 1) /* between neighbours in the group, as in a ring */
+            PST_TRY(slower(p, r, first + (at.tensor + 1) % group, &tensor));
         if (at.replica)
             PST_TRY(slower(p, pst_grid_rank(p->grid, at.stage, 0, at.tensor), r, &data));
         if (!at.stage) continue;

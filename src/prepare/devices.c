@@ -30,8 +30,8 @@ pst_status pst_prepare_layout_devices(const pst_config *c, const pst_plan *plan,
     uint32_t given = planned ? 0 : c->parallel.n_devices;
     if (given && given != n)
         return pst_fail(PST_EINPUT,
-                        "parallel.devices has %u devices for %u ranks; give one for each", given,
-                        n);
+                        "parallel.devices has %u devices for %u ranks; give one device per rank",
+                        given, n);
     if (!given && !planned) return PST_OK;
     uint32_t *own = malloc(n * sizeof *own);
     if (!own) return pst_fail(PST_ENOMEM, "no memory for the devices of %u ranks", n);
@@ -77,21 +77,21 @@ static pst_status read_throttle(pst_prepared *p, const uint32_t *process) {
     const pst_config *c = p->config;
     uint32_t n = p->options.n_rank, given = p->options.infer ? 0 : c->parallel.n_throttle;
     if (given > 1 && given != n)
-        return pst_fail(
-            PST_EINPUT,
-            "parallel.throttle has %u factors for %u ranks; give one for each, or one for all",
-            given, n);
+        return pst_fail(PST_EINPUT,
+                        "parallel.throttle has %u factors for %u ranks; give one factor per rank, "
+                        "or one for all ranks",
+                        given, n);
     for (uint32_t r = 0; r < n; r++) {
         p->throttle[r] = 1;
         if (given)
             PST_TRY(pst_prepare_number("parallel.throttle",
                                        c->parallel.throttle[given > 1 ? process[r] : 0], 1, 1000,
                                        &p->throttle[r]));
-        /* Operators that are queued on a device leave no time to sleep in between. */
+        /* A rank cannot sleep between operators that are queued on a device. */
         if (p->throttle[r] > 1 && p->options.device && p->options.device->flags & PST_DEVICE_ASYNC)
             return pst_fail(PST_EINPUT,
-                            "parallel.throttle needs a CPU, but device %s is none; omit it, or use "
-                            "parallel.device=cpu",
+                            "parallel.throttle needs a CPU, but device %s is not a CPU; omit "
+                            "parallel.throttle, or use parallel.device=cpu",
                             p->options.device->name);
     }
     return PST_OK;
@@ -171,7 +171,7 @@ void pst_prepare_peak(const pst_prepared *p, pst_peak *peak) {
         snprintf(peak->from, sizeof peak->from, "measured, FMA");
     } else if (kind && kind->flops[pst_graph_factors(p->graph)] > 0) {
         peak->flops = kind->flops[pst_graph_factors(p->graph)];
-        snprintf(peak->from, sizeof peak->from, "data sheet of %s", kind->name);
+        snprintf(peak->from, sizeof peak->from, "datasheet of %s", kind->name);
     }
 }
 

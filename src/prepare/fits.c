@@ -1,13 +1,13 @@
-/* Whether every rank fits in memory; if not, which single change of the run would fit. All else
- * stays as it is. (src/planning/change.c answers for a search, which then chooses everything else
- * anew, with its own tables.) */
+/* Checks whether every rank fits in memory; if not, finds the change of one key that fits while all
+ * other keys keep their values. (src/planning/change.c does this for a search, where all other open
+ * keys are chosen again.) */
 #include "prepare/layout.h"
 #include "base/bytes.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_RANKS = 64 }; /* the most ranks that are suggested */
+enum { MOST_RANKS = 64 }; /* largest number of ranks to suggest */
 
 typedef struct {
     const pst_prepared *p;
@@ -21,8 +21,8 @@ typedef struct {
 /* The keys of a plan cannot be changed one by one. */
 static const char *where(const advice *a) { return a->planned ? "in a new plan, " : ""; }
 
-/* One recomputation instead of equal ones for each chunk, because a change may lead to other
- * chunks. */
+/* Replaces equal modes for each chunk by one mode for all, because a change may change the number
+ * of chunks. */
 static void merge_recompute(pst_layout *l) {
     for (uint32_t c = 1; c < l->n_recompute; c++)
         if (l->recompute[c] != l->recompute[0]) return;
@@ -48,7 +48,7 @@ static int layout_on(const advice *a, uint32_t n_rank, pst_layout *l) {
     return pst_prepare_layout(a->p->config, &options, l) == PST_OK;
 }
 
-/* parallel.measured only applies to the run's own size of micro-batch. */
+/* parallel.measured only applies to the micro-batch size of the run. */
 static pst_status prepare(const advice *a, const pst_layout *l, pst_prepared **other) {
     pst_config config = *a->p->config; /* shallow: only read below */
     pst_prepare_options options = a->p->options;
@@ -72,7 +72,7 @@ static int fits(const advice *a, pst_layout *l) {
     return !excess;
 }
 
-/* 0: not possible, because the run file gives the micro-batches of each replica. */
+/* Returns 0 if not possible, because the run file gives the micro-batches of each replica. */
 static int set_micro_batch(const advice *a, pst_layout *l, uint32_t micro_batch) {
     if (l->micro_batch == micro_batch) return 1;
     if (l->micros && !a->planned) return 0;
@@ -83,10 +83,11 @@ static int set_micro_batch(const advice *a, pst_layout *l, uint32_t micro_batch)
     return 1;
 }
 
-/* --- changes, the one that costs least speed first; 1: it fits, and a->text says so --------------
- */
+/* --- changes in the order of their cost; each returns 1 and sets a->text if the layout fits
+ * ----- */
 
-/* ZeRO: shards the optimizer state among replicas, which costs nothing (1), and gradients (2). */
+/* ZeRO stage 1 shards the optimizer state among replicas, which costs no time; stage 2 also
+ * gradients. */
 static int shard(advice *a, uint32_t zero) {
     pst_layout l;
     if (a->p->grid.data == 1 || a->p->plan->layout.zero >= zero || !layout_of(a, &l)) return 0;
@@ -118,7 +119,7 @@ static int recompute(advice *a) {
     pst_layout l;
     for (uint8_t mode = PST_RECOMPUTE_SELECTIVE; mode <= PST_RECOMPUTE_FULL; mode++) {
         if (!layout_of(a, &l)) continue;
-        l.n_recompute = 1; /* there is capacity: the list has at least one item */
+        l.n_recompute = 1; /* allocated: the list has at least one item */
         l.recompute[0] = mode;
         if (!fits(a, &l)) continue;
         snprintf(a->text, sizeof a->text, "%sparallel.recompute=%s would fit", where(a),
@@ -128,7 +129,7 @@ static int recompute(advice *a) {
     return 0;
 }
 
-/* With n_rank ranks and micro_batch samples. */
+/* Whether the layout fits with n_rank ranks and micro-batches of this size. */
 static int fits_sized(const advice *a, uint32_t n_rank, uint32_t micro_batch) {
     pst_layout l;
     if (!layout_on(a, n_rank, &l)) return 0;
@@ -149,7 +150,7 @@ static int shrink_micro_batch(advice *a) {
 
 static int add_ranks(advice *a) {
     const pst_prepared *p = a->p;
-    /* then -n alone would contradict the run file */
+    /* -n alone would contradict the run file */
     const int fixed = p->config->parallel.pipeline != 0;
     const uint32_t micro_batch = p->plan->layout.micro_batch;
     for (uint32_t n = p->options.n_rank + 1; n <= MOST_RANKS && n <= p->graph->n_node;

@@ -1,11 +1,12 @@
-/* Durations of the flush on every rank, once there are lists and memory maps. */
+/* Durations of the flush on every rank, computed from instruction lists and memory maps. */
 #ifndef PST_PREPARE_FLUSH_TIME_H
 #define PST_PREPARE_FLUSH_TIME_H
 #include "partition/cost/account.h"
 #include "prepare/prepare.h"
 
-/* For a rank with a memory map. */
+/* Bytes of each region of a rank's memory map; the rank must have one. */
 pst_account pst_prepare_account(const pst_prepared *p, uint32_t rank);
-/* Sets NORM and STEP of every rank by its own parameters; with a profile REDUCE and GATHER too. */
+/* Sets the durations of NORM and STEP on every rank from the parameters that the rank owns; with a
+ * profile also those of REDUCE and GATHER. */
 void pst_prepare_time_flush(pst_prepared *p);
 #endif

@@ -70,13 +70,12 @@ pst_status pst_prepare_precision(const pst_config *c, const pst_prepare_options 
         return pst_fail(PST_EINPUT, "train.precision %s needs a GPU; use %s on a CPU",
                         c->train.precision, pst_dtype_precision(pst_dtype_stored(*dtype)));
     if (c->parallel.reproducible && !strcmp(c->parallel.deterministic, "false"))
-        return pst_fail(PST_EINPUT,
-                        "parallel.reproducible needs parallel.deterministic: with false, "
-                        "repeated runs differ in their bits");
+        return pst_fail(PST_EINPUT, "parallel.reproducible needs parallel.deterministic=true; with "
+                                    "false, repeated runs give different bits");
     if (*dtype == PST_F8 && c->parallel.reproducible)
         return pst_fail(
             PST_EINPUT,
-            "parallel.reproducible does not work in fp8: each replica has scales of its own, so "
+            "parallel.reproducible does not support fp8: each replica computes its own scales, so "
             "results depend on the number of replicas; use train.precision bf16");
     return PST_OK;
 }
@@ -105,9 +104,8 @@ static pst_status check_trains(const pst_graph *g) {
         losses += !strcmp(g->node[i].op->name, "cross_entropy");
     }
     if (status == PST_OK && !losses)
-        status =
-            pst_fail(PST_EINPUT,
-                     "graph %s has no loss; expected cross_entropy as its last operator", g->name);
+        status = pst_fail(PST_EINPUT,
+                          "graph %s has no loss; its last operator must be cross_entropy", g->name);
     for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
         if (!g->param[i].n_use)
             status = pst_fail(PST_EINPUT, "graph %s: no operator uses parameter %s", g->name,
@@ -120,7 +118,7 @@ static pst_status check_trains(const pst_graph *g) {
     return status;
 }
 
-/* For models that read train.residual: the graph agrees with it. */
+/* Checks train.residual against the graph, for models that use the key. */
 static pst_status check_stream(const pst_config *c, const pst_graph *g) {
     const int read = !strcmp(c->model.kind, "gpt") || !strcmp(c->model.kind, "bert");
     int wide = 0;
@@ -151,14 +149,13 @@ static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
             given->name, given->micro_batch, p->plan->layout.micro_batch);
     if (strcmp(c->model.kind, "custom")) PST_TRY(pst_registry_model(c->model.kind, &p->model));
     else if (*c->model.weights)
-        return pst_fail(
-            PST_EINPUT,
-            "model.weights: Hugging Face weights cannot be read into model.kind custom");
+        return pst_fail(PST_EINPUT, "model.weights: Hugging Face weights cannot be loaded into "
+                                    "model.kind custom; omit model.weights");
     PST_TRY(check_trains(given));
     return pst_graph_copy(given, &p->whole);
 }
 
-/* Only in training do the logits stay on the device. */
+/* Pads the logits in training only, where they stay on the device. */
 void pst_prepare_fit_graph(const pst_config *c, const pst_device_ops *device, pst_graph *g) {
     if (device && device->flags & PST_DEVICE_PADDED) pst_graph_pad(g);
     if (device && device->flags & PST_DEVICE_SUMS) pst_graph_leave_sums(g);

@@ -35,7 +35,7 @@ static pst_status check_list(const pst_config *c) {
     if (c->parallel.pipeline && c->parallel.pipeline != n)
         return pst_fail(PST_EINPUT,
                         "parallel.tensor has %u numbers, but parallel.pipeline is %" PRId64
-                        "; give one number for each stage, or one for all",
+                        "; give one number per stage, or one for all stages",
                         n, c->parallel.pipeline);
     return PST_OK;
 }
@@ -45,15 +45,14 @@ static pst_status ranks_of_list(const pst_config *c, int64_t given, uint32_t *n_
     PST_TRY(check_list(c));
     if (n > PST_RANKS_MAX)
         return pst_fail(PST_EINPUT,
-                        "parallel.data x tensor is too large; expected at most %d ranks",
+                        "parallel.data x parallel.tensor is too large; expected at most %d ranks",
                         PST_RANKS_MAX);
     if (given && (uint64_t)given != n)
-        return pst_fail(
-            PST_EINPUT,
-            "the job has %" PRId64
-            " ranks, but parallel.data x the tensor ranks of all stages is %u x %u; start "
-            "that many, or omit the number of ranks",
-            given, degree(c->parallel.data), listed(c));
+        return pst_fail(PST_EINPUT,
+                        "the job has %" PRId64
+                        " ranks, but parallel.data x the sum of parallel.tensor is %u x %u; start "
+                        "that many ranks, or omit the number of ranks",
+                        given, degree(c->parallel.data), listed(c));
     *n_rank = (uint32_t)n;
     return PST_OK;
 }
@@ -74,8 +73,8 @@ pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_ran
     int64_t times = pipeline && !(given % (pipeline * lanes)) ? given / (pipeline * lanes) : 1;
     if (given && pipeline && given != pipeline * lanes && times > 1)
         return pst_fail(PST_EINPUT,
-                        "the job has %" PRId64 " ranks, but %s; with parallel.data=%" PRId64
-                        " they agree; or omit parallel.pipeline or the number of ranks",
+                        "the job has %" PRId64 " ranks, but %s; set parallel.data=%" PRId64
+                        ", or omit parallel.pipeline or the number of ranks",
                         given, degrees, times * degree(c->parallel.data));
     if (given && pipeline && given != pipeline * lanes)
         return pst_fail(PST_EINPUT,
@@ -85,7 +84,7 @@ pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_ran
     if (given % lanes)
         return pst_fail(PST_EINPUT,
                         "the job has %" PRId64
-                        " ranks; expected a multiple of parallel.data x tensor, %u x %u",
+                        " ranks; expected a multiple of parallel.data x parallel.tensor, %u x %u",
                         given, degree(c->parallel.data), degree(c->parallel.tensor));
     int64_t n = given;
     if (!n) n = (pipeline ? pipeline : 1) * lanes;
@@ -120,8 +119,10 @@ pst_status pst_prepare_grid(const pst_config *c, const pst_prepare_options *o, p
     uint32_t lanes = pst_prepare_lanes(c);
     if (is_list(c)) return grid_of_list(c, o->n_rank, l);
     if (!o->n_rank || o->n_rank % lanes)
-        return pst_fail(PST_EINPUT, "%u ranks; expected a multiple of parallel.data x tensor, %u",
-                        o->n_rank, lanes);
+        return pst_fail(
+            PST_EINPUT,
+            "the job has %u ranks; expected a multiple of parallel.data x parallel.tensor, %u",
+            o->n_rank, lanes);
     l->pipeline = o->n_rank / lanes;
     l->data = degree(c->parallel.data);
     l->tensor = degree(c->parallel.tensor);

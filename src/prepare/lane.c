@@ -1,8 +1,9 @@
-/* Jobs that are only scored: decides which are so large that a single lane is prepared, and how
- * fast a rank of it exchanges with the other replicas (pst_job_spec.exchange), by the cluster's
- * links. All replicas do the same at the same time, so each of them sends the same amount to every
- * other one: to those on its node through its own link, to the others through its NIC; a node's
- * NICs together limit all of its ranks that exchange with other nodes. */
+/* Jobs that are only predicted, not run: decides which are so large that only one lane is prepared,
+ * and how fast a rank of the lane exchanges data with the other replicas (pst_job_spec.exchange),
+ * from the cluster's links. All replicas do the same at the same time, so each replica sends the
+ * same amount to every other one: to replicas on the same node over the rank's own link, to others
+ * over the NIC; the NICs of a node together limit all ranks of the node that exchange with other
+ * nodes. */
 #include "pipeline/compile/share.h"
 #include "prepare/prepare.h"
 #include <math.h>
@@ -12,8 +13,8 @@
 /* --- is the job reduced to a single lane ------------------------------------------------------ */
 
 /* A job with more ranks, passes of chunks or exchanges of pieces is reduced to one lane. If
- * replicas differ, more exchanges are allowed, because then a rank also waits for others in sums
- * that it does not exchange at the same time. */
+ * replicas differ, the limit of exchanges is higher, because one lane is then less accurate: a rank
+ * also waits for others in sums that it does not exchange at the same time. */
 enum { RANKS = 64, PASSES = 1 << 15, EXCHANGES = 1 << 20, UNEQUAL_EXCHANGES = 1 << 23 };
 
 /* Approximate number over all replicas: each piece of a sum is sent to every other replica and
@@ -62,7 +63,7 @@ static uint32_t node_of(const pst_prepared *p, uint32_t rank) {
     return p->cluster->device[p->device[rank]].node;
 }
 
-/* Number of ranks on each node with a replica on another node; n: [nodes]. */
+/* n: [nodes] number of ranks on each node that have a replica on another node. */
 static void count_leaving(const pst_prepared *p, uint32_t *n) {
     for (uint32_t r = 0; r < p->options.n_rank; r++) {
         pst_grid_place at = pst_grid_at(p->grid, r);
@@ -73,8 +74,8 @@ static void count_leaving(const pst_prepared *p, uint32_t *n) {
     }
 }
 
-/* *s: seconds until a byte was sent to every other replica, or received from each; *latency_ns: of
- * the slowest link. */
+/* *s: seconds to send one byte to every other replica, or to receive one from each; *latency_ns:
+ * latency of the slowest link. */
 static pst_status each_other(const pst_prepared *p, uint32_t rank, const uint32_t *leaving,
                              double *s, uint64_t *latency_ns) {
     pst_grid_place at = pst_grid_at(p->grid, rank);

@@ -60,15 +60,15 @@ static pst_status read_job(const pst_config *c, const pst_prepare_options *o, ps
 
 /* --- of a plan -------------------------------------------------------------------------------- */
 
-/* The run file was checked against the plan (planned.h). An old plan lacks the job's degrees; then
- * the run file's count. */
+/* The run file was checked against the plan (planned.h). An old plan lacks degrees: then those of
+ * the run file are used. */
 static pst_status take_plan(const pst_config *c, const pst_prepare_options *o, pst_layout *l) {
     uint64_t sum = 0;
     PST_TRY(pst_layout_copy(&o->plan->layout, l));
     if (!l->data) PST_TRY(read_job(c, o, l));
     for (uint32_t k = 0; l->micros && k < l->data; k++) sum += l->micros[k];
     if (sum == l->n_micro) return PST_OK;
-    /* by speed, because a program has changed the plan's number of micro-batches */
+    /* divided by speed, because a program has changed the plan's number of micro-batches */
     free(l->micros);
     l->micros = NULL;
     return PST_OK;
@@ -79,11 +79,11 @@ static pst_status check_plan(const pst_config *c, const pst_prepare_options *o,
     uint32_t stages = o->plan->layout.pipeline, ranks = pst_grid_size(pst_layout_grid(l));
     if (l->micro_batch != c->train.micro_batch)
         return pst_fail(PST_EINPUT,
-                        "plan: made for micro-batches of %u samples, but train.micro_batch is "
+                        "the plan is for micro-batches of %u samples, but train.micro_batch is "
                         "%" PRId64,
                         l->micro_batch, c->train.micro_batch);
     if (l->pipeline == stages && ranks == o->n_rank) return PST_OK;
-    return pst_fail(PST_EINPUT, "plan: made for %u ranks, but the job has %u",
+    return pst_fail(PST_EINPUT, "the plan is for %u ranks, but the job has %u ranks",
                     l->pipeline == stages ? ranks : stages,
                     l->pipeline == stages ? o->n_rank : l->pipeline);
 }

@@ -9,9 +9,9 @@
 enum { PST_LINK_SIZES = 8 };
 typedef struct {
     uint32_t n;          /* 0: not measured */
-    uint64_t latency_ns; /* time of a message with hardly any bytes */
+    uint64_t latency_ns; /* duration of a message of a few bytes */
     uint64_t bytes[PST_LINK_SIZES], ns[PST_LINK_SIZES];
 } pst_link_times;
-/* Sets a message's durations. */
+/* Sets the durations of an instruction that sends or receives a message, by its size. */
 void pst_link_times_set(const pst_link_times *link, pst_instr *message);
 #endif

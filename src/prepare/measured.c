@@ -43,7 +43,7 @@ static pst_pass pass_of(char letter) {
     return letter == 'B' ? PST_PASS_B : PST_PASS_W;
 }
 
-/* Reads an event; 0: not a measured one, or a recomputation. */
+/* Reads an event; returns 0 if it is not a measured one, or is a recomputation. */
 static int read_event(const json_t *event, row *r) {
     const json_t *args = json_object_get(event, "args"), *dur = json_object_get(event, "dur");
     const char *category = json_string_value(json_object_get(event, "cat"));
@@ -71,7 +71,7 @@ static int by_pair(const void *a, const void *b) {
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* The time of the transfer itself, without waiting. */
+/* Duration of the transfer, without the wait for the other end. */
 static int read_message(const json_t *event, message *m) {
     const json_t *args = json_object_get(event, "args"), *rank = json_object_get(args, "rank");
     const json_t *peer = json_object_get(args, "peer"), *bytes = json_object_get(args, "bytes");
@@ -110,7 +110,7 @@ static void find_link(const pst_measured *m, uint32_t from, uint32_t to, pst_lin
             l->ns[k] = x->ns;
         }
     }
-    l->latency_ns = l->n > 1 ? l->ns[0] : 0; /* the message of the norm */
+    l->latency_ns = l->n > 1 ? l->ns[0] : 0; /* a message of the gradient norm: not timed */
 }
 
 pst_status pst_measured_time_messages(const pst_measured *m, pst_job *job) {

@@ -7,9 +7,8 @@
 
 pst_status pst_planned_refuse(const pst_config *c) {
     if (!*c->parallel.plan) return PST_OK;
-    return pst_fail(
-        PST_EINPUT,
-        "parallel.plan is only for penstock train; a program loads its plan with pst_plan_load");
+    return pst_fail(PST_EINPUT, "parallel.plan is only for penstock train; a program has to load "
+                                "the plan with pst_plan_load");
 }
 
 static void name_plan(const char *file, char *text, size_t bytes) {
@@ -17,7 +16,7 @@ static void name_plan(const char *file, char *text, size_t bytes) {
     else snprintf(text, bytes, "the plan");
 }
 
-/* Sets a key that the plan decides. file: the plan's, for messages. */
+/* Sets a key that the plan determines. file: name of the plan's file, for messages. */
 static pst_status PST_PRINTF(5, 6) set_key(pst_config *c, const char *file, const char *section,
                                            const char *key, const char *fmt, ...) {
     char text[1024], who[600];
@@ -72,7 +71,8 @@ static pst_status set_list(pst_config *c, const char *file, const char *key, cha
     return status;
 }
 
-/* One recomputation if it is the same for all chunks. A given value with the same meaning stays. */
+/* One mode if it is the same for all chunks, else a list. A value of the run file with the same
+ * meaning is kept. */
 static pst_status set_recompute(pst_config *c, const pst_plan *plan, const char *file) {
     const pst_layout *l = &plan->layout;
     uint32_t n = c->parallel.n_recompute, same = 1;
@@ -87,7 +87,7 @@ static pst_status set_recompute(pst_config *c, const pst_plan *plan, const char 
     return set_list(c, file, "recompute", list_text(plan, items, print_recompute));
 }
 
-/* One number for all stages, or a list. A given list with the same meaning stays. */
+/* One number for all stages, or a list. A list in the run file with the same meaning is kept. */
 static pst_status set_tensor(pst_config *c, const pst_plan *plan, const char *file) {
     const pst_layout *l = &plan->layout;
     uint32_t n = c->parallel.n_tensors;
@@ -145,8 +145,8 @@ pst_status pst_planned_ranks(const pst_config *c, const pst_plan *plan, int64_t 
     *n_rank = pst_plan_job_ranks(plan);
     if (!given || given == *n_rank) return PST_OK;
     name_plan(pst_config_is_auto(c) ? "" : c->parallel.plan, who, sizeof who);
-    return pst_fail(PST_EINPUT, "the job has %" PRId64 " ranks, but %s was made for %u", given, who,
-                    *n_rank);
+    return pst_fail(PST_EINPUT, "the job has %" PRId64 " ranks, but %s was made for %u ranks",
+                    given, who, *n_rank);
 }
 
 pst_status pst_planned_take(pst_config **config, const pst_plan *plan, const char *file) {
@@ -170,10 +170,8 @@ pst_status pst_planned_config(pst_config **config, pst_plan **plan) {
     *plan = NULL;
     if (!*(*config)->parallel.plan) return PST_OK;
     if (pst_config_is_auto(*config))
-        return pst_fail(
-            PST_EINPUT,
-            "parallel.plan is auto, so the plan is made when the run starts; penstock plan shows "
-            "it before, runs/NAME/plan.yaml afterwards");
+        return pst_fail(PST_EINPUT, "parallel.plan auto: the plan is made when the run starts; use "
+                                    "penstock plan, or runs/NAME/plan.yaml of a started run");
     pst_status status = pst_plan_load((*config)->parallel.plan, &p);
     if (status != PST_OK) return pst_fail_in(status, "parallel.plan");
     status = pst_planned_take(config, p, (*config)->parallel.plan);
@@ -191,7 +189,8 @@ void pst_planned_warn(const pst_config *c, const pst_plan *plan) {
     for (uint32_t i = 0; i < plan->n_override && !*c->parallel.profile; i++)
         if (!strncmp(plan->override[i], key, sizeof key - 1))
             pst_log(PST_LOG_WARN,
-                    "the plan was made with %s; without it, this run's prediction differs",
+                    "the plan was made with %s; set the same key, or the prediction of this run "
+                    "differs from the plan",
                     plan->override[i]);
 }
 

@@ -53,7 +53,7 @@ static void time_hops(const pst_prepared *p, pst_hop_ns *hop) {
     }
 }
 
-/* What a rank has beside its stashes. */
+/* Bytes of a rank's memory apart from stashes. */
 static uint64_t fixed_bytes(const pst_prepared *p, uint32_t rank) {
     const pst_cut *cut = p->cuts[pst_grid_at(p->grid, rank).tensor];
     const pst_slots *slots = p->slots[pst_grid_lane(p->grid, rank)];
@@ -66,7 +66,7 @@ static uint64_t fixed_bytes(const pst_prepared *p, uint32_t rank) {
     return bytes;
 }
 
-/* The tensor rank that holds most. */
+/* The tensor rank that needs most memory. */
 static void fill_held(const pst_prepared *p, pst_held *held) {
     for (uint32_t k = 0; k < p->cut->n_class; k++) {
         const pst_cut_class *class_ = &p->cut->class_[k];

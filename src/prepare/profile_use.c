@@ -16,7 +16,8 @@ static void make_plain(char *text) {
         if ((unsigned char)*text < ' ' || *text == '"' || *text == '\\') *text = '?';
 }
 
-/* With one such device per rank. If it is not in this machine, only its name is known. */
+/* Describes one device of this kind per rank. If this machine does not have the device, only its
+ * name is known. */
 static void name_device(const pst_config *c, pst_profile_head *h) {
     const pst_device_config config = {.threads = h->threads};
     const pst_device_ops *ops;
@@ -77,7 +78,7 @@ static pst_status check_machine(const pst_config *c, const pst_device_kind *kind
     uint32_t wanted = here.threads;
     here.threads = head->threads; /* if threads are the only difference */
     if (pst_profile_check(profile, &here) != PST_OK) return PST_EINPUT;
-    return pst_fail(PST_EINPUT, "%s; measure with penstock profile -n %u into another file",
+    return pst_fail(PST_EINPUT, "%s; measure another profile with penstock profile -n %u -o FILE",
                     pst_error(), wanted < here.cpus ? here.cpus / wanted : 1);
 }
 
@@ -90,8 +91,8 @@ static pst_status check_shapes(const char *path, const pst_profile *profile, con
     if (!missing) return PST_OK;
     if (missing > steps / 2 && !force)
         return pst_fail(PST_EINPUT,
-                        "made for another model: %u of %u operators were not measured, such as %s; "
-                        "add them with penstock profile RUN.yaml -o %s",
+                        "the profile is of another model: %u of %u operators were not measured, "
+                        "such as %s; add them with penstock profile RUN.yaml -o %s",
                         missing, steps, names, path);
     if (!quiet)
         pst_log(PST_LOG_WARN,
@@ -109,7 +110,9 @@ pst_status pst_profile_suits(const pst_profile *profile, const pst_profile_purpo
         check_machine(c, purpose->kind, purpose->threads, purpose->processors, profile);
     if (status == PST_EINPUT && force) {
         if (!quiet)
-            pst_log(PST_LOG_WARN, "parallel.profile: %s is used, although it does not match: %s",
+            pst_log(PST_LOG_WARN,
+                    "parallel.profile: %s is used although it does not match "
+                    "(parallel.profile_force): %s",
                     c->parallel.profile, pst_error());
         status = PST_OK;
     }
@@ -120,18 +123,18 @@ pst_status pst_profile_suits(const pst_profile *profile, const pst_profile_purpo
                     c->parallel.profile, pst_error());
 }
 
-/* Such ranks slow each other down by more than was measured. */
+/* Ranks that share processors slow each other down by more than the profile has measured. */
 void pst_profile_warn(const pst_profile *profile, const pst_config *config, uint32_t n_rank,
                       uint32_t threads) {
     const pst_profile_head *head = pst_profile_head_of(profile);
     if (!*head->device && strcmp(config->parallel.device, "timed") && n_rank > head->ranks)
         pst_log(PST_LOG_WARN,
-                "parallel.profile: predictions are for ranks that share no processors, but %u "
-                "ranks of %u thread%s on one machine share %u",
+                "parallel.profile: predictions assume that ranks share no processors, but %u ranks "
+                "of %u thread%s on one machine share %u processors",
                 n_rank, threads, threads > 1 ? "s" : "", head->cpus);
 }
 
-/* How many ranks compute at the same time, as counted by a profile. */
+/* How many ranks compute at the same time, in the profile's sense. */
 static uint32_t busy_ranks(const pst_prepared *p) {
     uint32_t ranks = p->profile ? pst_profile_head_of(p->profile)->ranks : 1;
     return p->options.n_rank < ranks ? p->options.n_rank : ranks;
@@ -145,7 +148,7 @@ pst_status pst_profile_open_for(pst_prepared *p) {
     if (!pst_costs_profiled(p->costs.kind, p->profile)) {
         if (!p->options.quiet)
             pst_log(PST_LOG_WARN,
-                    "parallel.profile: %s was made for other devices, so %s is modelled", path,
+                    "parallel.profile: %s was measured on other devices, so %s is modelled", path,
                     p->costs.kind->name);
         pst_profile_close(p->profile);
         p->profile = NULL;

@@ -12,8 +12,9 @@ static pst_status check_loaded(const pst_schedule *s, const char *path, uint32_t
                         path);
     if (s->n_rank != n_rank || s->n_micro != n_micro)
         return pst_fail(PST_EINPUT,
-                        "%s: made for %u ranks and %u micro-batches; expected %u and %u", path,
-                        s->n_rank, s->n_micro, n_rank, n_micro);
+                        "%s: the schedule has %u ranks and %u micro-batches; expected %u ranks and "
+                        "%u micro-batches",
+                        path, s->n_rank, s->n_micro, n_rank, n_micro);
     if (n_virtual && n_virtual != has)
         return pst_fail(PST_EINPUT,
                         "%s: %u chunk%s per rank, but parallel.chunks is %u; omit parallel.chunks",
@@ -30,7 +31,7 @@ static pst_status load(const pst_prepared *p, uint32_t n_micro, pst_schedule **s
     return check_loaded(*schedule, path, p->grid.pipeline, p->plan->layout.chunks, n_micro);
 }
 
-/* The same order with each fused BW replaced by B and W. */
+/* Copies a schedule and replaces each fused BW by B and W. */
 static pst_status generate_split(const char *name, uint32_t n_rank, uint32_t n_virtual,
                                  uint32_t n_micro, pst_schedule **schedule) {
     const pst_schedule_row *row;
@@ -58,10 +59,10 @@ static pst_status move_ranks(pst_schedule *s, const pst_layout *l, uint32_t *n_a
         uint32_t first = 0;
         while (s->rank_of_chunk[first] != s->rank_of_chunk[c]) first++;
         if (l->rank_of_chunk[c] != l->rank_of_chunk[first])
-            return pst_fail(
-                PST_EINPUT,
-                "plan: schedule %s needs chunks %u and %u on one rank, but they are on %u and %u",
-                s->name, first, c, l->rank_of_chunk[first], l->rank_of_chunk[c]);
+            return pst_fail(PST_EINPUT,
+                            "plan: schedule %s needs chunks %u and %u on one rank, but they are on "
+                            "ranks %u and %u",
+                            s->name, first, c, l->rank_of_chunk[first], l->rank_of_chunk[c]);
         n_action[l->rank_of_chunk[c]] = s->n_action[s->rank_of_chunk[c]];
         action[l->rank_of_chunk[c]] = s->action[s->rank_of_chunk[c]];
     }
@@ -73,8 +74,8 @@ static pst_status move_ranks(pst_schedule *s, const pst_layout *l, uint32_t *n_a
 
 static pst_status move_to_layout(pst_schedule *s, const pst_layout *l) {
     if (s->n_chunk != l->n_chunk)
-        return pst_fail(PST_EINPUT, "plan: %u chunks, but schedule %s has %u", l->n_chunk, s->name,
-                        s->n_chunk);
+        return pst_fail(PST_EINPUT, "the plan has %u chunks, but schedule %s has %u chunks",
+                        l->n_chunk, s->name, s->n_chunk);
     uint32_t *n_action = calloc(s->n_rank, sizeof *n_action);
     pst_action **action = calloc(s->n_rank, sizeof *action);
     pst_status status =
@@ -86,7 +87,8 @@ static pst_status move_to_layout(pst_schedule *s, const pst_layout *l) {
     return status;
 }
 
-/* The layout's schedule, checked; if the layout has a cut, with its placement. */
+/* Makes and checks the layout's schedule; if the layout has a cut, chunks are placed as in the
+ * layout. */
 static pst_status make_on(const pst_prepared *p, uint32_t n_micro, pst_schedule **schedule) {
     pst_schedule *s = NULL;
     pst_status status = make(p, n_micro, &s);

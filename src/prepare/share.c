@@ -32,7 +32,7 @@ static pst_status share_by_speed(const pst_prepared *p, uint32_t n_micro, uint32
     return PST_OK;
 }
 
-/* The layout may have them, for the same total. */
+/* The layout may have the micro-batches of each replica already, for the same total. */
 static int share_as_laid_out(const pst_prepared *p, uint32_t n_micro, uint32_t *count) {
     const uint32_t *micros = p->plan->layout.micros;
     if (!micros || n_micro != p->plan->layout.n_micro) return 0;
@@ -43,11 +43,11 @@ static int share_as_laid_out(const pst_prepared *p, uint32_t n_micro, uint32_t *
 pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *first) {
     uint32_t n = p->grid.data, *count = first + 1; /* prefix sums from here on */
     if (n_micro < n)
-        return pst_fail(PST_EINPUT,
-                        "%u micro-batch%s per step for %u replicas; expected at least one for "
-                        "each: use a smaller train.micro_batch, a larger train.batch or a smaller "
-                        "parallel.data",
-                        n_micro, n_micro == 1 ? "" : "es", n);
+        return pst_fail(
+            PST_EINPUT,
+            "%u micro-batch%s per step for %u replicas; expected at least one per replica: use a "
+            "smaller train.micro_batch, a larger train.batch or a smaller parallel.data",
+            n_micro, n_micro == 1 ? "" : "es", n);
     if (!share_as_laid_out(p, n_micro, count)) PST_TRY(share_by_speed(p, n_micro, count));
     for (uint32_t k = 0; k < n; k++) first[k + 1] += first[k];
     return PST_OK;
@@ -61,16 +61,18 @@ pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts) {
     if (!all) return PST_OK;
     if (p->plan->layout.zero == 2)
         return pst_fail(PST_EINPUT,
-                        "parallel.reproducible needs unsharded gradients; use parallel.zero: 1");
+                        "parallel.reproducible needs unsharded gradients; use parallel.zero=1");
     if (all & (all - 1))
         return pst_fail(PST_EINPUT, "parallel.reproducible is %u; expected a power of two", all);
     if (all % n)
-        return pst_fail(PST_EINPUT, "parallel.reproducible: %u is not a multiple of %u replicas",
-                        all, n);
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.reproducible is %u; expected a multiple of the number of replicas, %u", all,
+            n);
     if (n_micro % all)
         return pst_fail(PST_EINPUT,
-                        "parallel.reproducible: %u micro-batches of a step (train.batch / "
-                        "micro_batch) are not a multiple of %u",
+                        "parallel.reproducible: %u micro-batches per step (train.batch / "
+                        "micro_batch) are not a multiple of its value, %u",
                         n_micro, all);
     for (uint32_t k = 0; k < n; k++)
         if (p->micro[k + 1] - p->micro[k] != n_micro / n)
@@ -85,10 +87,12 @@ pst_status pst_prepare_narrow(const pst_prepared *p, int *narrow) {
     *narrow = !strcmp(p->config->parallel.gradients, "bf16") && p->grid.data > 1;
     if (!*narrow) return PST_OK;
     if (p->options.device && p->options.device->flags & PST_DEVICE_OWN_MEMORY)
-        return pst_fail(PST_EINPUT, "parallel.gradients bf16 needs a CPU; device %s sends fp32",
+        return pst_fail(PST_EINPUT,
+                        "parallel.gradients bf16 is supported on CPUs only; use "
+                        "parallel.gradients=fp32 with device %s",
                         p->options.device->name);
     return p->config->parallel.reproducible
-               ? pst_fail(PST_EINPUT, "parallel.gradients bf16 rounds the sums of each replica; "
-                                      "parallel.reproducible needs fp32")
+               ? pst_fail(PST_EINPUT, "parallel.reproducible needs parallel.gradients fp32, "
+                                      "because bf16 rounds the sum of each replica")
                : PST_OK;
 }

@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* attempts for one placement, each with less memory, until the memory map is within the limit */
+/* attempts per placement, each with less memory, until the memory map is within the limit */
 enum { TRIES = 4 };
 
 typedef struct {
     const pst_config *config;
     pst_prepare_options options;
     const pst_layout *layout;
-    uint64_t limit;                    /* bytes of each rank */
+    uint64_t limit;                    /* memory limit of each rank, bytes */
     uint32_t n_placement, at, best_at; /* number of placements; the current one; the best one */
     pst_solve_placement placement[PST_SOLVE_PLACEMENTS];
     uint64_t bound_ns[PST_SOLVE_PLACEMENTS]; /* lower bound without the flush; 0: not solved */
@@ -101,15 +101,17 @@ static pst_status try_named(selection *c, const pst_schedule_row *row) {
     pst_prepared *p;
     pst_status status = prepare_with(c, row->name, place->n_virtual, NULL, 0, &p);
     if (status != PST_OK) return skip_infeasible(status, row->name);
-    pst_log(PST_LOG_DEBUG, "schedule solved: %s, %u chunk%s per rank, takes %.3f ms and %.1f MiB",
-            row->name, place->n_virtual, place->n_virtual == 1 ? "" : "s",
-            (double)p->timing->step_ns * 1e-6, (double)largest(p) * 0x1p-20);
+    pst_log(
+        PST_LOG_DEBUG,
+        "schedule solved: candidate %s, %u chunk%s per rank: step %.3f ms, largest rank %.1f MiB",
+        row->name, place->n_virtual, place->n_virtual == 1 ? "" : "s",
+        (double)p->timing->step_ns * 1e-6, (double)largest(p) * 0x1p-20);
     consider(c, p, row->name);
     return PST_OK;
 }
 
-/* A small budget for every placement, then its named schedules; at last a large budget for the best
- * placement. */
+/* Solves every placement with a small budget and tries the named schedules that have this
+ * placement; then solves the best placement with a large budget. */
 static pst_status select_best(selection *c, uint32_t chunks) {
     uint32_t n_row;
     const pst_schedule_row *row = pst_schedule_rows(&n_row);
@@ -128,16 +130,16 @@ static pst_status select_best(selection *c, uint32_t chunks) {
     return skip_infeasible(try_solver(c, PST_SOLVE_DIVISOR_BEST), c->placement[c->at].like);
 }
 
-/* The wanted chunks per rank: as given, or one for each item in the list of recomputations. 0: any.
- */
+/* Chunks per rank from the run file: as given, or from the length of the list of recomputation
+ * modes. 0: any number. */
 static uint32_t asked_chunks(const pst_layout *l) {
     if (l->n_chunk) return l->n_chunk / l->pipeline;
     if (l->chunks || l->n_recompute <= 1 || l->n_recompute % l->pipeline) return l->chunks;
     return l->n_recompute / l->pipeline;
 }
 
-/* If the cut has the placement of the schedule that sets the limit: what that schedule needs. 0: it
- * has another placement. */
+/* Bytes that the schedule which sets the limit needs; 0: the cut has another placement than that
+ * schedule. */
 static pst_status find_limit_of_cut(selection *c) {
     uint32_t chunks = asked_chunks(c->layout);
     pst_prepared *p;
@@ -152,8 +154,9 @@ static pst_status find_limit_of_cut(selection *c) {
     return PST_OK;
 }
 
-/* parallel.memory, or else what the schedule that sets the limit needs. If recomputations are given
- * for several chunks per rank, the one that keeps most is used for all. */
+/* Sets the memory limit: parallel.memory, or else what the schedule that sets the limit needs. If
+ * modes of recomputation are given for several chunks per rank, the one that keeps most is used for
+ * all. */
 static pst_status find_limit(selection *c) {
     pst_layout layout = *c->layout; /* shallow: only read below */
     selection one = *c;

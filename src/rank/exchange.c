@@ -8,8 +8,8 @@ enum { CHANNEL = PST_CHANNEL_COLLECTIVE + 1 };
 
 struct pst_exchanger {
     pst_coll *coll;
-    /* published position of the collective; the rank's own position shows only that it is in an
-     * exchange */
+    /* position of the collective for other ranks to read; the rank's own position shows only that
+     * it is in an exchange */
     pst_position at;
     uint32_t n;
     uint64_t *bytes; /* [n] bytes of each rank's part */
@@ -165,7 +165,7 @@ pst_status pst_exchange_start(pst_exchanger *x, const pst_graph *g, const pst_no
         return PST_OK;
     case PST_EXCHANGE_NONE: break;
     }
-    return pst_fail(PST_EINTERNAL, "%s is not an exchange", node->name);
+    return pst_fail(PST_EINTERNAL, "operator %s is not an exchange", node->name);
 }
 
 pst_status pst_exchange_share(pst_exchanger *x, const uint32_t *host) {

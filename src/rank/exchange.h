@@ -9,28 +9,29 @@
 
 typedef struct pst_exchanger pst_exchanger;
 
-/* members: the ranks of the group in the order of their tensor ranks, this one among them. All
- * memory is allocated here. */
+/* members: [n] the ranks of the tensor group, including this one, by tensor rank. t is borrowed.
+ * Allocates all memory that exchanges need. ENOMEM. */
 pst_status pst_exchanger_open(pst_transport *t, const uint32_t *members, uint32_t n,
                               pst_exchanger **x);
 void pst_exchanger_close(pst_exchanger *x);
 
-/* host: which ranks share a host (of all ranks, see pst_coll_hosts); sets up shared memory of the
- * group where possible. A collective of the group, before the first pass; drive it with
- * pst_exchange_test. */
+/* Sets up shared memory of the group where possible. host: number of the host of each rank of the
+ * job (pst_coll_hosts). A collective of the group, to be called before the first pass and driven
+ * with pst_exchange_test. */
 pst_status pst_exchange_share(pst_exchanger *x, const uint32_t *host);
 /* Input, output and scratch memory of a pass. */
 typedef struct {
     void *from, *to, *scratch;
 } pst_exchange_memory;
-/* Starts a pass; its memory must stay valid until it is done. One at a time. */
+/* Starts the exchange of one pass of an exchange node. The memory must stay valid until
+ * pst_exchange_test returns OK. One exchange at a time. */
 pst_status pst_exchange_start(pst_exchanger *x, const pst_graph *g, const pst_node *node,
                               pst_pass pass, const pst_exchange_memory *memory);
-/* Starts an all-reduce over the group instead: n numbers at `sum`, in place. */
+/* Starts an in-place all-reduce of n numbers at `sum` over the group. */
 pst_status pst_exchange_sum(pst_exchanger *x, float *sum, uint64_t n);
-/* OK: done, or nothing was started. BUSY: call again. */
+/* Makes progress. OK: the exchange is done, or none was started. BUSY: call again. */
 pst_status pst_exchange_test(pst_exchanger *x);
-/* Grows whenever a message of the current exchange was posted or has arrived. */
+/* Progress counter: grows whenever a message of the current exchange is posted or arrives. */
 uint64_t pst_exchange_moves(const pst_exchanger *x);
 /* See pst_coll_mismatch and pst_coll_break. */
 uint64_t pst_exchange_mismatch(const pst_exchanger *x);

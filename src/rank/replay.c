@@ -233,7 +233,7 @@ void pst_replay_text(const pst_graph *g, const pst_culprit *c, char text[PST_REP
         char where[96];
         const pst_param *p = g->param + c->bad_param;
         print_index(p->n_dim, p->dim, c->weight_index, where);
-        snprintf(why, sizeof why, "its weight %s was %g already at %s", p->name, shown(c->weight),
+        snprintf(why, sizeof why, "its weight %s already was %g at %s", p->name, shown(c->weight),
                  where);
     } else {
         snprintf(why, sizeof why, "its weights and inputs were %s",

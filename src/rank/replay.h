@@ -1,5 +1,5 @@
-/* The checker of a repeated step: checks everything that an operator reads and writes, and records
- * where, in program order, the first number that is not finite was made. Used when a step's loss or
+/* The checker of a repeated step: checks all inputs and outputs of each operator, and records
+ * where, in program order, the first non-finite number was produced. Used when a step's loss or
  * gradient is not finite. */
 #ifndef PST_RANK_REPLAY_H
 #define PST_RANK_REPLAY_H
@@ -10,35 +10,38 @@ typedef struct pst_rank pst_rank;
 
 enum { PST_REPLAY_TEXT = 720 };
 
-/* Where a rank has found the first non-finite number; without pointers, to be gathered from all
- * ranks. */
+/* Where a rank has found its first non-finite number. Contains no pointers, so that it can be
+ * gathered from all ranks. */
 typedef struct {
     uint32_t found;
-    /* Program order: F before B and W, then micro-batch, then the order of the tape. The inputs of
-     * the first one in this order are finite: it is the origin, on whichever rank. */
+    /* Program order: F before B and W, then by micro-batch, then by position on the tape. The first
+     * record of all ranks in this order is the origin: the inputs of that operator were finite. */
     uint32_t phase, micro, position;
     /* pass: pst_pass; PST_PASS_COUNT: REDUCE, which adds the uses of a shared parameter */
     uint32_t rank, node, pass;
-    uint32_t kind, tensor, saved; /* the pst_value_kind of the written value, or */
-    uint32_t param;               /* the parameter whose gradient it is; PST_NONE for a value */
-    uint64_t index;               /* index of the first bad element, row-major */
+    uint32_t kind, tensor, saved; /* kind: pst_value_kind of the value that was written */
+    /* parameter, if its gradient was written; PST_NONE: a value was written */
+    uint32_t param;
+    uint64_t index; /* index of the first bad element, row-major */
     float value;
-    uint32_t bad_input; /* the value of this tensor was read and was not finite */
-    uint32_t bad_param; /* this weight was read and was not finite; PST_NONE: none */
+    uint32_t bad_input; /* 1: an input tensor was not finite either */
+    /* index of a parameter that was read and not finite; PST_NONE: none. Its first bad element and
+     * value follow */
+    uint32_t bad_param;
     uint64_t weight_index;
     float weight;
 } pst_culprit;
 
-/* Clears what the rank has recorded before. */
+/* Clears the rank's record. */
 void pst_replay_begin(pst_rank *r);
 /* A pst_launch_fn that replaces the plain one: checks what the step reads, runs it, checks what it
  * has written. */
 pst_status pst_replay_kernel(pst_device *device, const void *block);
-/* Checks the result after REDUCE has added gradients of elements [from, from + n) of a parameter,
- * of several uses or replicas. */
+/* Checks elements [from, from + n) of a parameter's gradient after REDUCE has summed them over uses
+ * or replicas. */
 pst_status pst_replay_reduced(pst_rank *r, uint32_t param, const float *sum, uint64_t from,
                               uint64_t n);
-/* The first in program order; NULL when no rank has found one. */
+/* The first of n records in program order; NULL: no rank has found a non-finite number. */
 const pst_culprit *pst_replay_first(const pst_culprit *of_rank, uint32_t n);
 /* "the first is inf at [0,3] of x.out, written by x (F of micro-batch 0 on rank 1); its weights and
  * inputs were finite" */
@@ -46,6 +49,6 @@ void pst_replay_text(const pst_graph *g, const pst_culprit *c, char text[PST_REP
 /* The name of the tensor, "gradient of x.out", or the name of the parameter. */
 void pst_replay_tensor(const pst_graph *g, const pst_culprit *c, char text[PST_NAME_MAX + 40]);
 const char *pst_replay_pass(const pst_culprit *c);
-/* [2,0,17] */
+/* The index of the element: "[2,0,17]". */
 void pst_replay_index(const pst_graph *g, const pst_culprit *c, char text[96]);
 #endif

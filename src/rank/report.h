@@ -5,21 +5,23 @@
 #include "rank/work.h"
 #include <stdint.h>
 
-/* State of this rank's part of the checkpoint under way. */
+/* State of this rank's part of the checkpoint that is being written. */
 typedef enum { PST_SAVE_NOTHING, PST_SAVE_BUSY, PST_SAVE_DONE, PST_SAVE_FAILED } pst_save_state;
 
 /* What each rank reports after a step; gathered to all ranks. */
 typedef struct {
     uint64_t origin_ns, busy_ns, span_ns, flush_ns, wall_ns;
-    uint64_t op_ns[PST_OP_COUNT]; /* mean duration of this rank's instructions by opcode */
-    uint64_t peak_bytes;          /* highest byte of the arena that was ever written, + 1 */
-    /* anonymous and shared memory of the rank's process (of all ranks with `self`) */
+    uint64_t op_ns[PST_OP_COUNT]; /* mean duration (ns) of this rank's instructions by opcode */
+    /* number of bytes up to the highest byte of the arena that was ever written */
+    uint64_t peak_bytes;
+    /* anonymous and shared resident memory of the rank's process (with transport `self`: of all
+     * ranks) */
     uint64_t resident_bytes;
-    /* the peak of its resident memory, including library files */
+    /* peak resident memory of the process, including library files */
     uint64_t peak_resident_bytes;
-    pst_work work;        /* time by kind of work, */
-    uint64_t works;       /* valid if it was measured (1), else 0 */
-    uint64_t requests;    /* signals that this rank has received: PST_STOP_ (stop.h) */
+    pst_work work;        /* time in kernels by kind of work; valid if `works` is 1 */
+    uint64_t works;       /* 1: `work` was measured */
+    uint64_t requests;    /* signals that this rank has received: PST_STOP_ bits (stop.h) */
     uint64_t saving;      /* pst_save_state */
     uint64_t rolled_back; /* post-validation: STEP was undone */
 } pst_report;

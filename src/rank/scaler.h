@@ -1,7 +1,8 @@
 /* The loss scale in fp16 (Micikevicius et al. 2018, Mixed Precision Training): the loss is
- * multiplied by it, so that small gradients do not become 0, and the optimizer divides by it.
- * Dynamic: a step that overflows is skipped and the scale lowered; after enough steps without
- * overflow it is doubled. As torch.amp.GradScaler does, within bounds. */
+ * multiplied by the scale, so that small gradients do not underflow, and the optimizer divides
+ * gradients by the scale. A dynamic scale is lowered after a step that overflows, which is skipped,
+ * and doubled after enough steps without overflow, as in torch.amp.GradScaler, but between
+ * PST_SCALE_MIN and PST_SCALE_MAX. */
 #ifndef PST_RANK_SCALER_H
 #define PST_RANK_SCALER_H
 #include "config/config.h"
@@ -11,14 +12,14 @@
 
 typedef struct {
     double scale;  /* 0: not opened */
-    uint64_t good; /* steps in a row without overflow since the scale last changed */
+    uint64_t good; /* consecutive steps without overflow since the scale last changed */
     int dynamic;
 } pst_scaler;
 
-/* At the start of the run. */
+/* Sets the initial scale of a run. */
 void pst_scaler_open(const pst_config *c, pst_scaler *s);
-/* Call it after every step; finite: its loss and gradients were. 1: an overflow, and the scale was
- * lowered. 0 after a step that is not finite: the scale is fixed, or at its minimum. The same on
- * every rank. */
+/* To be called after every step; finite: 1: the step's loss and gradients were finite. Returns 1
+ * after an overflow that has lowered the scale; returns 0 after a finite step, or if the scale is
+ * fixed or at its minimum. The result is equal on all ranks. */
 int pst_scaler_step(pst_scaler *s, const pst_config *c, int finite);
 #endif

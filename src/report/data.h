@@ -1,6 +1,6 @@
 /* The files of a run's folder, read once for its report: metrics.jsonl, trace.json, plan.yaml,
- * run.yaml. They are not trusted: entries that cannot be read are left out and counted; numbers
- * are finite or missing (NaN). */
+ * run.yaml. The files are not trusted: invalid entries are skipped and counted; numbers are finite
+ * or missing (NaN). */
 #ifndef PST_REPORT_DATA_H
 #define PST_REPORT_DATA_H
 #include "config/config.h"
@@ -8,7 +8,7 @@
 #include "pipeline/layout/plan.h"
 #include <jansson.h>
 
-/* Curves of metrics.jsonl, by step: X(name, key). */
+/* Curves over the steps in metrics.jsonl: X(name, key). */
 /* clang-format off */
 #define PST_REPORT_CURVES(X) \
     X(LOSS, "loss") \
@@ -32,8 +32,10 @@ typedef enum {
 enum { PST_REPORT_RANKS = 4096, PST_REPORT_HEAD = 40, PST_REPORT_TAIL = 160 };
 
 typedef struct {
-    double peak, predicted_peak; /* bytes, of the last step; NaN: missing */
-    double resident;             /* bytes, maximum over all steps; NaN: missing */
+    /* arena bytes written and predicted, at the last step; NaN: missing */
+    double peak, predicted_peak;
+    /* resident bytes of the process, maximum over all steps; NaN: missing */
+    double resident;
 } pst_report_memory;
 
 typedef struct {
@@ -42,21 +44,24 @@ typedef struct {
     double *curve[PST_REPORT_CURVE_COUNT]; /* [n] NaN: missing */
     size_t n_validation, validation_capacity;
     double *validation_step, *validation_loss; /* [n_validation] ascending by step */
-    json_t *sets; /* {name: {loss, tokens}} of the last line that has it; NULL: none */
+    json_t *sets; /* {name: {loss, tokens}} of the last line with evaluation sets; NULL: none */
     double sets_step;
-    uint32_t n_rank;           /* ranks in the memory columns */
+    uint32_t n_rank;           /* number of ranks in `memory` */
     pst_report_memory *memory; /* [n_rank] */
-    /* {kind of work: seconds of all ranks and steps}; the first step counts only if there is no
-     * other */
+    /* {kind of work: seconds, summed over ranks and steps}; the first step counts only if it is the
+     * only one */
     json_t *work;
-    double work_wall;    /* duration of the same steps times number of ranks, s */
-    json_t *start, *end; /* the last of these lines, NULL: none */
+    double work_wall;    /* s: duration of the same steps times the number of ranks */
+    json_t *start, *end; /* the last start and end line; NULL: none */
     double first_time;   /* time in the first start line, NaN: none */
     size_t n_start;
-    size_t n_event; /* lines with another event than validation */
-    /* arrays: the first PST_REPORT_HEAD, and then the last PST_REPORT_TAIL */
+    size_t n_event; /* number of events other than validation */
+    /* arrays of these events: the first PST_REPORT_HEAD, and of the remaining ones the last
+     * PST_REPORT_TAIL */
     json_t *head, *tail;
-    size_t n_bad; /* lines that are no objects, or whose steps do not ascend */
+    /* number of lines that are not JSON objects, or have a step that is not above the previous
+     * one */
+    size_t n_bad;
 } pst_report_metrics;
 
 /* The kinds of time in a trace. */
@@ -66,17 +71,17 @@ typedef enum {
     PST_REPORT_W,
     PST_REPORT_BW,
     PST_REPORT_FLUSH,
-    /* of slices: a RECV; in sums: idle while a message to the rank is in transit */
+    /* slice: a RECV; in sums of time: idle while a message to the rank is in transit */
     PST_REPORT_TRANSFER,
-    PST_REPORT_IDLE, /* in sums: other idle time */
-    PST_REPORT_SEND, /* of slices only */
+    PST_REPORT_IDLE, /* in sums of time: other idle time */
+    PST_REPORT_SEND, /* slices only */
     PST_REPORT_KIND_COUNT = PST_REPORT_SEND
 } pst_report_kind;
 
 typedef struct {
-    /* us since the start of the step; of a RECV: since both ends have posted it */
+    /* us since the start of the step; a RECV starts when both ends have posted it */
     double start, end;
-    uint32_t rank, chunk, micro; /* RECV and SEND: chunk is the channel, micro the peer */
+    uint32_t rank, chunk, micro; /* RECV and SEND: `chunk` is the channel, `micro` the peer */
     uint8_t kind;                /* pst_report_kind */
     uint8_t predicted;
 } pst_report_slice;
@@ -84,10 +89,10 @@ typedef struct {
 typedef struct {
     char title[200]; /* title of the measured step */
     size_t n, capacity;
-    pst_report_slice *slice; /* [n] by predicted, rank, start */
+    pst_report_slice *slice; /* [n] sorted by predicted, rank, start */
     uint32_t n_rank;
-    double end[2]; /* us: end of the measured and of the predicted step; 0: none */
-    size_t n_bad;  /* invalid events */
+    double end[2]; /* us: end of the measured [0] and of the predicted [1] step; 0: none */
+    size_t n_bad;  /* number of invalid events */
 } pst_report_trace;
 
 typedef struct {
@@ -95,34 +100,35 @@ typedef struct {
     pst_report_trace trace;
     pst_plan *plan;             /* NULL: missing or not readable */
     pst_config *config;         /* NULL: missing or not readable */
-    char *plan_text, *run_text; /* the texts of the files, at most 256 KiB; NULL: missing */
+    char *plan_text, *run_text; /* contents of the files, at most 256 KiB each; NULL: missing */
     char name[256];
-    int running; /* a process trains in the folder */
+    int running; /* 1: a process trains in the folder now */
 } pst_report_data;
-/* From run.yaml and plan.yaml; all 1 if they are missing. */
+/* The grid of ranks, from run.yaml and plan.yaml; all degrees are 1 if the files are missing. */
 pst_grid pst_report_grid(const pst_report_data *data);
 
-/* run: the folder. EINPUT if it has no metrics.jsonl; every other file may be missing. */
+/* Reads the files of the folder `run`; release *data also after a failure. EINPUT: there is no
+ * metrics.jsonl; other files may be missing. ENOMEM. */
 pst_status pst_report_read(const char *run, pst_report_data *data);
 void pst_report_release(pst_report_data *data);
-/* Read open files into m or t, which must be zero before. Fail with ENOMEM only. */
+/* Read an open file into *m or *t, which must be all 0 before. ENOMEM. */
 pst_status pst_report_read_metrics(FILE *file, pst_report_metrics *m);
 pst_status pst_report_read_trace(FILE *file, pst_report_trace *t);
 void pst_report_release_metrics(pst_report_metrics *m);
 void pst_report_release_trace(pst_report_trace *t);
 
-/* us[PST_REPORT_KIND_COUNT]: how a rank spends the step, measured (0) or predicted (1); all 0 if
- * unknown. The sum is the step's duration, unless slices overlap that should not. */
+/* us[PST_REPORT_KIND_COUNT]: time of a rank by kind in the measured (predicted 0) or predicted (1)
+ * step; all 0 if unknown. The sum is the duration of the step, unless the trace is inconsistent. */
 void pst_report_times(const pst_report_trace *t, int predicted, uint32_t rank,
                       double us[PST_REPORT_KIND_COUNT]);
-/* The first slice of a rank, and how many it has. */
+/* The first slice of a rank; *n: number of its slices. */
 const pst_report_slice *pst_report_slices(const pst_report_trace *t, int predicted, uint32_t rank,
                                           size_t *n);
 
-/* The run computed nothing (device timed). */
+/* 1: the run used device timed, which computes nothing. */
 int pst_report_is_timed(const pst_report_data *d);
-/* The number at a key of an object; NaN if it is missing, not a number, or beyond 1e100. */
+/* The number at a key of an object; NaN if it is missing, not a number, or larger than 1e100. */
 double pst_report_number(const json_t *object, const char *key);
-/* The string at a key; "" if there is none. */
+/* The string at a key of an object; "" if there is none. */
 const char *pst_report_text(const json_t *object, const char *key);
 #endif

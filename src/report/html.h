@@ -1,4 +1,5 @@
-/* Text and numbers of a report as HTML: all text from files goes through here. */
+/* Text and numbers of a report as HTML. All text from files must be printed with these functions,
+ * which escape markup. */
 #ifndef PST_REPORT_HTML_H
 #define PST_REPORT_HTML_H
 #include <stddef.h>
@@ -6,10 +7,10 @@
 
 enum { PST_HTML_NUMBER = 40 };
 
-/* Prints text with markup characters escaped; control characters become blanks, bytes that are
- * not UTF-8 become question marks. */
+/* Prints text with markup characters escaped; replaces control characters by blanks and invalid
+ * UTF-8 by question marks. */
 void pst_html_text(FILE *out, const char *text);
-/* Print into text and return it; "–" for NaN. Thousands are grouped. */
+/* Format a number into `text` and return it; NaN gives "–". Thousands are grouped. */
 const char *pst_html_whole(double value, char text[PST_HTML_NUMBER]);
 const char *pst_html_bytes(double bytes, char text[PST_HTML_NUMBER]); /* 16.5 MiB */
 const char *pst_html_ms(double ms, char text[PST_HTML_NUMBER]);       /* 74.8 ms, 1.25 s, 310 µs */

@@ -1,13 +1,13 @@
-/* The parts of a report's page, in their order on the page. Each draws nothing if there is
- * nothing to show. */
+/* The parts of a report's page, in their order on the page. A part without data draws nothing. */
 #ifndef PST_REPORT_PAGE_H
 #define PST_REPORT_PAGE_H
 #include "report/data.h"
 
-/* Only this many ranks are drawn, from rank 0. */
+/* Ranks from this number on are not drawn. */
 enum { PST_REPORT_ROWS = 128 };
 
-/* summary.c: name, state, what ran where; and the most important numbers. ENOMEM. */
+/* summary.c: the head (name, state, model, machine), and tiles with the most important numbers.
+ * ENOMEM. */
 void pst_report_draw_head(const pst_report_data *d, FILE *out);
 pst_status pst_report_draw_tiles(const pst_report_data *d, FILE *out);
 /* curves.c: ENOMEM. */
@@ -15,8 +15,8 @@ pst_status pst_report_draw_curves(const pst_report_data *d, FILE *out);
 /* step_rows.c: the traced step, measured and predicted, and each rank's time by kind. */
 void pst_report_draw_timeline(const pst_report_data *d, FILE *out);
 void pst_report_draw_times(const pst_report_data *d, FILE *out);
-/* One panel of rows, between open and close. rank: [n_rank] the rank of the grid in each row;
- * NULL: row r is rank r. */
+/* Draws one panel of a timeline, between open and close. rank: [n_rank] rank in each row; NULL: row
+ * r is rank r. */
 void pst_report_open_timeline(const pst_report_trace *t, FILE *out);
 void pst_report_draw_panel(const pst_report_trace *t, pst_grid grid, int predicted,
                            const uint32_t *rank, FILE *out);
@@ -29,12 +29,12 @@ void pst_report_draw_memory(const pst_report_data *d, FILE *out);
 void pst_report_draw_events(const pst_report_data *d, FILE *out);
 void pst_report_draw_files(const pst_report_data *d, FILE *out);
 
-/* page.c: start and end of every page, with styles and script. */
+/* page.c: start and end of a page, with styles and script. */
 void pst_report_open_page(const char *title, FILE *out);
 void pst_report_close_page(FILE *out);
-/* The whole page. ENOMEM: memory or disk. */
+/* Prints the whole page. ENOMEM: no memory, or the disk is full. */
 pst_status pst_report_print(const pst_report_data *d, FILE *out);
 
-/* typical.c: median of the values from index `skip` on, of n; NaN if there are none. ENOMEM. */
+/* typical.c: median of n values without NaN; NaN if there are none. ENOMEM. */
 pst_status pst_report_median(const double *value, size_t n, double *median);
 #endif

@@ -1,12 +1,12 @@
-/* A plan's report: the numbers that `penstock plan --report` shows. src/planning/page.c fills
- * them from the prepared plan; nothing here computes a prediction. */
+/* A plan's report: the numbers that `penstock plan --report` shows. src/planning/page.c fills the
+ * structures from the prepared plan; this component only draws. */
 #ifndef PST_REPORT_PLAN_H
 #define PST_REPORT_PLAN_H
 #include "graph/graph.h"
 #include "pipeline/layout/grid.h"
 #include "report/data.h"
 
-/* Number of ranks and chunks that are drawn; length of a text. */
+/* Largest number of ranks and chunks drawn; capacity of a text in bytes. */
 enum { PST_PLAN_ROWS = 64, PST_PLAN_TEXT = 160 };
 
 /* Kinds of a rank's time: X(name, text, CSS class, help). */
@@ -38,32 +38,32 @@ typedef enum {
 /* One operator, for one micro-batch on one rank of the tensor group. */
 typedef struct {
     char name[PST_NAME_MAX];
-    const char *kind; /* from the operator table */
+    const char *kind; /* name in the operator table */
     uint32_t chunk;
-    uint64_t ns, again_ns; /* predicted time of all passes; of recomputation in it */
-    uint64_t flops, bytes; /* of F */
+    uint64_t ns, again_ns; /* predicted time of all passes; the part of it that is recomputation */
+    uint64_t flops, bytes; /* FLOPs, and bytes read and written, of F */
     uint64_t out_bytes, parameters;
 } pst_plan_op;
 
 typedef struct {
-    uint32_t stage, first, end; /* operators [first, end) */
+    uint32_t stage, first, end; /* the chunk has operators [first, end) */
     uint64_t ns; /* time of all passes for one micro-batch, on the slowest rank of the stage */
     uint64_t parameters;
-    uint64_t crossing; /* bytes to the next chunk per micro-batch */
+    uint64_t crossing; /* bytes sent to the next chunk per micro-batch */
     char recompute[16];
 } pst_plan_chunk;
 
 /* Memory in use from `us` until the next sample. */
 typedef struct {
     double us;
-    uint64_t slots, scratch; /* activations and messages; scratch of the running pass */
+    uint64_t slots, scratch; /* bytes of activations and messages; of scratch of the running pass */
 } pst_plan_held;
 
 typedef struct {
     uint32_t rank;
     char place[PST_GRID_TEXT], device[PST_PLAN_TEXT]; /* "": unknown */
     uint64_t region[8];                               /* bytes, in the order of region_name */
-    /* held during the whole step; predicted peak; what the rank may use, 0: unknown */
+    /* bytes in use during the whole step; predicted peak; memory limit of the rank, 0: unknown */
     uint64_t fixed, total, capacity;
     size_t n_held;
     pst_plan_held *held; /* ascending by time */
@@ -77,38 +77,41 @@ typedef struct {
     char schedule[32], recompute[32];
     uint64_t step_ns, peak_bytes;
     double bubble;
-    /* possible 0: there is no layout with these degrees, and `why` has the reason */
+    /* possible 0: no layout with these degrees is feasible, for the reason in `why`; exact 0: step
+     * and memory are estimated */
     int fits, exact, possible;
     char why[PST_PLAN_TEXT];
 } pst_plan_row;
 
 typedef struct {
     const char *title;
-    const char *change; /* a change with which it would fit; NULL or "": unknown */
+    /* a change with which the layout would fit in memory; NULL or "": unknown */
+    const char *change;
     char layout[512], model[256], cluster[512], costs[256], search[512]; /* "": not shown */
     pst_grid grid;
-    uint64_t step_ns, flush_ns, bound_ns;          /* bound_ns 0: none */
-    double gap, bubble, tokens_per_s, flops_per_s; /* flops_per_s: per rank; 0: unknown */
-    uint32_t n_op, n_chunk, n_rank, n_region;      /* n_rank: number of ranks that are shown */
+    uint64_t step_ns, flush_ns, bound_ns; /* bound_ns: lower bound; 0: none */
+    /* gap: above the lower bound; flops_per_s: per rank, 0: unknown */
+    double gap, bubble, tokens_per_s, flops_per_s;
+    uint32_t n_op, n_chunk, n_rank, n_region; /* n_rank: number of ranks that are shown */
     uint32_t all_ranks;
-    const char *shown; /* describes the ranks that are shown; NULL: all are */
+    const char *shown; /* describes which ranks are shown; NULL: all */
     const char *region_name[8];
     pst_plan_op *op;
     pst_plan_chunk *chunk;
     pst_plan_rank *rank;
-    /* predicted, of the ranks that are shown; slice.rank is an index into `rank` */
+    /* predicted slices of the ranks that are shown; slice.rank is an index into `rank` */
     pst_report_trace trace;
     uint32_t n_row;
     pst_plan_row *row;
 } pst_plan_page;
 
-/* Writes one self-contained HTML file, replacing an existing one. EINPUT: cannot write there;
+/* Writes one self-contained HTML file; replaces an existing file. EINPUT: the path is not writable;
  * ENOMEM. */
 pst_status pst_plan_page_write(const pst_plan_page *page, const char *path);
 pst_status pst_plan_page_print(const pst_plan_page *page, FILE *out);
 void pst_plan_page_release(pst_plan_page *page);
 
-/* plan_graph.c, plan_memory.c, plan_times.c, plan_rows.c: the page's sections. */
+/* plan_graph.c, plan_memory.c, plan_times.c, plan_rows.c: the sections of the page. */
 void pst_plan_draw_graph(const pst_plan_page *page, FILE *out);
 void pst_plan_draw_memory(const pst_plan_page *page, FILE *out);
 void pst_plan_draw_times(const pst_plan_page *page, FILE *out);

@@ -10,8 +10,8 @@
 /* After so many skipped steps in a row the run ends: it would not recover. */
 enum { MAX_IN_ROW = 100 };
 
-/* Repeats the step: the same batch is still in the arenas. *first: NULL when all was finite this
- * time. Collective. */
+/* Repeats the step with the batch that is still in the arenas. *first: origin of the first
+ * non-finite number; NULL: all numbers were finite this time. Collective. */
 static pst_status replay(pst_trainer *t, const pst_culprit **first) {
     pst_group *g = t->group;
     for (uint32_t i = 0; i < g->n_local; i++) {
@@ -35,7 +35,8 @@ void pst_nonfinite_advice(const pst_trainer *t, char out[PST_NONFINITE_ADVICE]) 
                  "lower train.loss_scale_start (the scale is %g), or train.lr (%g)",
                  t->scaler.scale, t->config->train.lr);
     else if (t->scaler.scale > 1)
-        snprintf(out, PST_NONFINITE_ADVICE, "lower train.loss_scale (%g), or 0 for a dynamic one",
+        snprintf(out, PST_NONFINITE_ADVICE,
+                 "lower train.loss_scale (%g), or set it to 0 for a dynamic scale",
                  t->scaler.scale);
     else snprintf(out, PST_NONFINITE_ADVICE, "lower train.lr (%g)", t->config->train.lr);
 }
@@ -51,7 +52,7 @@ static pst_status diverged(const pst_trainer *t, double loss, double norm, const
                     "training has diverged at step %" PRIu64
                     ": loss %g, gradient norm %g; %s; %s%s%s%s",
                     t->step, fabs(loss), fabs(norm), what, advice,
-                    weights || scaled || t->config->train.clip > 0 ? "" : " or set train.clip",
+                    weights || scaled || t->config->train.clip > 0 ? "" : ", or set train.clip",
                     weights ? "" : "; ", last);
 }
 
@@ -63,15 +64,14 @@ static pst_status skip(pst_trainer *t, double loss, double norm, const pst_culpr
     pst_nonfinite_advice(t, advice);
     if (++t->skipped_in_row >= MAX_IN_ROW)
         return pst_fail(PST_EINPUT,
-                        "%d steps in a row were skipped, the last one step %" PRIu64
-                        ": loss %g, gradient norm %g; %s; "
-                        "%s, or check the data",
+                        "%d consecutive steps were skipped, the last is step %" PRIu64
+                        ": loss %g, gradient norm %g; %s; %s, or check the data",
                         MAX_IN_ROW, t->step, fabs(loss), fabs(norm), what, advice);
     if (t->metrics) pst_metrics_non_finite(t->metrics, t->step, t->skipped, first);
     if (t->metrics && !t->skip_logged++)
         pst_log(PST_LOG_WARN,
                 "step %" PRIu64 " is skipped: loss %g, gradient norm %g; %s; further skipped steps "
-                "are only in metrics.jsonl",
+                                "are listed in metrics.jsonl only",
                 t->step, fabs(loss), fabs(norm), what);
     return PST_OK;
 }
@@ -93,13 +93,14 @@ pst_status pst_nonfinite_check(pst_trainer *t) {
     if (!first) {
         status = pst_fail(PST_EINTERNAL,
                           "step %" PRIu64
-                          ": loss %g, gradient norm %g, but finite when repeated: the same "
-                          "computation gave two results; check memory and CPU",
+                          ": loss %g, gradient norm %g, but both were finite when the step was "
+                          "repeated; the hardware may be faulty: check memory and processors",
                           t->step, fabs(loss), fabs(norm));
     } else {
         pst_replay_text(t->p->graph, first, what);
         int skips = !strcmp(t->config->train.non_finite, "skip") && first->bad_param == PST_NONE;
-        if (!skips) PST_TRY(pst_saving_finish(t)); /* the checkpoint under way is of good weights */
+        /* the checkpoint that is being written has finite weights */
+        if (!skips) PST_TRY(pst_saving_finish(t));
         status = skips ? skip(t, loss, norm, first, what) : diverged(t, loss, norm, first, what);
     }
     if (status != PST_OK && t->metrics) pst_metrics_non_finite(t->metrics, t->step, 0, first);

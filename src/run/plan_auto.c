@@ -24,7 +24,8 @@ static int is_valid_for(const pst_config *c, const pst_plan *plan, const char *p
     pst_config *copy;
     uint32_t ranks = pst_plan_job_ranks(plan);
     if (n_rank && ranks != n_rank) {
-        pst_log(PST_LOG_INFO, "%s is for %u ranks, not %u: planning anew", path, ranks, n_rank);
+        pst_log(PST_LOG_INFO, "%s is for %u ranks, but the job has %u; making a new plan", path,
+                ranks, n_rank);
         return 0;
     }
     pst_status status = pst_config_copy(c, &copy);
@@ -33,7 +34,7 @@ static int is_valid_for(const pst_config *c, const pst_plan *plan, const char *p
         pst_config_close(copy);
     }
     if (status == PST_OK) return 1;
-    if (n_rank) pst_log(PST_LOG_INFO, "planning anew: %s", pst_error());
+    if (n_rank) pst_log(PST_LOG_INFO, "making a new plan: %s", pst_error());
     pst_error_clear();
     return 0;
 }
@@ -59,7 +60,7 @@ static pst_status read_resumed(const pst_config *c, const char *resume, uint32_t
     }
     pst_plan_close(plan);
     if (status != PST_EINPUT) return status;
-    if (n_rank) pst_log(PST_LOG_INFO, "planning anew: %s", pst_error());
+    if (n_rank) pst_log(PST_LOG_INFO, "making a new plan: %s", pst_error());
     pst_error_clear();
     return PST_OK;
 }

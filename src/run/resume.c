@@ -61,7 +61,7 @@ static pst_status name_older(pst_status status, const char *damaged, const pst_p
     if (name && sscanf(name, "step-%" SCNu64, &step) == 1)
         before = pst_ckpt_before(folder, 1, step);
     if (before != UINT64_MAX)
-        pst_fail(status, "%s; resume from the previous one with --resume %s/step-%08" PRIu64,
+        pst_fail(status, "%s; resume from the previous checkpoint with --resume %s/step-%08" PRIu64,
                  pst_error(), folder, before);
     free(folder);
     return status;
@@ -93,7 +93,7 @@ static pst_status check_params(const pst_ckpt *ckpt, const pst_graph *g) {
         if (tensor->n_dim != param->n_dim ||
             memcmp(tensor->dim, param->dim, param->n_dim * sizeof *tensor->dim))
             return pst_fail(PST_EINPUT,
-                            "%s is from a model of different size: tensor %s has another shape",
+                            "%s is from a model of different size: tensor %s has a different shape",
                             ckpt->path, param->name);
     }
     return PST_OK;
@@ -113,8 +113,7 @@ static int is_known(const pst_graph *g, const char *tensor) {
 static pst_status check_surplus(const pst_ckpt *ckpt, const pst_graph *g) {
     for (uint32_t i = 0; i < ckpt->n_tensor; i++)
         if (!is_known(g, ckpt->tensor[i].name))
-            return pst_fail(PST_EINPUT,
-                            "%s is from a different model: its tensor %s does not exist here",
+            return pst_fail(PST_EINPUT, "%s is from a different model: this model has no tensor %s",
                             ckpt->path, ckpt->tensor[i].name);
     return PST_OK;
 }
@@ -144,17 +143,18 @@ static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_
     PST_TRY(check_model(ckpt, p));
     if (strcmp(info->optimizer, p->optim->name))
         return pst_fail(PST_EINPUT,
-                        "%s was trained with optimizer %s, not %s; resume with the same",
+                        "%s was trained with optimizer %s, not %s; resume with the same optimizer",
                         ckpt->path, *info->optimizer ? info->optimizer : "(none)", p->optim->name);
     if (info->next_sample != info->step * (uint64_t)p->config->train.batch)
-        return pst_fail(
-            PST_EINPUT,
-            "%s was trained with train.batch %" PRIu64 ", not %" PRId64 "; resume with the same",
-            ckpt->path, info->step ? info->next_sample / info->step : 0, p->config->train.batch);
+        return pst_fail(PST_EINPUT,
+                        "%s was trained with train.batch %" PRIu64 ", not %" PRId64
+                        "; resume with the same value",
+                        ckpt->path, info->step ? info->next_sample / info->step : 0,
+                        p->config->train.batch);
     if (info->seed != (uint64_t)p->config->train.seed)
         return pst_fail(PST_EINPUT,
                         "%s was trained with train.seed %" PRIu64 ", not %" PRId64
-                        "; resume with the same",
+                        "; resume with the same value",
                         ckpt->path, info->seed, p->config->train.seed);
     if (info->data_hash != data->row->hash(data))
         return pst_fail(PST_EINPUT,
@@ -184,7 +184,7 @@ static void log_changes(const pst_trainer *t, const pst_ckpt *ckpt) {
     if (f && pst_config_parse(ckpt->config, "run.yaml of the checkpoint", NULL, 0, &was) == PST_OK)
         pst_config_print_changes(was, t->config, f);
     if (f && fclose(f) == 0 && *text)
-        pst_log(PST_LOG_INFO, "settings differ from the checkpoint's: %s", text);
+        pst_log(PST_LOG_INFO, "settings differ from those of the checkpoint: %s", text);
     pst_config_close(was);
     free(text);
     pst_error_clear();
@@ -276,9 +276,8 @@ static pst_status check_tokens(const pst_prepared *p, const char *source) {
     char instead[200];
     const char *tokenizer = p->config->data.tokenizer;
     snprintf(instead, sizeof instead,
-             "but data.tokenizer is %s; start from weights of a model that was trained on that, or "
-             "leave model.weights "
-             "out",
+             "but data.tokenizer is %s; use weights of a model that was trained with this "
+             "tokenizer, or omit model.weights",
              tokenizer);
     pst_status status =
         p->model->hf_name ? pst_hf_check_tokens(source, tokenizer, instead) : PST_OK;

@@ -1,24 +1,24 @@
-/* What a run starts from: checkpoints (of any layout), or Hugging Face weights; and the hash of all
- * weights. */
+/* Loads what a run starts from: a checkpoint (of any layout) or Hugging Face weights. Also the hash
+ * of all weights. */
 #ifndef PST_RUN_RESUME_H
 #define PST_RUN_RESUME_H
 #include "run/trainer.h"
 
-/* Into one rank. source: a checkpoint, or a run folder (its newest checkpoint). EINPUT when it does
- * not match the model. */
+/* Reads the weights of a checkpoint into one rank. source: a checkpoint, or a run folder, of which
+ * the newest checkpoint is read. EINPUT: the checkpoint does not match the model. */
 pst_status pst_resume_read_weights(pst_rank *r, const char *source);
-/* source: folder or file of a Hugging Face GPT-2. */
+/* Reads Hugging Face weights into one rank. source: a folder or a safetensors file. */
 pst_status pst_resume_read_hf(pst_rank *r, const char *source);
 
-/* Reads the checkpoint t->resume and sets t->step; collective. EINPUT when ranks have found
- * different ones. */
+/* Reads the checkpoint t->resume into all ranks and sets t->step. Collective. EINPUT: the
+ * checkpoint does not match, or ranks have found different checkpoints. */
 pst_status pst_resume_read(pst_trainer *t);
-/* Checks that `resume`, or the file model.weights, matches this run: headers and shapes, not the
- * tensors' bytes. EINPUT says why not. Not collective. */
+/* Check that the checkpoint `resume`, or the Hugging Face weights `source`, match this run: headers
+ * and shapes, not the contents of tensors. EINPUT: the message has the reason. Not collective. */
 pst_status pst_resume_check(const pst_prepared *p, pst_data *data, const char *resume);
 pst_status pst_resume_check_hf(const pst_prepared *p, const char *source);
-/* Weights from a Hugging Face file (model.weights), collective. */
+/* Reads Hugging Face weights (model.weights) into all ranks. Collective. */
 pst_status pst_resume_read_hf_all(pst_trainer *t, const char *path);
-/* weights_hash.c: XXH64 of all weights (docs/formats.md), collective. */
+/* weights_hash.c: *hash: XXH64 of all weights (docs/formats.md). Collective. */
 pst_status pst_weights_hash_all(pst_trainer *t, uint64_t *hash);
 #endif

@@ -191,10 +191,12 @@ static void warn_waited(const pst_saving *s, const char *before, uint64_t step, 
     const char *why = purpose(s->trainer);
     int too_often = before == every_says && why == every_says;
     pst_log(PST_LOG_WARN,
-            "training waited %.2f s before the checkpoint of step %" PRIu64
-            " (%s), until that of step %" PRIu64 " (%s) was written%s",
+            "training waited %.2f s to start the checkpoint of step %" PRIu64
+            " (%s) until the checkpoint of step %" PRIu64 " (%s) was written%s",
             (double)ns * 1e-9, s->trainer->step, why, step, before,
-            too_often ? ": checkpoint.every is shorter than a checkpoint takes" : "");
+            too_often
+                ? "; increase checkpoint.every: writing a checkpoint takes longer than these steps"
+                : "");
 }
 
 /* The time after which writing must be complete: the next STEP comes well after. 0: no deadline,

@@ -1,23 +1,23 @@
-/* Writes checkpoints while training goes on. If one cannot be written, the metrics say so and
- * training continues; t->checkpointed is the last good one. EINPUT from any function: weights or
- * state were not finite, and no checkpoint was written. All functions are collective unless
- * noted. */
+/* Writes checkpoints while training continues. If a checkpoint cannot be written, an event in the
+ * metrics says so and training continues; t->checkpointed is the step of the last complete
+ * checkpoint. EINPUT from any function: weights or optimizer state were not finite, and no
+ * checkpoint was written. All functions are collective unless noted. */
 #ifndef PST_RUN_SAVING_H
 #define PST_RUN_SAVING_H
 #include "run/trainer.h"
 
-/* Threads and buffers; optional, because pst_saving_start opens them too. */
+/* Starts threads and allocates buffers; optional: otherwise pst_saving_start does it. */
 pst_status pst_saving_open(pst_trainer *t);
-/* Starts the checkpoint of t->step; first waits for one that is still under way. last: training
- * does not continue meanwhile. */
+/* Starts the checkpoint of t->step; first waits until the previous one is written. last: 1: no
+ * training step follows before pst_saving_finish. */
 pst_status pst_saving_start(pst_trainer *t, int last);
-/* Call it after each step, when t->report is set: advances the checkpoint. */
+/* Makes progress on the checkpoint; to be called after each step, when t->report is set. */
 pst_status pst_saving_progress(pst_trainer *t);
 /* Waits until the checkpoint is complete or has failed. */
 pst_status pst_saving_finish(pst_trainer *t);
-/* State of this process' part; not collective. */
+/* State of this process's part of the checkpoint. Not collective. */
 pst_save_state pst_saving_state(pst_trainer *t);
-/* Stops a checkpoint under way; earlier ones are kept. Not collective; call it before the group is
- * closed. */
+/* Abandons a checkpoint that is being written; earlier ones are kept. Not collective; to be called
+ * before the group is closed. */
 void pst_saving_close(pst_trainer *t);
 #endif

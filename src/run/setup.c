@@ -73,8 +73,9 @@ static pst_status check_runs(const pst_train_options *o) {
     if (status == PST_OK && access(inside, W_OK | X_OK) != 0)
         status = pst_fail(pst_status_of_errno(errno), "cannot create the run's folder in %s: %s",
                           o->runs, strerror(errno));
-    return status == PST_EINPUT ? pst_fail(status, "%s; --runs DIR chooses another", pst_error())
-                                : status;
+    return status == PST_EINPUT
+               ? pst_fail(status, "%s; use --runs DIR to choose another folder", pst_error())
+               : status;
 }
 
 pst_status pst_setup_placement(const pst_config *c, const pst_plan *plan, uint32_t n_rank,
@@ -177,7 +178,8 @@ static pst_status make_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER]
         if (mkdir(out, 0777) == 0) return PST_OK;
         if (errno != EEXIST) return cannot_create(out);
     }
-    return pst_fail(PST_EINPUT, "%s/%s-2 to -9999 are taken: remove some, or give another name",
+    return pst_fail(PST_EINPUT,
+                    "%s/%s-2 to -9999 exist: remove some of these folders, or choose another name",
                     runs, name);
 }
 

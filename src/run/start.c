@@ -80,8 +80,8 @@ static int train_role(const pst_config *c, pst_status *status) {
     *status = pst_dmlc_read(&role, &job);
     if (*status == PST_OK && role == PST_DMLC_SCHEDULER) *status = pst_dmlc_schedule(&job);
     else if (*status == PST_OK)
-        pst_log(PST_LOG_INFO,
-                "DMLC_ROLE=server: workers keep the weights themselves; nothing to do");
+        pst_log(PST_LOG_INFO, "DMLC_ROLE=server: penstock has no parameter servers, because "
+                              "workers keep the weights; this process exits");
     return 1;
 }
 
@@ -93,8 +93,8 @@ static void warn_of_tasks(void) {
         const char *text = getenv(count[i]);
         if (!text || strtol(text, NULL, 10) < 2 || (!i && !getenv("SLURM_PROCID"))) continue;
         pst_log(PST_LOG_WARN,
-                "%s is %s, but there is no PMIx, so this task trains alone; to run the tasks as "
-                "ranks of one job, use %s",
+                "%s is %s, but this process finds no PMIx server, so it trains alone; to run all "
+                "tasks as ranks of one job, use %s",
                 count[i], text, i ? "a launcher with PMIx" : "srun --mpi=pmix");
         return;
     }
@@ -105,13 +105,11 @@ static pst_status check_job(const pst_config *c, const pst_train_options *o, con
                             const pst_world *world, uint32_t *n_rank) {
     if (o->ranks && o->ranks != world->size)
         return pst_fail(PST_EINPUT,
-                        "-n %" PRId64 ", but the launcher has started %u ranks; leave -n out",
-                        o->ranks, world->size);
+                        "-n %" PRId64 ", but the launcher has started %u ranks; omit -n", o->ranks,
+                        world->size);
     if (o->hostfile && (strcmp(world->ops->name, "tcp") || !world->launched_by_us))
-        return pst_fail(
-            PST_EINPUT,
-            "--hostfile starts the ranks itself, but a launcher has started this one; leave "
-            "--hostfile or the launcher out");
+        return pst_fail(PST_EINPUT, "--hostfile starts the ranks, but another launcher has started "
+                                    "this process; omit --hostfile or the launcher");
     return pst_planned_ranks(c, plan, world->size, n_rank);
 }
 

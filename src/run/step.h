@@ -4,15 +4,17 @@
 #include "metrics/metrics.h"
 #include "run/trainer.h"
 
-/* Applies the joined requests of all ranks (PST_STOP_): sets t->stopped and t->save_requested. */
+/* Applies the requests of all ranks, combined by | (PST_STOP_ bits): sets t->stopped and
+ * t->save_requested. */
 void pst_step_take_requests(pst_trainer *t, uint64_t asked);
-/* Runs one step with the data in the ranks' memory, which began at began_ns (monotonic); updates
- * t->step and t->report. */
+/* Runs one step with the data in the ranks' memory; updates t->step and t->report and fills
+ * *measured. began_ns: when the step began, in pst_monotonic_ns() time. */
 pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *measured);
-/* Call it afterwards: checks that the step was finite, see nonfinite.h. */
+/* Checks that the step's loss and gradients were finite (nonfinite.h); to be called after
+ * pst_step_run. */
 pst_status pst_step_check(pst_trainer *t);
 
-/* trace.c: gathers the spans of the step just done and draws them; logs an error such as a full
- * disk and goes on. Collective. */
+/* trace.c: gathers the spans of the last step and draws the timeline. Errors such as a full disk
+ * are logged and ignored. Collective. */
 pst_status pst_trace_step(pst_trainer *t);
 #endif

@@ -1,15 +1,15 @@
 /* Signals as requests to the training run in this process: SIGINT, SIGTERM and SIGHUP: save and
- * stop; SIGUSR1: save and continue; SIGQUIT: end at once. The ranks agree on requests with the
- * reports of a step (step.c), and within a validation (feed.c). */
+ * stop; SIGUSR1: save and continue; SIGQUIT: end at once. Ranks exchange requests in the reports of
+ * each step (step.c) and during a validation (feed.c). */
 #ifndef PST_RUN_STOP_H
 #define PST_RUN_STOP_H
 #include <signal.h>
 #include <stdint.h>
 
-/* Requests, joined by |. */
+/* Requests; combined by |. */
 enum { PST_STOP_INTERRUPT = 1, PST_STOP_HANGUP = 2, PST_STOP_TERMINATE = 4, PST_STOP_SAVE = 8 };
 
-/* The signal handlers that the program had before. */
+/* The signal handlers of the program, to be restored. */
 typedef struct {
     struct sigaction interrupt, terminate, hangup, save, quit;
     stack_t stack;
@@ -22,18 +22,17 @@ typedef struct {
 void pst_stop_open(pst_stop_before *before, int announce);
 /* Restores the handlers. */
 void pst_stop_close(const pst_stop_before *before);
-/* Writes that line when another rank received the signal, unless it was written before. */
+/* Writes the same line when another rank has received the signal; only once per process. */
 void pst_stop_announce(void);
 
-/* The requests that this process has received and that still count. */
+/* The pending requests that this process has received. */
 uint64_t pst_stop_requests(void);
-/* Call it when all steps are done. The run is complete, so requests to stop no longer count: those
- * received so far, and further ones of `signal`, by which a rank was asked to stop in the last step
- * (0: none). */
+/* To be called when all steps are done: requests to stop received so far are ignored, and so are
+ * later ones by `signal`, with which some rank was asked to stop in the last step (0: none). */
 void pst_stop_complete(int signal);
-/* Call it when all ranks know of a request to save. Requests that come at the same moment are the
- * same one. */
+/* To be called when all ranks know of a request to save: clears it. Requests at almost the same
+ * time count as one. */
 void pst_stop_save_taken(void);
-/* The signal by which the run stops, of all ranks' requests; 0: it goes on. */
+/* The signal that stops the run, from the requests of all ranks; 0: the run continues. */
 int pst_stop_signal(uint64_t requests);
 #endif

@@ -25,11 +25,12 @@ static void print_times(const pst_trainer *t) {
     if (s.last - s.first < MIN_EXPLAINED) return;
     pst_sharing sharing;
     const char *bubble = "Bubble: the share of a step in which a rank waits for others. ";
-    const char *load = "the load of the machine has changed since then";
+    const char *load = "the load of the machine has changed since those steps";
     if (pst_announce_oversubscribed(t, &sharing))
         load = "processors are oversubscribed, or the load has changed";
-    printf("            %sPredicted: simulated from the first steps.\n", waits ? bubble : "");
-    printf("            Measured differs if %s.\n", load);
+    printf("            %sPredicted: simulated with durations measured in the first steps.\n",
+           waits ? bubble : "");
+    printf("            Measured values differ from predicted ones if %s.\n", load);
 }
 
 /* Of the rank with the largest arena. The memory of libraries is not in the layout, so it is
@@ -40,10 +41,10 @@ static void print_memory(const pst_trainer *t) {
     for (uint32_t r = 1; r < p->options.n_rank; r++)
         if (p->memory[r]->total > p->memory[largest]->total) largest = r;
     const pst_report *of = t->report + largest;
-    printf("memory      rank %u: arena %.1f MiB as predicted, written %.1f", largest,
+    printf("memory      rank %u: arena %.1f MiB as predicted, %.1f MiB of it written", largest,
            (double)p->memory[largest]->total / 0x1p20, (double)of->peak_bytes / 0x1p20);
     if (of->peak_resident_bytes)
-        printf("; its process, libraries%s included, at most %.1f MiB resident",
+        printf("; peak resident memory of the process, with libraries%s, %.1f MiB",
                t->group->n_local > 1 ? " and all ranks" : "",
                (double)of->peak_resident_bytes / 0x1p20);
     putchar('\n');
@@ -78,6 +79,7 @@ void pst_announce_summary(const pst_trainer *t, uint64_t hash, int reported) {
     if (!fails && t->skipped && !t->scaler.dynamic) /* dynamic: skipped steps are part of finding
                                                        the scale */
         pst_log(PST_LOG_WARN,
-                "%" PRIu64 " of %" PRIu64 " steps were skipped, because they were not finite: %s",
+                "%" PRIu64 " of %" PRIu64
+                " steps were skipped, because the loss or a gradient was not finite: %s",
                 t->skipped, t->step, advice);
 }

@@ -182,7 +182,7 @@ static pst_status lost_weights(const pst_trainer *t) {
         t->checkpointed == UINT64_MAX
             ? pst_fail(PST_ENOMEM,
                        "the weights of step %" PRIu64
-                       " were not saved, and there is no checkpoint before",
+                       " were not saved, and there is no earlier checkpoint",
                        t->step)
             : pst_fail(PST_ENOMEM,
                        "the weights of step %" PRIu64
@@ -291,7 +291,8 @@ pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const
     if (led && t.group && t.group->heartbeat)
         pst_heartbeat_set_reason(t.group->heartbeat, pst_error());
     if (status == PST_EPEER && !launched && t.group && t.group->leader && can_resume(&t))
-        fprintf(stderr, "penstock: afterwards resume with: penstock train --resume %s\n", t.folder);
+        fprintf(stderr, "penstock: to resume this run, use: penstock train --resume %s\n",
+                t.folder);
     if (status != PST_OK && !led && pst_group_error_is_common())
         pst_train_report_once(t.group ? t.group->world : t.world);
     if (t.group) pst_group_close(t.group, status);

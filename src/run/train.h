@@ -1,11 +1,11 @@
-/* A complete run on the ranks of this process: set-up, loop, end. */
+/* A complete run on the ranks of this process: set-up, training loop, end. */
 #ifndef PST_RUN_TRAIN_H
 #define PST_RUN_TRAIN_H
 #include "base/world.h"
 #include "penstock/run.h"
 
-/* This process' part of a run; plan may be NULL; takes over the world. If all ranks failed with the
- * same error, one prints it, and the message is cleared. */
+/* Runs this process's part of a run. plan may be NULL; takes ownership of the world. If all ranks
+ * fail with the same error, one rank prints it, and this thread's message is cleared on all. */
 pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
                           pst_world *world, uint32_t n_rank);
 void pst_train_report_once(pst_world *world);

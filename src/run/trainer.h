@@ -1,4 +1,4 @@
-/* One training run in this process: the state that its files share. */
+/* State of a training run in this process, shared by the files of this folder. */
 #ifndef PST_RUN_TRAINER_H
 #define PST_RUN_TRAINER_H
 #include "penstock/run.h"
@@ -15,50 +15,53 @@ typedef struct pst_saving pst_saving;
 typedef struct {
     const pst_config *config;
     const pst_train_options *options;
-    const pst_plan *plan; /* given to the run; NULL: none */
-    pst_world *world;     /* owned here until the group takes it over */
+    const pst_plan *plan; /* plan given to the run; NULL: none */
+    pst_world *world;     /* owned until the group takes ownership */
     pst_group *group;
     pst_prepared *p;
     pst_data *data;
     pst_evaluate_sets sets;
     pst_metrics *metrics; /* NULL except in rank 0's process */
     pst_prediction *prediction;
-    pst_report *report;     /* [n_rank] of the last step */
-    pst_report *own_report; /* [n_local] buffer for this process' part of it */
+    pst_report *report;     /* [n_rank] reports of the last step */
+    pst_report *own_report; /* [n_local] this process's part of `report` */
     int proc_status;        /* descriptor of /proc/self/status, -1 if it does not exist */
-    /* [n_field] a field of the data set's samples, and its data tensor */
+    /* [n_field] fields of the data set's samples, each with its data tensor */
     struct pst_feed_field *field;
     uint32_t n_field;
-    /* [n_local] totals of a validation on this process' ranks, then [n_rank] of all ranks */
+    /* [n_local + n_rank] totals of a validation: of this process's ranks, then of all ranks */
     struct pst_feed_total *total;
-    int takes_signals; /* signals ask it to stop or to save (stop.h); not in a session */
-    int stopped; /* the signal with which some rank was asked to stop, 0 none; the same on all ranks
-                  */
-    int stopped_in_last_step; /* asked to stop in the last step: save first, then evaluate */
-    int save_requested; /* some rank was asked for a checkpoint of this step; the same on all ranks
-                         */
+    int takes_signals; /* 1: signals request to stop or save (stop.h); 0 in a session */
+    /* the signal with which some rank was asked to stop; 0: none; equal on all ranks */
+    int stopped;
+    int stopped_in_last_step; /* 1: asked to stop during the last step: save first, then evaluate */
+    /* 1: some rank was asked for a checkpoint of this step; equal on all ranks */
+    int save_requested;
     char folder[PST_TRAINER_FOLDER]; /* runs/NAME */
-    /* the checkpoint to resume from, the same on all ranks; "" none */
+    /* the checkpoint to resume from, equal on all ranks; "": none */
     char resume[PST_TRAINER_FOLDER];
     int lock; /* rank 0's process: descriptor of the folder's lock; else -1 */
-    /* a step was made; a timeline was drawn; our launcher knows how to resume */
+    /* 1: a step was run; a timeline was drawn; our launcher was told how to resume */
     int trained, traced, resume_noted;
-    int times_only; /* device timed: no losses, no weights, times only */
+    int times_only; /* 1: device timed: the run has times, but no losses and no weights */
     uint64_t step;  /* optimizer steps done, including skipped ones */
-    /* skipped steps, which were not finite: all, and those in a row at the end */
+    /* skipped (non-finite) steps: all; consecutive ones at the end */
     uint64_t skipped, skipped_in_row;
-    uint64_t skipped_before; /* value of `skipped` in the checkpoint that it resumed from */
-    pst_scaler scaler;       /* loss scaler of the next step; opened by the first step, or by the
-                                checkpoint */
-    int overflowed; /* the last step was skipped because of an fp16 overflow, which is no failure */
-    int skip_logged;          /* this process has logged its first skipped step */
+    /* value of `skipped` in the checkpoint from which the run was resumed */
+    uint64_t skipped_before;
+    /* loss scale of the next step; opened by the first step, or by reading a checkpoint */
+    pst_scaler scaler;
+    /* 1: the last step was skipped because of an fp16 overflow, which is not a failure */
+    int overflowed;
+    int skip_logged;          /* 1: this process has logged its first skipped step */
     pst_culprit *culprit;     /* [n_rank] results of a replay */
-    pst_culprit *own_culprit; /* [n_local] this process' part of it */
-    /* loss of the last validation, NaN: none; the best so far, infinity: none */
+    pst_culprit *own_culprit; /* [n_local] this process's part of `culprit` */
+    /* loss of the last validation (NaN: none); lowest loss so far (infinity: none) */
     double validation_loss, best_loss;
-    /* step of the last checkpoint written or resumed from, UINT64_MAX: none */
+    /* step of the last checkpoint that was written or resumed from; UINT64_MAX: none */
     uint64_t checkpointed;
-    uint64_t resumed;   /* step of the checkpoint that it resumed from */
-    pst_saving *saving; /* saving.c; NULL before its set-up, and if nothing is ever saved */
+    uint64_t resumed; /* step of the checkpoint from which the run was resumed */
+    /* state of saving.c; NULL before pst_saving_open, and if the run saves no checkpoints */
+    pst_saving *saving;
 } pst_trainer;
 #endif

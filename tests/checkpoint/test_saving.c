@@ -182,9 +182,10 @@ static void test_waited(void **state) {
     const char *const best[] = {self[0], "checkpoint.every=5000", "eval.every=1",
                                 "data.validation=0.1", "steps=30"};
     char *text = said_by("waited-often", often, 2);
-    const char *every = "before the checkpoint of step 2 (checkpoint.every), until that of step 1 "
-                        "(checkpoint.every) was "
-                        "written: checkpoint.every is shorter than a checkpoint takes\n";
+    const char *every =
+        "to start the checkpoint of step 2 (checkpoint.every) until the checkpoint of step 1 "
+        "(checkpoint.every) was "
+        "written; increase checkpoint.every: writing a checkpoint takes longer than these steps\n";
     if (!strstr(text, every)) fail_msg("'%s' is not in: %s", every, text);
     free(text);
     text = said_by("waited-best", best, 5);
@@ -193,7 +194,7 @@ static void test_waited(void **state) {
         free(text);
         return;
     }
-    const char *at = strstr(text, " (the best evaluation so far), until that of step ");
+    const char *at = strstr(text, " (the best evaluation so far) until the checkpoint of step ");
     if (!at || !strstr(at, " (the best evaluation so far) was written\n"))
         fail_msg("not the cause: %s", text);
     if (strstr(text, "checkpoint.every")) fail_msg("it is not checkpoint.every: %s", text);

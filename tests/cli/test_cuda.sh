@@ -30,7 +30,7 @@ printf 'no library' >module.so
 refused 'not a library' 'module.so' env PENSTOCK_MODULE="$PWD/module.so"
 rc=0
 "$PENSTOCK" train run.yaml parallel.device=cpu parallel.transport=nccl >out 2>err || rc=$?
-[ $rc = 2 ] && grep -q '^penstock: transport nccl needs a GPU, but device cpu is none' err || wrong "nccl: status $rc"
+[ $rc = 2 ] && grep -q '^penstock: transport nccl needs a GPU, but device cpu is not a GPU' err || wrong "nccl: status $rc"
 [ -e "$module" ] || exit $bad
 [ ! -e /dev/nvidiactl ] || exit $bad # the rest: where there is no driver
 refused 'no driver' 'no NVIDIA driver is installed; CUDA [0-9]* of the module needs driver [0-9]* or later' env

@@ -30,7 +30,7 @@ want="bubble      $(median bubble 100)% measured, $(median predicted_bubble 100)
 grep -qxF "$want" out || fail "not \"$want\": $(cat out)"
 grep -q 'Bubble: the share of a step in which a rank waits' out || fail "no word on the bubble"
 grep -q 'Predicted: simulated from the first steps' out || fail "no word on the prediction"
-grep -q 'Measured differs if the load of the machine has changed' out || fail "no word on the difference"
+grep -q 'Measured values differ from predicted ones if the load of the machine has changed' out || fail "no word on the difference"
 [ "$(grep -c '^            ' out)" = 2 ] || fail "not two lines of explanation: $(cat out)"
 grep -q 'The bubble is the share of a step' runs/r/report.html || fail "no word on the bubble in the report"
 
@@ -40,7 +40,7 @@ grep -q '^step time ' out || fail "-n 1: no step time"
 # more threads than processors: that may be the cause
 run 2 parallel.transport=ucx parallel.threads=$(($(nproc) + 1))
 grep -q '^oversubscribed: ' out || fail "not oversubscribed: $(cat out)"
-grep -q 'Measured differs if processors are oversubscribed, or' out || fail "no word on taking turns: $(cat out)"
+grep -q 'Measured values differ from predicted ones if processors are oversubscribed, or' out || fail "no word on taking turns: $(cat out)"
 run 2 steps=3 # a trial
 grep -q '^bubble ' out || fail "3 steps: no bubble"
 ! grep -q 'Bubble:' out || fail "3 steps: an explanation"

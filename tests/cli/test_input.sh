@@ -70,7 +70,7 @@ train 2 '(4) does not divide train.batch (6)' train.micro_batch=4
 train 2 'context of 5000' model.context=5000
 train 2 '2 ranks, but parallel.pipeline is 3' parallel.pipeline=3
 train 2 '4 tensor ranks are too many: h.0.attn has 2 heads' -n 4 parallel.tensor=4
-train 2 '2 ranks; expected a multiple of parallel.data x tensor, 1 x 3' parallel.tensor=3
+train 2 '2 ranks; expected a multiple of parallel.data x parallel.tensor, 1 x 3' parallel.tensor=3
 train 2 'vocabulary is 100.*256' model.vocabulary=100
 train 2 "forward' computes no gradients" parallel.schedule=forward
 # no contradiction: said once, whatever the number of ranks
@@ -232,8 +232,8 @@ grep -q 'of 3 steps were skipped' err && grep -q 'loss nan' out && ! grep -q -e 
 [ ! -e runs/run-2/checkpoints ] || { echo "FAILED: weights that are no numbers were saved"; bad=1; }
 
 # places that cannot be written: the user's path, or a full disk, of which nothing is left behind
-train 2 "cannot create the run's folder in text.txt: Not a directory; --runs DIR chooses another" --runs text.txt
-train 2 'cannot create the folder /proc/x: .*; --runs DIR chooses another' --runs /proc/x
+train 2 "cannot create the run's folder in text.txt: Not a directory; use --runs DIR to choose another folder" --runs text.txt
+train 2 'cannot create the folder /proc/x: .*; use --runs DIR to choose another folder' --runs /proc/x
 train 2 'expected the path of a folder' --runs ''
 expect 2 'cannot make the folder text.txt: Not a directory' "$PENSTOCK" convert runs/run text.txt
 expect 2 'cannot make the folder /proc/x: ' "$PENSTOCK" convert runs/run /proc/x

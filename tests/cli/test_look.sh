@@ -13,7 +13,7 @@ looks() {
     if "$PENSTOCK" "$@" >here 2>err </dev/null; then cmp here "$name"; else false; fi || fail "$*: something else here"
 }
 PENSTOCK_ISA=generic "$PENSTOCK" plan run.yaml -n 2 -o plan.yaml >out 2>err
-[ -s plan.yaml ] && grep -q '^warning: .* needs AVX512-BF16, which .*: train will refuse this plan here$' err ||
+[ -s plan.yaml ] && grep -q '^warning: .* needs AVX512-BF16, which .*: penstock train will reject this plan on this machine$' err ||
     fail "plan: no plan, or no warning: $(cat err)"
 PENSTOCK_ISA=generic "$PENSTOCK" plan run.yaml --cluster '1x2 h100' -o cluster.yaml >out 2>err && [ ! -s err ] ||
     fail "plan --cluster: $(cat err)"

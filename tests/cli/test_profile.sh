@@ -39,6 +39,6 @@ sed -i '$d' run.yaml
 "$PENSTOCK" profile run.yaml --seconds 0.01 -o open.yaml >out 2>err || fail "profile: $(cat err)"
 "$PENSTOCK" plan run.yaml --profile open.yaml >out 2>err || fail "plan with what was measured: $(cat err)"
 sed 's/threads: 1/threads: 7/' open.yaml >seven.yaml
-expect 2 '7 threads per rank, not 1; measure with penstock profile -n [1-9][0-9]* into another file' plan run.yaml -n "$(nproc)" --profile seven.yaml
+expect 2 '7 threads per rank, not 1; measure another profile with penstock profile -n [1-9][0-9]* -o FILE' plan run.yaml -n "$(nproc)" --profile seven.yaml
 
 exit $bad

@@ -13,7 +13,7 @@ eval: {every: 3, sets: {same: text.txt}}
 END
 "$PENSTOCK" train run.yaml -n 2 >out 2>err || fail "train: $(cat err)"
 grep -q '^report  *runs/run/report.html$' out || fail "the report is not named"
-grep -q '^memory  *rank [01]: arena [0-9.]* MiB as predicted, written [0-9.]*; its process, .* at most [0-9.]* MiB res' out ||
+grep -q '^memory  *rank [01]: arena [0-9.]* MiB as predicted, [0-9.]* MiB of it written; peak resident memory of the process, .* [0-9.]* MiB' out ||
     fail "the memory is not told: $(cat out)"
 # bytes KEY RANK: of the last step
 bytes() { sed -n "s/.*\"$1\": *\[\([0-9]*\), *\([0-9]*\)\].*/\\$(($2 + 1))/p" runs/run/metrics.jsonl | tail -n 1; }

@@ -34,7 +34,7 @@ END2
 FAR_MODEL='NVIDIA H200' "$PENSTOCK" bench step --run run.yaml --device far --precision fp32 --threads 1 --json >json 2>err ||
     fail "step: status $?: $(cat err)"
 for what in '"device": "far"' '"device_model": "NVIDIA H200"' '"micro_batch": 1' '"steps": [1-9]' '"peak_flops": 6.7e13' \
-    '"peak_from": "data sheet of H200"' '"product_flops": [1-9]' '"of_peak": [0-9.e-]*[1-9]'; do
+    '"peak_from": "datasheet of H200"' '"product_flops": [1-9]' '"of_peak": [0-9.e-]*[1-9]'; do
     grep -q "$what" json || fail "step: no $what: $(cat json)"
 done
 [ "$(sed -n 's/.*"peak_bytes": //p' json)" = "$(sed -n 's/.*"predicted_peak_bytes": \([0-9]*\).*/\1,/p' json)" ] ||

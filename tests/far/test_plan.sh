@@ -17,7 +17,7 @@ plan parallel.transport=nccl || fail "nccl: $(cat out)"
 "$PENSTOCK" plan run.yaml -n 3 parallel.transport=nccl >out 2>&1
 [ $? = 2 ] && grep -q 'transport nccl: more ranks than GPUs' out || fail "more ranks than GPUs: $(cat out)"
 plan parallel.transport=nccl parallel.device=cpu
-[ $? = 2 ] && grep -q 'needs a GPU, but device cpu is none' out || fail "no GPU: $(cat out)"
+[ $? = 2 ] && grep -q 'needs a GPU, but device cpu is not a GPU' out || fail "no GPU: $(cat out)"
 
 # A cluster of GPUs is planned for as a run on one computes, whether or not their module can be loaded here: logits with
 # gaps, layer norms whose B leaves sums, and with tensor ranks their exchanges. The run predicts the same bytes and step.
@@ -51,6 +51,6 @@ done
 
 # What cannot be slowed down is not.
 plan 'parallel.throttle=[1, 2]'
-[ $? = 2 ] && grep -q 'parallel.throttle needs a CPU, but device far is none' out || fail "throttle: $(cat out)"
+[ $? = 2 ] && grep -q 'parallel.throttle needs a CPU, but device far is not a CPU' out || fail "throttle: $(cat out)"
 plan 'parallel.throttle=[1]' || fail "throttle that does nothing: $(cat out)"
 exit $bad

@@ -148,7 +148,8 @@ static void refused(void **state) {
     said("PENSTOCK_MODULE=/nowhere.so", "parallel.device=cpu", 0, "");
     said("PENSTOCK_MODULE=/nowhere.so", "log.level=debug", 0, "skipped: /nowhere.so: cannot open");
     said("", "-n 2 parallel.device=far parallel.data=2 parallel.gradients=bf16", 2,
-         "parallel.gradients bf16 needs a CPU; device far sends fp32");
+         "parallel.gradients bf16 is supported on CPUs only; use parallel.gradients=fp32 with "
+         "device far");
     said("FAR_VERSION=99", "parallel.device=auto log.level=debug", 0,
          "was built from a different version");
     said("FAR_MEMORY=100000", "parallel.device=far", 4, " bytes are needed, 100000 are free");

@@ -482,7 +482,7 @@ static void test_bounds(void **state) {
     events e = read_events(&r);
     assert_int_equal(r.exit_status, 2);
     assert_non_null(
-        strstr(said("bound", 1), "100 steps in a row were skipped, the last one step 100: "));
+        strstr(said("bound", 1), "100 consecutive steps were skipped, the last is step 100: "));
     assert_int_equal(e.n, 100);
     free_events(&e);
 }

@@ -15,7 +15,7 @@ hash() { sed -n 's/.*weights_xxh64":"\([0-9a-f]*\)".*/\1/p' "runs/$1/metrics.jso
 
 timeout 50 "$PENSTOCK" train run.yaml name=several log.level=debug >out 2>err || fail "status $?: $(cat err)"
 grep -q '^schedule:  solved, ' out || fail "not solved: $(cat out)"
-[ "$(grep -c 'schedule solved: 1f1b, ' err)" = 1 ] || fail "not solved once: $(grep 'schedule solved' err)"
+[ "$(grep -c 'schedule solved: candidate 1f1b, ' err)" = 1 ] || fail "not solved once: $(grep 'schedule solved' err)"
 PENSTOCK_SOLVED_FD=nonsense timeout 50 "$PENSTOCK" train run.yaml name=one parallel.transport=self >/dev/null 2>err ||
     fail "status $?: $(cat err)"
 cmp runs/several/plan.yaml runs/one/plan.yaml || fail "other plans"

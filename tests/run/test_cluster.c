@@ -77,7 +77,7 @@ static void memory_and_devices_are_limits(void **unused) {
     assert_non_null(strstr(pst_error(), "limit is 64.0 KiB"));
     r = train("few", 2, cluster("nodes: [{devices: [{}]}]\n"), NULL);
     assert_int_equal(r.exit_status, 2);
-    assert_non_null(strstr(pst_error(), "has 1 devices; expected at least 2"));
+    assert_non_null(strstr(pst_error(), "has only 1 device; expected at least 2"));
 }
 
 static int clean_up(void **unused) {

@@ -661,7 +661,7 @@ static void wrong_settings(void **state) {
     pst_session *s = NULL;
     MUST(pst_plan_solve(several, m.graph, 2, &plan));
     REFUSED(pst_session_open(several, m.graph, plan, &s),
-            "transport ucx needs a process for each of 2 ranks");
+            "transport ucx needs one process per rank, but all 2 ranks");
     assert_null(s);
     REFUSED(pst_registry_joins("self", &(pst_world){.size = 2}, 2), "but this job has 2 processes");
     MUST(pst_registry_joins("self", &(pst_world){.size = 1}, 2));

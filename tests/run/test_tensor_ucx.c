@@ -88,7 +88,8 @@ static void test_faults(void **state) {
         const char *fault, *said[2];
     } way[] = {{"stop:rank=1,message=200", {"rank 1 on ", "was stopped during "}},
                {"stall:rank=3,message=211", {"rank 3 on ", "hangs (asleep) during "}},
-               {"drop:rank=1,message=200", {"lost a message to rank ", "both ends are posted"}},
+               {"drop:rank=1,message=200",
+                {"lost a message to rank ", "send and receive are both posted"}},
                {"size:rank=1,message=200", {"rank 1 on ", "sent a message of the wrong size"}}};
     for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
         const char *words[] = {"-q", "-n", "4", "parallel.threads=1", "parallel.tensor=2", NULL};
