@@ -1,5 +1,5 @@
-/* The sizes of a convolution of images [b,H,W,C], for all of its kernels, those in C++ included;
- * pst_convolution_shape_of (kernels/shape.h) takes them from the graph. */
+/* The sizes of a convolution of images [b,H,W,C], for C and CUDA kernels. pst_convolution_shape_of
+ * (kernels/shape.h) reads them from the graph. */
 #ifndef PST_KERNELS_CONVOLUTION_H
 #define PST_KERNELS_CONVOLUTION_H
 #include <stdint.h>

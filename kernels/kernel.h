@@ -1,51 +1,56 @@
-/* The table of kernels: a row computes one pass of an operator on one kind of device. ref/ has a
- * kernel for every operator in plain C, against which the others are tested; cpu/ has faster ones.
- * For each pass the first row, in list order, that does not reject it is chosen. */
+/* The table of kernels: a row computes one pass of an operator on one kind of device. kernels/ref
+ * has a kernel for every operator in plain C, against which the others are tested; kernels/cpu has
+ * faster ones. For each pass of an operator, the first row in the list that does not reject it is
+ * chosen. */
 #ifndef PST_KERNELS_KERNEL_H
 #define PST_KERNELS_KERNEL_H
 #include "base/device.h"
 #include "graph/op.h"
 #include "graph/optim.h"
 
-/* The argument block of a launch, alive until it has completed. */
+/* The arguments of a launch; must stay valid until the launch has completed. */
 typedef struct {
     const pst_graph *graph;
     const pst_node *node;
     void *const *arg; /* in the order of the operator's operand list; see graph/op.h */
-    void *scratch;    /* 64-byte aligned, as many bytes as the row's scratch() says */
+    void *scratch;    /* aligned to 64 bytes; size: as returned by pst_kernel_row.scratch */
     uint64_t seed;    /* seed of the run; dropout's random stream: pst_rng_key(seed, node->name) */
     /* global index of the micro-batch's first sample since the start of training */
     uint64_t sample;
     uint64_t step; /* number of the training step; a repeated step keeps its number */
-    int first; /* W overwrites the accumulator (first micro-batch of the step), else adds to it */
-    int train; /* 0: evaluation, dropout is the identity */
-    float loss_scale; /* cross_entropy B: factor of every token's gradient, 1/(tokens of the whole
-                         batch), times the scale of the gradients (train.loss_scale) */
+    /* 1: W overwrites the accumulator (first micro-batch of the step); 0: W adds to it */
+    int first;
+    int train; /* 0: evaluation: dropout is the identity */
+    /* cross_entropy B: factor of every token's gradient: 1/(tokens of the whole batch) times the
+     * loss scale (train.loss_scale) */
+    float loss_scale;
 } pst_call;
 
 typedef struct {
-    const char *op; /* operator row's name, "sum" for the extra additions of tape.h (args: a, b,
-                       out), or a restore_kernel */
+    /* name of the operator, "sum" for the extra additions of tape.h (args: a, b, out), or a
+     * restore_kernel */
+    const char *op;
     pst_pass pass;
-    const char *name; /* shown by the chooser: "cpu/avx512/layer_norm" */
+    const char *name; /* for messages: "cpu/avx512/layer_norm" */
     uint32_t isa;     /* PST_ISA_* bits that the device must have; 0 for plain C */
-    /* Returns NULL if the row can compute this node, else the reason why not. The pointer may be
-     * NULL: it always can. */
+    /* Returns the reason why the row cannot compute this node, or NULL if it can. A NULL pointer:
+     * it always can. */
     const char *(*reject)(const pst_graph *g, const pst_node *node, const pst_device *device);
-    /* Exact bytes of scratch; NULL: none. launch writes all of them or, where a library uses a
-     * part, at least the last ones. */
+    /* Exact number of bytes of scratch; NULL: none. `launch` writes all of them or, if a library
+     * uses only a part, at least the last ones. */
     uint64_t (*scratch)(const pst_graph *g, const pst_node *node, uint32_t threads);
-    /* Runs on device->pool when it has one. Results depend neither on the number of threads nor on
-     * the addresses of operands. */
+    /* Computes the pass, on device->pool if there is one. Results depend neither on the number of
+     * threads nor on the addresses of operands. */
     pst_status (*launch)(pst_device *device, const pst_call *call);
-    uint32_t dtypes; /* bits 1 << pst_dtype: graphs whose activations and parameters it takes */
-    /* NULL, or called once for each such pass of a rank's graph, before the first launch and before
-     * the device's memory is allocated: prepares what launch looks up. It may measure, in memory
-     * that it frees. */
+    uint32_t dtypes; /* supported types of activations and parameters: bits 1 << pst_dtype */
+    /* May be NULL. Called once for each pass of a rank's graph that uses this row, before the first
+     * launch and before the arena is allocated: prepares what `launch` needs. May measure
+     * algorithms and allocate memory for that, which it frees. */
     pst_status (*prepare)(pst_device *device, const pst_graph *g, const pst_node *node);
-    /* Whether this launch may be captured (pst_device_ops.capture_begin); NULL: no. Launches for
-     * which it returns 1, with the same node, operands, scratch, `first` and `train`, do the same
-     * work and differ only in `sample`; they do not read `step` and `loss_scale`. */
+    /* Returns 1 if this launch may be captured (pst_device_ops.capture_begin); NULL: never.
+     * Launches for which it returns 1 that have the same node, operands, scratch, `first` and
+     * `train` do the same work and differ only in `sample`; they do not read `step` and
+     * `loss_scale`. */
     int (*captures)(pst_device *device, const pst_call *call);
 } pst_kernel_row;
 enum { PST_TAKES_F32 = 1 << PST_F32, PST_TAKES_BF16 = 1 << PST_BF16, PST_TAKES_F16 = 1 << PST_F16 };
@@ -54,7 +59,8 @@ enum { PST_TAKES_F32 = 1 << PST_F32, PST_TAKES_BF16 = 1 << PST_BF16, PST_TAKES_F
 const pst_kernel_row *pst_kernels_cpu(uint32_t *n);
 const pst_kernel_row *pst_kernels_ref(uint32_t *n);
 
-/* Operands of an optimizer update; state[i] as in the optimizer's row. */
+/* Operands of an optimizer update of n elements; state[i]: as in the optimizer's row
+ * (pst_optim_row). */
 typedef struct {
     float *weight;
     const float *grad;
@@ -62,38 +68,40 @@ typedef struct {
     uint64_t n;
 } pst_flat_param;
 
-/* Arithmetic on whole arrays: optimizer, norms, sums. One table per instruction set; all tables
- * give the same bits, except where a comment says otherwise. pool may be NULL (one thread). */
+/* Operations on whole arrays: optimizer, norms, sums. One table per instruction set; all tables
+ * give the same bits unless a comment says otherwise. pool may be NULL: one thread. */
 typedef struct {
     const char *name;
     uint32_t isa;
-    /* One fused pass. */
+    /* Updates weight and state in one pass over memory. */
     void (*update)(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h,
                    const pst_flat_param *p);
     /* Sum of squares in fp64: one sum per block of 4096 elements, then the block sums in order. */
     double (*sum_squares)(pst_pool *pool, const float *x, uint64_t n);
     /* y += x */
     void (*accumulate)(pst_pool *pool, float *y, const float *x, uint64_t n);
-    /* y = x as bf16 or fp16, rounded to nearest even (subnormal numbers of bf16 may become 0). */
+    /* y = x converted to bf16 or fp16, rounded to nearest even (subnormal bf16 results may become
+     * 0). */
     void (*narrow)(pst_pool *pool, pst_dtype dtype, const float *x, uint16_t *y, uint64_t n);
 } pst_flat;
 const pst_flat *pst_flat_choose(uint32_t isa);
 const pst_flat *pst_flat_ref(void);
 
-/* The arithmetic at the end of a step, on operands in the device's memory; on a CPU, the pst_flat
- * of its instruction set. Launched like kernels: on an asynchronous device, queued. */
+/* The operations of the flush on operands in the device's memory. On a CPU these are the pst_flat
+ * of its instruction set; on an asynchronous device they are queued like kernels. */
 typedef struct {
     float *weight;
     const float *grad;
     float *state[2];
-    /* where the new weight is also written as PST_BF16 or PST_F16, the graph's dtype, or NULL */
+    /* where the new weight is also stored, rounded to the graph's dtype (PST_BF16 or PST_F16);
+     * NULL: nowhere */
     uint16_t *narrow;
     uint64_t n;
-    float decay; /* weight decay, instead of that in the hyper-parameters */
+    float decay; /* weight decay of this parameter, used instead of that of the hyper-parameters */
 } pst_arith_param;
 typedef struct {
-    /* Updates list[0..n) by one rule; `type` is the dtype of `narrow`. The caller may reuse the
-     * list on return. */
+    /* Updates the n parameters of the list; `type` is the dtype of `narrow`. The caller may reuse
+     * the list on return. */
     pst_status (*update)(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h,
                          pst_dtype type, const pst_arith_param *list, uint32_t n);
     /* out[i] = sum of squares of the n[i] elements at x[i] in fp64, in the order of pst_flat. `out`
@@ -103,13 +111,13 @@ typedef struct {
     pst_status (*accumulate)(pst_device *device, float *y, const float *x, uint64_t n); /* y += x */
     pst_status (*narrow)(pst_device *device, pst_dtype type, const float *x, uint16_t *y,
                          uint64_t n);
-    /* For statistics: weight += rate * (scale * grad - weight). Ignores state and decay; otherwise
-     * like update. */
+    /* For running statistics: weight += rate * (scale * grad - weight). Ignores state and decay;
+     * otherwise as `update`. */
     pst_status (*average)(pst_device *device, float rate, float scale, pst_dtype type,
                           const pst_arith_param *list, uint32_t n);
     /* out[i] = x[0][i] + x[1][i] + ..., for n_x <= PST_ARITH_ADDENDS arrays of n elements of
-     * `type`: added in that order in fp32, rounded once. `out` may be one of them. The caller may
-     * reuse the list on return. */
+     * `type`: added in this order in fp32 and rounded once. `out` may alias one of the arrays. The
+     * caller may reuse the list on return. */
     pst_status (*combine)(pst_device *device, pst_dtype type, const void *const *x, uint32_t n_x,
                           void *out, uint64_t n);
 } pst_arith;
@@ -120,16 +128,16 @@ extern const pst_device_ops pst_device_cpu; /* "cpu" */
 
 /* kernels/cpu/isa.c. The instruction sets that kernels may use: those of this machine, limited by
  * PENSTOCK_ISA to one of the levels "generic" (plain C), "avx2", "avx512" (without bf16),
- * "avx512_bf16". The matrix library keeps to the limit, too, except for kernels that it chose
+ * "avx512_bf16". The matrix library has the same limit, except for kernels that it has chosen
  * before (pst_gemm_set_isa). */
 uint32_t pst_cpu_isa(void);
 /* EINPUT: PENSTOCK_ISA is not a level, or this machine lacks it */
 pst_status pst_cpu_isa_check(void);
-/* NULL: AVX512-BF16 is available. Else the reason why not, to complete "bf16 needs AVX512-BF16,
- * which %s". */
+/* NULL: AVX512-BF16 is available. Else the reason why not, as the end of the sentence "bf16 needs
+ * AVX512-BF16, which %s". */
 const char *pst_cpu_no_bf16(void);
-/* The same for any machine: its instruction sets limited to a level (NULL or "": no limit), and
- * EINPUT if the level is not valid there. */
+/* The same for another machine: its instruction sets (PST_ISA_ bits) limited to a level (NULL or
+ * "": no limit); check: EINPUT if there is no such level, or the machine lacks it. */
 uint32_t pst_isa_lower(uint32_t machine, const char *level);
 pst_status pst_isa_check(uint32_t machine, const char *level);
 const char *pst_isa_name(uint32_t isa); /* the highest level that isa contains */

@@ -1,7 +1,7 @@
 /* Backends that are loaded at run time: libpenstock-cuda.so, which needs libraries that most
- * machines lack. A module exports pst_module_open, gets a table of host functions that it may call,
- * and returns its own table. Module and host must be built from one source: other versions are
- * refused. */
+ * machines lack. A module exports pst_module_open, which gets a table of host functions and returns
+ * the module's table. Module and host must be built from the same sources; other versions are
+ * rejected. */
 #ifndef PST_KERNELS_MODULE_H
 #define PST_KERNELS_MODULE_H
 #include "base/choice.h"
@@ -12,8 +12,9 @@
 
 enum { PST_MODULE_VERSION = 7 };
 
-/* A module is linked without status.c and log.c: its pst_fail, pst_fail_in, pst_log and pst_error
- * call these. The members up to fail keep their place in every version. */
+/* Functions of the host. A module is linked without status.c and log.c; in a module, pst_fail,
+ * pst_fail_in, pst_log and pst_error call these functions. The offsets of the members up to `fail`
+ * are the same in every version. */
 typedef struct {
     uint32_t version, bytes; /* PST_MODULE_VERSION, sizeof(pst_module_host) */
     const char *build;       /* PST_VERSION */
@@ -23,31 +24,33 @@ typedef struct {
     const char *(*error)(void);
 } pst_module_host;
 
-/* Arguments of pst_direct_ops.open. All are borrowed; all but `inner` and `device` are read during
- * open only. */
+/* Arguments of pst_direct_ops.open. All pointers are borrowed; those other than `inner` and
+ * `device` only during the call. */
 typedef struct {
-    pst_transport *inner; /* sends from and to the host's memory */
+    pst_transport *inner; /* transport for host memory */
     pst_device *device;
     const uint8_t *talks; /* [inner->size] 1: this rank exchanges messages with that rank */
-    /* [n_member] the ranks of this rank's tensor group, in order; n_member 0: it has none */
+    /* [n_member] ranks of this rank's tensor group, by tensor rank; n_member 0: no tensor group */
     const uint32_t *member;
     uint32_t n_member;
-    int sums; /* 1: the group of `member` uses `sum` */
+    int sums; /* 1: the tensor group will use `sum` */
 } pst_direct_config;
 
-/* What this rank sends to another rank of its tensor group and receives from it; 0: nothing. */
+/* What this rank sends to another rank of its tensor group and receives from it; 0 bytes:
+ * nothing. */
 typedef struct {
     const void *send;
     void *recv;
     uint64_t send_bytes, recv_bytes;
 } pst_swap_part;
 typedef struct {
-    const pst_swap_part *part; /* [n_member]; the entry of this rank itself is all 0 */
+    /* [n_member] one entry per rank of the group; that of this rank is all 0 */
+    const pst_swap_part *part;
     uint32_t n;
 } pst_swap;
 
-/* A sum over the group. scattered 0 (all-reduce): each rank has n numbers and gets all of the sum;
- * 1 (reduce-scatter): each rank has n_member * n numbers and gets its own n numbers of the sum. */
+/* A sum over the tensor group. scattered 0 (all-reduce): each rank has n numbers and gets n sums; 1
+ * (reduce-scatter): each rank has n_member * n numbers and gets its own n of the sums. */
 typedef struct {
     const void *from;
     void *to;
@@ -58,42 +61,45 @@ typedef struct {
 
 /* A transport between devices whose memory the host cannot access. */
 typedef struct {
-    const char *name; /* value of parallel.transport */
-    /* NULL: usable for a job with so many ranks on this host; else the reason why not. */
+    const char *name; /* the value of parallel.transport */
+    /* Why the transport is not usable for a job with ranks_here ranks on this host; NULL: it is
+     * usable. */
     const char *(*reject)(uint32_t ranks_here);
-    /* Both ends agree through `inner` on what is sent when. The arguments are borrowed and must
-     * outlive the transport, and so must memory that messages name. Aborting it aborts `inner`. */
+    /* Opens the transport. Sender and receiver exchange control messages over `inner`. The
+     * arguments and the memory of messages must outlive the transport. Aborting the transport also
+     * aborts `inner`. */
     pst_status (*open)(const pst_direct_config *config, pst_transport **transport);
-    /* Called by all ranks of the job after they have opened theirs, alternately with its progress,
-     * before the first step. BUSY: call again. OK: it has allocated all device memory that it
-     * needs; *bytes is the amount, as far as it knows. */
+    /* Connects the ranks. To be called by all ranks after open and before the first step,
+     * alternately with the transport's progress, until it returns OK. BUSY: call again. OK: the
+     * transport has allocated all device memory that it needs; *bytes: an estimate of the
+     * amount. */
     pst_status (*connect)(pst_transport *transport, uint64_t *bytes);
-    /* Called within a launch on the device: runs after the work already queued. All ranks of the
-     * group call it, in the same order. The caller may reuse the lists on return. Either may be
-     * NULL: then the host exchanges. `sum` adds in any order, which may change from call to call,
-     * but gives the same bits on all ranks. */
+    /* Collectives of the tensor group, called within a launch: queued after the work that is queued
+     * already. All ranks of the group call them in the same order. The caller may reuse the lists
+     * on return. A NULL pointer: the host runs these exchanges. The order of additions in `sum` may
+     * change from call to call, but the result has the same bits on all ranks. */
     pst_status (*swap)(pst_transport *transport, const pst_swap *swap);
     pst_status (*sum)(pst_transport *transport, const pst_group_sum *sum);
 } pst_direct_ops;
 
-/* Durations of the library's first choice, of the choice by measuring, and of the fastest of all
- * its algorithms. */
+/* Durations (s) of the algorithm that the library proposes first, of the one chosen by measuring,
+ * and of the fastest of all. */
 typedef struct {
     double first_s, measured_s, best_s;
     uint32_t tried; /* number of algorithms that ran */
 } pst_choice_times;
 
-/* The algorithms that kernels choose by measuring. */
+/* Autotuning: the algorithms that kernels choose by measuring. */
 typedef struct {
-    /* From now on the choices of the list are used, also by kernels that were prepared with other
-     * ones. A choice that the list lacks is measured when its kernel is prepared or, if measures is
-     * 0, is the library's first proposal. The list is copied. EINPUT: an algorithm of the list does
-     * not run here, and a prepared kernel needs it. */
+    /* Uses the choices of the list from now on, also in kernels that were prepared with other
+     * choices. For a product that is not in the list, the algorithm is measured when its kernel is
+     * prepared (measures 1), or is the first one that the library proposes (0). The list is copied.
+     * EINPUT: a prepared kernel needs an algorithm of the list that does not run on this device. */
     pst_status (*give)(pst_device *device, int measures, const pst_choice *list, uint32_t n);
-    /* Choice i of those made since the device was opened; returns 0 after the last. */
+    /* *choice: the i-th choice made since the device was opened; returns 0 after the last. */
     int (*take)(pst_device *device, uint32_t i, pst_choice *choice);
-    /* For benchmarks: times all algorithms that choice i could have; takes seconds, and memory of
-     * the device. tried is 0 if the choice is to leave the work to other kernels. */
+    /* For benchmarks: times all algorithms for choice i; takes seconds, and allocates device
+     * memory. times->tried is 0 if the choice is to use a separate kernel. */
     pst_status (*compare)(pst_device *device, uint32_t i, pst_choice_times *times);
 } pst_choice_ops;
 
@@ -101,18 +107,19 @@ typedef struct {
     uint32_t version, bytes; /* PST_MODULE_VERSION, sizeof(pst_module) */
     const char *name;        /* "cuda" */
     const pst_device_ops *device;
-    const pst_kernel_row *kernel; /* [n_kernel], best first; only these compute on this device */
+    /* [n_kernel] best first; only these kernels compute on this device */
+    const pst_kernel_row *kernel;
     uint32_t n_kernel;
     const pst_arith *arith;
     const pst_direct_ops *direct;  /* NULL: the module has none */
     const pst_choice_ops *choices; /* NULL: the module's kernels are not autotuned */
-    /* For doctor: line number `line` about libraries, driver and devices; NULL after the last. */
+    /* For doctor: the line-th line about libraries, driver and devices; NULL after the last. */
     const char *(*about)(uint32_t line);
 } pst_module;
 
-/* What a module exports. Returns NULL after it has called pst_module_host.fail with the reason.
- * `host` outlives the module. A module also opens without its hardware or driver: its device's row
- * then rejects, with the reason. */
+/* The function that a module exports. `host` outlives the module. NULL: opening failed; the module
+ * has called pst_module_host.fail with the reason. A module opens also without its hardware or
+ * driver: the `reject` function of its device then returns the reason. */
 typedef const pst_module *(*pst_module_open_fn)(const pst_module_host *host);
 const pst_module *pst_module_open(const pst_module_host *host);
 #define PST_MODULE_SYMBOL "pst_module_open"

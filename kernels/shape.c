@@ -6,7 +6,7 @@ pst_status pst_call_check_index(const pst_call *call, const int32_t *index, uint
     for (uint64_t i = 0; i < n; i++) {
         if (index[i] < 0 && ignore) continue;
         if (index[i] < 0 || (uint64_t)index[i] >= limit)
-            return pst_fail(PST_EINPUT, "%s: index %d at position %llu is outside [0, %llu)",
+            return pst_fail(PST_EINPUT, "%s: index %d at position %llu is outside of [0, %llu)",
                             call->node->name, index[i], (unsigned long long)i,
                             (unsigned long long)limit);
     }

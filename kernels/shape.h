@@ -1,5 +1,5 @@
-/* Sizes that kernels take from the graph, and how a launch distributes its tiles over the device's
- * threads. */
+/* Sizes that kernels read from the graph, and functions that run the tiles of a launch on the
+ * device's threads. */
 #ifndef PST_KERNELS_SHAPE_H
 #define PST_KERNELS_SHAPE_H
 #include "kernels/convolution.h"
@@ -35,7 +35,8 @@ static inline void pst_device_run(pst_device *device, pst_tile_fn fn, void *arg,
     for (uint64_t i = 0; i < tiles; i++) fn(arg, i, 0);
 }
 
-/* Called inside a long tile, which `thread` runs: polls transfers when that is due. */
+/* To be called repeatedly within a long tile, which `thread` runs: polls transfers if it is time
+ * to. */
 static inline void pst_device_poll(pst_device *device, uint32_t thread) {
     if (device && device->pool) pst_pool_poll(device->pool, thread);
 }
@@ -60,8 +61,8 @@ static inline pst_convolution_shape pst_convolution_shape_of(const pst_graph *g,
                                    .padding = node->attr.padding};
 }
 
-/* For attention: the samples' lengths, NULL without; how many positions of a sample are not
- * padding; the operands after the inputs. */
+/* For attention: the lengths of the samples (NULL: none); the number of positions of a sample that
+ * are not padding; the operands after the inputs. */
 static inline const int32_t *pst_call_lengths(const pst_call *call) {
     return call->node->n_in > 1 ? call->arg[1] : NULL;
 }
@@ -73,13 +74,14 @@ static inline void *const *pst_call_behind(const pst_call *call) {
     return call->arg + call->node->n_in;
 }
 
-/* For an embedding or a vocabulary_* operator: the size of the whole vocabulary, over all tensor
- * ranks. */
+/* For embedding and vocabulary_* operators: the size of the whole vocabulary, over all tensor
+ * ranks; here: the size of this rank's part. */
 static inline uint64_t pst_call_tokens(const pst_call *call, uint64_t here) {
     return call->node->attr.total ? call->node->attr.total : here;
 }
 
-/* EINPUT when an index is outside [0, limit); negative ones are allowed if `ignore` is 1. */
+/* Checks n indices. EINPUT: an index is outside of [0, limit); ignore 1: negative indices are
+ * allowed. */
 pst_status pst_call_check_index(const pst_call *call, const int32_t *index, uint64_t n,
                                 uint64_t limit, int ignore);
 #endif

@@ -1,17 +1,17 @@
-/* Private to this component: the interface of an algorithm. An algorithm is a list of steps per
- * rank that is never stored: it computes step i when asked. run.c starts each step once the steps
- * that it depends on are done.
+/* Private to this component: the interface of an algorithm. For each rank, an algorithm defines a
+ * list of steps, which is not stored: a function computes step i. run.c starts a step when the
+ * steps on which it depends are done.
  *
- * Rules that exclude deadlock on any transport: number the messages, the same at both ends. Then on
- * each rank the steps ascend in the numbers of their messages, a step depends on earlier steps
- * only, and there are never more than PST_COLL_WINDOW steps between the first and the last one of
- * equal number. */
+ * Rules that exclude deadlock on any transport: every message has a number, equal at both ends; on
+ * each rank, steps are sorted by the number of their message; a step depends on earlier steps only;
+ * and steps with the same number span at most PST_COLL_WINDOW steps. */
 #ifndef PST_COMM_COLLECTIVE_ALGORITHM_H
 #define PST_COMM_COLLECTIVE_ALGORITHM_H
 #include "comm/collective/collective.h"
 
-/* SEGMENT: large messages are split into segments: one is added while it is in a near cache, and
- * the next one is under way. SCRATCH: memory for received segments that are to be added. */
+/* SEGMENT: bytes of the segments into which large messages are split: a segment fits in a
+ * processor's cache while it is added, and the next one is in transit meanwhile. SCRATCH: bytes of
+ * memory for received segments. MAX_SLOTS: most segments in that memory. */
 enum {
     PST_COLL_SEGMENT = 256 << 10,
     PST_COLL_SCRATCH = 1 << 20,
@@ -21,11 +21,11 @@ enum {
 #define PST_COLL_WINDOW(n) (8 * (n) + 64)
 #define PST_COLL_NO_STEP UINT64_MAX
 
-/* Parts of other collectives, both to member 0. */
+/* Collectives that only exist as parts of others; both send to member 0. */
 enum { PST_COLL_REDUCE = PST_COLL_KINDS, PST_COLL_GATHER };
 
-/* PUT: copies into this rank's outbox. SKIP: does nothing, and is done when its dependencies
- * are. */
+/* PUT: copies into this rank's outbox (outbox.h). ADD, COPY: read a received slot. SKIP: does
+ * nothing. */
 typedef enum {
     PST_COLL_SKIP,
     PST_COLL_SEND,
@@ -37,50 +37,53 @@ typedef enum {
 enum { PST_COLL_OF_PEER = 2 };
 typedef struct {
     pst_coll_op op;
-    uint32_t peer, seq; /* index of the member; number of the message within the run */
-    int in_slot; /* RECV: into the slot, not to `at`; ADD, COPY: from the slot; OF_PEER: from a slot
-                    of the peer's outbox */
-    uint64_t slot, at, bytes; /* at: offset in the run's memory */
-    uint64_t after[3];        /* steps that must be done before; PST_COLL_NO_STEP: none */
-    int after_all;            /* all earlier steps must be done before */
+    uint32_t peer, seq; /* peer: index of the member; seq: number of the message within the run */
+    /* 1: RECV writes to `slot` instead of `at`, ADD and COPY read `slot`; PST_COLL_OF_PEER: they
+     * read a slot of the peer's outbox */
+    int in_slot;
+    uint64_t slot, at, bytes; /* slot: index; at: offset in the memory of the collective, bytes */
+    /* steps that must be done before this one starts; PST_COLL_NO_STEP: none */
+    uint64_t after[3];
+    int after_all; /* 1: all earlier steps must be done before */
 } pst_coll_step;
 
 typedef struct pst_coll_algorithm pst_coll_algorithm;
-/* One algorithm among the n members of a group. A collective is one run, or with `host` several
- * runs one after another. */
+/* One algorithm that runs among n members. A collective is one run or, with algorithm `host`,
+ * several consecutive runs. */
 typedef struct {
     const pst_coll_algorithm *algorithm;
     uint32_t kind;        /* pst_coll_kind, PST_COLL_REDUCE or PST_COLL_GATHER */
-    const uint32_t *rank; /* [n] rank in the transport */
+    const uint32_t *rank; /* [n] rank of each member in the transport */
     uint32_t n, me, root;
-    const uint64_t *offset; /* [n+1] start of each part in mem */
+    const uint64_t *offset; /* [n+1] offset of each part in the memory of the collective */
     uint64_t segment, n_segment;
     uint64_t n_slot, slot_bytes;
-    uint64_t n_step;     /* steps of this rank */
-    uint32_t seq, n_seq; /* first sequence number of this collective's messages; count of numbers,
-                            the same on all ranks */
+    uint64_t n_step; /* number of steps of this rank */
+    /* first message number of this run; how many numbers it uses, equal on all ranks */
+    uint32_t seq, n_seq;
 } pst_coll_run;
 
-/* What the choice of an algorithm depends on. */
+/* The properties of a collective on which the choice of an algorithm depends. */
 typedef struct {
     uint32_t kind, n;
-    uint64_t bytes;                /* in total */
-    uint32_t n_host, max_per_host; /* max_per_host: the most members on one host */
-    int contiguous;                /* the members of each host are consecutive */
-    int shared;                    /* the members share memory */
+    uint64_t bytes;                /* total size */
+    uint32_t n_host, max_per_host; /* number of hosts; largest number of members on one host */
+    int contiguous;                /* 1: the members of each host have consecutive indices */
+    int shared;                    /* 1: the members have set up shared memory */
 } pst_coll_shape;
 
-/* Costs on the critical path of one rank: rounds of dependent messages within a host and between
- * hosts; messages; bytes copied within the host; bytes through the host's link, of all its ranks;
- * bytes added. */
+/* Cost of the critical path of one rank: rounds of dependent messages within a host, and between
+ * hosts; number of messages; bytes copied within the host; bytes that all ranks of the host send
+ * over its network link; bytes added. */
 typedef struct {
     double local_rounds, remote_rounds, messages, local_bytes, remote_bytes, added;
 } pst_coll_cost;
 
 struct pst_coll_algorithm {
     const char *name;
-    uint32_t kinds; /* one bit per pst_coll_kind */
-    /* why the algorithm cannot run this shape; returns NULL if it can; NULL: it always can */
+    uint32_t kinds; /* supported kinds: bits PST_COLL_BIT(kind) */
+    /* returns the reason why the algorithm does not support this shape, or NULL; a NULL pointer:
+     * every shape is supported */
     const char *(*reject)(const pst_coll_shape *shape);
     void (*cost)(const pst_coll_shape *shape, pst_coll_cost *cost);
     void (*plan)(pst_coll_run *run); /* fills in n_segment, n_slot, slot_bytes, n_step, n_seq */
@@ -97,16 +100,17 @@ static inline int pst_coll_adds(uint32_t kind) {
 
 /* --- for algorithms: comm/collective/step.c --------------------------------------------------- */
 
-uint32_t pst_coll_log2(uint32_t n); /* rounded up */
+uint32_t pst_coll_log2(uint32_t n); /* logarithm to base 2, rounded up */
 uint64_t pst_coll_total(const pst_coll_run *r);
-uint64_t pst_coll_largest(const pst_coll_run *r); /* bytes of the largest part */
-/* Splits `bytes` into segments, and chooses the number of slots: enough for at most `uses` messages
- * that wait to be added. */
+uint64_t pst_coll_largest(const pst_coll_run *r); /* total bytes; bytes of the largest part */
+/* Splits `bytes` into segments, and chooses the number of slots for at most `uses` received
+ * messages that wait to be added. */
 void pst_coll_split(pst_coll_run *r, uint64_t bytes, uint64_t uses);
 void pst_coll_cover_part(const pst_coll_run *r, pst_coll_step *step, pst_coll_op op, uint32_t part,
                          uint64_t segment);
 void pst_coll_cover_all(const pst_coll_run *r, pst_coll_step *step, pst_coll_op op,
                         uint64_t segment);
-/* Assigns a slot to the RECV of the use-th message that is added, and to the step that reads it. */
+/* Assigns a slot to a step: to the RECV of the use-th message that is added, or to the ADD that
+ * reads this message. */
 void pst_coll_use_slot(const pst_coll_run *r, pst_coll_step *step, uint64_t use);
 #endif

@@ -8,7 +8,7 @@
 #define REMOTE_ROUND 30.0
 #define MESSAGE 0.5
 #define LOCAL_BYTE 2e-4  /* 5 GB/s, both directions at once */
-#define REMOTE_BYTE 1e-3 /* 1 GB/s for all ranks of a host together */
+#define REMOTE_BYTE 1e-3 /* 1 GB/s in total for all ranks of a host */
 #define ADD_BYTE 5e-5
 
 double pst_coll_cost_us(const pst_coll_algorithm *a, const pst_coll_shape *shape) {

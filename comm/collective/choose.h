@@ -4,14 +4,14 @@
 #include "comm/collective/algorithm.h"
 
 double pst_coll_cost_us(const pst_coll_algorithm *a, const pst_coll_shape *shape);
-/* The cheapest of n algorithms that can run this shape, the earlier one of two with equal cost;
- * NULL: none can. */
+/* The cheapest of n algorithms that support this shape; of several with equal cost the first. NULL:
+ * none supports it. */
 const pst_coll_algorithm *pst_coll_cheapest(const pst_coll_algorithm *const *list, uint32_t n,
                                             const pst_coll_shape *shape);
-/* Why the algorithm cannot run this shape; NULL: it can. */
+/* Why the algorithm does not support this shape; NULL: it does. */
 const char *pst_coll_rejects(const pst_coll_algorithm *a, const pst_coll_shape *shape);
 int pst_coll_supports(const pst_coll_algorithm *a, const pst_coll_shape *shape);
-/* rows.c. The cheapest algorithm, or `forced` if it can run this shape. */
+/* rows.c. The cheapest algorithm, or `forced` (NULL: none) if it supports this shape. */
 const pst_coll_algorithm *pst_coll_choose(const pst_coll_shape *shape,
                                           const pst_coll_algorithm *forced);
 const pst_coll_algorithm *pst_coll_find(const char *name); /* NULL: no such algorithm */

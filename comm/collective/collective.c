@@ -28,9 +28,10 @@ static pst_status take_members(pst_coll *c, const uint32_t *members) {
     for (uint32_t i = 0; i < c->n; i++) {
         c->rank[i] = members ? members[i] : i;
         if (c->rank[i] >= c->t->size)
-            return pst_fail(PST_EINTERNAL,
-                            "cannot open a group with rank %u: the transport has no such rank",
-                            c->rank[i]);
+            return pst_fail(
+                PST_EINTERNAL,
+                "cannot open a group: its member rank %u does not exist in the transport",
+                c->rank[i]);
         if (c->rank[i] == c->t->rank) c->me = i;
     }
     if (c->me == UINT32_MAX)
@@ -70,7 +71,7 @@ void pst_coll_close(pst_coll *c) {
 
 pst_status pst_coll_hosts(pst_coll *c, const uint32_t *host) {
     if (c->current != c->n_run || c->seq)
-        return pst_fail(PST_EINTERNAL, "pst_coll_hosts was called after the first collective");
+        return pst_fail(PST_EINTERNAL, "pst_coll_hosts must be called before the first collective");
     pst_coll_host_map_close(c->hosts);
     c->hosts = NULL;
     return pst_coll_host_map_open(c->rank, c->n, c->me, host, &c->hosts);
@@ -104,14 +105,14 @@ static pst_status check_idle(const pst_coll *c) {
 static pst_status check_arguments(const pst_coll *c, pst_coll_kind kind, pst_dtype dtype,
                                   uint32_t root) {
     if (kind >= PST_COLL_KINDS)
-        return pst_fail(PST_EINTERNAL, "there is no collective of kind %u", (unsigned)kind);
+        return pst_fail(PST_EINTERNAL, "unknown kind of collective, %u", (unsigned)kind);
     if (kind == PST_COLL_BROADCAST && root >= c->n)
         return pst_fail(PST_EINTERNAL, "cannot broadcast from rank %u: the group has no such rank",
                         root);
     if (!pst_coll_adds(kind)) return PST_OK;
     for (uint32_t i = 0; i <= c->n; i++)
         if ((dtype != PST_F32 && dtype != PST_F64) || c->offset[i] % pst_dtype_bytes(dtype))
-            return pst_fail(PST_EINTERNAL, "%s adds F32 or F64, not %llu bytes of %s",
+            return pst_fail(PST_EINTERNAL, "%s supports F32 and F64, not %llu bytes of %s",
                             pst_coll_name(kind), (unsigned long long)c->offset[i],
                             pst_dtype_name(dtype));
     return PST_OK;
@@ -194,7 +195,7 @@ pst_status pst_coll_start(pst_coll *c, pst_coll_kind kind, void *mem, uint64_t b
     uint64_t part = bytes;
     PST_TRY(check_idle(c));
     if (kind == PST_COLL_BARRIER) bytes = part = 0;
-    if (kind == PST_COLL_BROADCAST) part = 0; /* the last part holds everything */
+    if (kind == PST_COLL_BROADCAST) part = 0; /* part n - 1 has everything */
     if (kind == PST_COLL_ALL_REDUCE) part = bytes / PART_ALIGN / c->n * PART_ALIGN;
     for (uint32_t i = 0; i <= c->n; i++) c->offset[i] = all && i == c->n ? bytes : i * part;
     return start(c, kind, mem, bytes, dtype, root);
@@ -203,7 +204,7 @@ pst_status pst_coll_start(pst_coll *c, pst_coll_kind kind, void *mem, uint64_t b
 pst_status pst_coll_start_parts(pst_coll *c, pst_coll_kind kind, void *mem,
                                 const uint64_t *part_bytes, pst_dtype dtype) {
     if (kind != PST_COLL_ALL_GATHER && kind != PST_COLL_REDUCE_SCATTER)
-        return pst_fail(PST_EINTERNAL, "%s does not take parts of different sizes",
+        return pst_fail(PST_EINTERNAL, "%s does not support parts of different sizes",
                         pst_coll_name(kind));
     PST_TRY(check_idle(c));
     c->offset[0] = 0;
@@ -226,7 +227,7 @@ uint32_t pst_coll_candidates(const pst_coll *c, pst_coll_kind kind, uint64_t byt
 pst_status pst_coll_force(pst_coll *c, const char *algorithm) {
     const pst_coll_algorithm *a = algorithm ? pst_coll_find(algorithm) : NULL;
     if (algorithm && !a)
-        return pst_fail(PST_EINPUT, "there is no algorithm '%.40s' for collectives", algorithm);
+        return pst_fail(PST_EINPUT, "unknown algorithm for collectives: '%.40s'", algorithm);
     c->forced = a;
     return PST_OK;
 }

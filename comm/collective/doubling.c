@@ -1,6 +1,6 @@
 /* Algorithm `doubling` (recursive doubling): in each of log2(n) rounds, pairs exchange everything
  * they have; for small sizes. All-reduce: the partners of round k differ in bit k of their index,
- * and both add the same two halves. If n is no power of two, the members beyond the largest power
+ * and both add the same two operands. If n is no power of two, the members beyond the largest power
  * of two first send their data to a partner below it, and get the result from it at the end.
  * Barrier (dissemination): in round k, an empty message to the member 2^k further on. All-gather:
  * for powers of two only. */
@@ -70,8 +70,8 @@ static void reduce_step(const pst_coll_run *r, uint64_t i, pst_coll_step *step) 
         }
         if (r->me >= UINT32_C(1) << rounds) step->op = PST_COLL_SKIP;
     }
-    int takes_slot = at == 0 || (at < block - 1 && what == 1); /* also when nothing is received:
-                                                                  later steps depend on this one */
+    /* exists also if nothing is received: later steps depend on it */
+    int takes_slot = at == 0 || (at < block - 1 && what == 1);
     if (takes_slot && use >= r->n_slot) step->after[1] = taken(rounds, use - r->n_slot);
 }
 

@@ -10,15 +10,17 @@ typedef enum { PST_COLL_WAITS, PST_COLL_UNDER_WAY, PST_COLL_DONE } pst_coll_stat
 typedef struct {
     pst_coll_step step;
     pst_coll_state state;
-    uint64_t request, message; /* of a send or receive under way; message: its name in
-                                  base/position.h */
+    /* request of a send or receive under way; message: identifies it for other ranks
+     * (base/position.h) */
+    uint64_t request, message;
 } pst_coll_window_step;
 
 struct pst_coll {
     pst_transport *t;
-    uint32_t *rank, n, me, channel; /* rank: [n] rank in the transport */
-    uint32_t seq; /* next message number; the same on every rank, because all start the same
-                     collectives in the same order */
+    uint32_t *rank, n, me, channel; /* rank: [n] rank of each member in the transport */
+    /* next message number; equal on all ranks, because all start the same collectives in the same
+     * order */
+    uint32_t seq;
     const pst_coll_algorithm *forced;
     pst_coll_host_map *hosts; /* NULL: all members on one host */
     pst_coll_outboxes *outboxes;
@@ -27,14 +29,14 @@ struct pst_coll {
 
     pst_coll_kind kind;
     uint8_t *mem;
-    uint64_t bytes; /* size that the collective's caller gave */
+    uint64_t bytes; /* size given by the caller of the collective */
     pst_dtype dtype;
     uint32_t root;
-    uint64_t *offset; /* [n+1] start of each part */
+    uint64_t *offset; /* [n+1] offset of each part */
     pst_coll_run run[PST_COLL_RUNS];
     uint32_t n_run, current; /* current == n_run: no collective is under way */
-    uint64_t first, end;     /* steps of the current run: the first that is not done; end of the
-                                   steps that were generated */
+    /* steps of the current run: [first, end) are in `window`, all before `first` are done */
+    uint64_t first, end;
     pst_coll_window_step *window; /* [PST_COLL_WINDOW(n)] step i is at index i % PST_COLL_WINDOW(n)
                                    */
     uint32_t n_open;
@@ -42,22 +44,23 @@ struct pst_coll {
     uint64_t mismatch;
     const char *file, *function; /* see pst_coll_place */
     uint32_t line;
-    pst_position *position, unwatched; /* where it publishes its position: the watched one, or
-                                    `unwatched` before pst_coll_watch */
+    /* where the state is published: given by pst_coll_watch; `unwatched` before */
+    pst_position *position, unwatched;
     uint8_t *scratch;
-    pst_status broken; /* status of the first failure; every later call returns it, because the
-                          state of the peers is unknown */
+    /* status of the first failure, which every later call returns, because the state of the peers
+     * is unknown */
+    pst_status broken;
 };
 
-/* share.c: continues after each of the two all-gathers of pst_coll_share. */
+/* share.c: to be called after each of the two all-gathers of pst_coll_share. */
 pst_status pst_coll_share_next(pst_coll *c);
 
 /* --- the published position: comm/collective/publish.c ---------------------------------------- */
 
 void pst_coll_publish(pst_coll *c, pst_activity activity);
 void pst_coll_publish_start(pst_coll *c);
-uint64_t pst_coll_publish_post(pst_coll *c, const pst_transfer *t); /* returns the name of the
-                                                                   message in base/position.h */
+/* returns the identity of the message (base/position.h) */
+uint64_t pst_coll_publish_post(pst_coll *c, const pst_transfer *t);
 
 /* --- sums: comm/collective/add.c -------------------------------------------------------------- */
 

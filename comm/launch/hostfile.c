@@ -21,10 +21,12 @@ enum { MAX_SLOTS = 65535, RESOLVE_S = 8 };
 static pst_status read_slots(const pst_hosts *h, uint32_t line, const char *word, uint32_t *slots) {
     char *end;
     if (strncmp(word, "slots=", 6))
-        return pst_fail(PST_EINPUT, "%s:%u: '%.40s': expected HOST slots=N", h->path, line, word);
+        return pst_fail(PST_EINPUT, "%s:%u: unexpected '%.40s'; expected HOST slots=N", h->path,
+                        line, word);
     unsigned long n = strtoul(word + 6, &end, 10);
     if (word[6] < '0' || word[6] > '9' || *end || !n || n > MAX_SLOTS)
-        return pst_fail(PST_EINPUT, "%s:%u: '%.40s': expected slots=N, N from 1 to %d", h->path,
+        return pst_fail(PST_EINPUT,
+                        "%s:%u: unexpected '%.40s'; expected slots=N, with N from 1 to %d", h->path,
                         line, word, MAX_SLOTS);
     *slots = (uint32_t)n;
     return PST_OK;
@@ -215,7 +217,7 @@ static pst_status start_resolvers(lookups *l) {
     pthread_attr_destroy(&attr);
     if (!failed) return PST_OK;
     char limits[PST_LIMIT_TEXT];
-    return pst_fail(PST_ENOMEM, "cannot start a thread to resolve host names: %s%s",
+    return pst_fail(PST_ENOMEM, "cannot start a thread that resolves host names: %s%s",
                     strerror(failed), pst_limit_of_threads(limits));
 }
 

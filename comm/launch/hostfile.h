@@ -6,10 +6,10 @@
 #include <stdint.h>
 
 typedef struct {
-    char name[256];       /* as written in the host file, with "user@" */
+    char name[256];       /* as in the host file, with "user@" */
     char address[64];     /* numeric; "" before pst_hosts_resolve */
-    uint32_t slots, line; /* line: where it appears first */
-    int is_here;          /* the address belongs to this machine */
+    uint32_t slots, line; /* line: number of the first line that names the host */
+    int is_here;          /* 1: the address belongs to this machine */
 } pst_host;
 
 typedef struct {
@@ -18,11 +18,10 @@ typedef struct {
     pst_host *host;    /* [n] in the order of the file */
 } pst_hosts;
 
-/* EINPUT names file and line of a syntax error; free with pst_hosts_close. */
+/* Reads a host file; free with pst_hosts_close. EINPUT: the message names file and line. */
 pst_status pst_hosts_read(const char *path, pst_hosts *hosts);
-/* Finds the addresses of the first n hosts, within eight seconds. EINPUT: a name without an
- * address; with several hosts, a name that resolves to loopback; two names with the same
- * address. */
+/* Resolves the addresses of the first n hosts; takes at most eight seconds. EINPUT: a name has no
+ * address; with several hosts: a name resolves to loopback, or two names have the same address. */
 pst_status pst_hosts_resolve(pst_hosts *hosts, uint32_t n);
 void pst_hosts_close(pst_hosts *hosts);
 #endif

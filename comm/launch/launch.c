@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A rank that stays stopped this long is lost. Half a second longer than the limit of its peers'
- * heartbeats, so that normally the peers notice first and leave. */
+/* A rank that stays stopped this long is considered lost. Half a second longer than the limit of
+ * the peers' heartbeats, so that normally the peers notice first and exit. */
 #define STOP_NS ((PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES + 500) * UINT64_C(1000000))
 #define POLL_NS UINT64_C(200000000)
 /* Reading data and weights has no time limit, but after this time the user is told which rank is
@@ -34,8 +34,8 @@ static void blame_stopped(launcher *l, uint32_t rank) {
 
 /* --- starting --------------------------------------------------------------------------------- */
 
-/* Runs in the child after fork: locks of other threads may be held for ever, so it makes system
- * calls only. */
+/* Runs in the child after fork: other threads' locks may stay locked, so it makes system calls
+ * only. */
 static void become_rank(const launcher *l, uint32_t rank, const char *program, char **env,
                         pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -54,9 +54,8 @@ static pst_status start_rank(launcher *l, uint32_t rank) {
     char program[4096], **env;
     ssize_t used = readlink("/proc/self/exe", program, sizeof program - 1);
     if (used <= 0)
-        return pst_fail(
-            PST_ENOMEM,
-            "cannot start ranks: reading /proc/self/exe failed: %m; run penstock doctor");
+        return pst_fail(PST_ENOMEM,
+                        "cannot start ranks: cannot read /proc/self/exe: %m; run penstock doctor");
     program[used] = 0; /* the program's own path, so that ps does not show "exe" */
     PST_TRY(pst_launch_environment(l, rank, &env));
     pid_t parent = getpid(), pid = fork();
@@ -130,12 +129,12 @@ static void check_left_early(launcher *l) {
     while (left < l->n && !l->rank[left].left_early) left++;
     if (i < l->n)
         pst_launch_blame(l, CULPRIT, left, 3,
-                         "exited with status 0 before it had joined the others");
+                         "exited with status 0 before it joined the other ranks");
 }
 
-/* Names once a rank that has not reached its first instruction in time, first those that have not
- * joined the others. If none has joined, as in the suites of `bench`, no rank waits for another and
- * none is late. */
+/* Logs once a rank that has not reached its first instruction in time; ranks that have not joined
+ * come first. If none has joined, as in the suites of `bench`, no rank waits for another and none
+ * is late. */
 static void check_late(launcher *l, uint64_t now) {
     uint32_t late = l->n, absent = 0;
     if (!l->began_ns || l->ending) return;
@@ -149,10 +148,10 @@ static void check_late(launcher *l, uint64_t now) {
              !pst_heartbeat_page_absent(l->page, late)))
             late = i;
     if (late == l->n) return;
-    pst_launch_print("waiting for rank %u on %s: after %.0f s it has not %s yet", l->first + late,
-                     l->host, (double)START_NS * 1e-9,
-                     pst_heartbeat_page_absent(l->page, late) ? "joined the others"
-                                                              : "begun to compute");
+    pst_launch_print("the job waits for rank %u on %s, which after %.0f s has not %s",
+                     l->first + late, l->host, (double)START_NS * 1e-9,
+                     pst_heartbeat_page_absent(l->page, late) ? "joined the other ranks"
+                                                              : "started to compute");
 }
 
 /* Reaps our own children only. Killed ranks come before those that exited, because those may have
@@ -194,7 +193,7 @@ static void read_abort(launcher *l) {
     int status;
     char why[256], what[320];
     if (!pst_server_aborted(l->server, &rank, &status, why, sizeof why) || rank >= l->n) return;
-    snprintf(what, sizeof what, "ended the job (%s)", why);
+    snprintf(what, sizeof what, "requested the end of the job (%s)", why);
     pst_launch_blame(l, CULPRIT, rank, status ? status : 5, what);
 }
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The rank in the job's layout if it is known already, else in the order of launch. */
+/* The number of the rank in the job's layout if known, else in the order of launch. */
 static uint32_t rank_of(const launcher *l, uint32_t line) {
     uint32_t rank;
     return pst_heartbeat_page_rank(l->page, line, &rank) ? rank : l->first + line;
@@ -34,7 +34,7 @@ void pst_launch_begin_end(launcher *l) {
 
 void pst_launch_blame(launcher *l, certainty how_sure, uint32_t rank, int exit_status,
                       const char *what) {
-    /* a failed rank may have accused another one: that fault stays */
+    /* a failed rank may have accused another one; that accusation stays */
     if (how_sure == CULPRIT) pst_heartbeat_page_mark_dead(l->page, rank);
     else pst_page_fault(l->page, FAULT_FAILED, rank);
     pst_launch_begin_end(l);
@@ -45,8 +45,8 @@ void pst_launch_blame(launcher *l, certainty how_sure, uint32_t rank, int exit_s
     if (how_sure == CULPRIT && what) snprintf(l->what, sizeof l->what, "%s", what);
 }
 
-/* The ranks have found the one that holds the others up. A stuck rank will not leave: once it is
- * the last one it is killed at once. */
+/* Reads the ranks' accusation. A stuck rank does not exit by itself: when it is the last one, it is
+ * killed. */
 void pst_launch_read_verdict(launcher *l) {
     uint32_t rank;
     int is_stuck;

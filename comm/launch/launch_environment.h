@@ -1,4 +1,4 @@
-/* The environment of a rank: the launcher's own, and the variables that tell the rank who it is. */
+/* The environment of a rank: that of the launcher, and the variables that identify the rank. */
 #ifndef PST_COMM_LAUNCH_LAUNCH_ENVIRONMENT_H
 #define PST_COMM_LAUNCH_LAUNCH_ENVIRONMENT_H
 #include "comm/launch/launch_parts.h"

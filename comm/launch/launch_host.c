@@ -18,17 +18,18 @@ static pst_status read_job(pst_launch_host_job *job, uint32_t *n) {
         sscanf(text, "%u %u %u %255s %63s", &job->first, n, &job->size, job->name, job->address) !=
             5 ||
         !*n || job->size > 65535 || job->first > job->size || *n > job->size - job->first)
-        return pst_fail(PST_EINPUT, "%s is set by --hostfile only; unset it", variable);
+        return pst_fail(PST_EINPUT, "%s is for internal use by --hostfile; unset it", variable);
     return PST_OK;
 }
 
-/* `first` 0: this host runs rank 0, and listens. */
+/* Exchanges addresses with the starting launcher. The host that runs rank 0 (`first` 0) listens. */
 static pst_status meet(pst_launch_host_job *job) {
     char line[PST_LAUNCH_LINE];
     if (pst_launch_host_wait(job, line) != PST_OK)
-        return pst_fail(PST_EINPUT, "%s is set by --hostfile only; unset it", variable);
+        return pst_fail(PST_EINPUT, "%s is for internal use by --hostfile; unset it", variable);
     if (sscanf(line, "secret %63s", job->secret) != 1)
-        return pst_fail(PST_EINTERNAL, "host %s: the starting launcher sent no secret", job->name);
+        return pst_fail(PST_EINTERNAL, "host %s: the starting launcher has sent no secret",
+                        job->name);
     snprintf(job->port, sizeof job->port, "0");
     pst_status status =
         job->first ? PST_OK : pst_tcp_listen(job->address, job->port, &job->listener);

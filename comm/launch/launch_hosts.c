@@ -31,17 +31,20 @@ typedef enum { FINE, FOLLOWED, LOST, FAILED } host_end;
 typedef struct {
     const pst_host *host;
     uint32_t first, n;
-    pid_t pid; /* 0: has ended */
-    /* when it ended, while its standard error is still open; PST_NEVER: closed too */
+    pid_t pid; /* 0: the process has ended */
+    /* when the process ended, while its standard error is still open; PST_NEVER: not ended, or
+     * closed */
     uint64_t ended_ns;
     int in, err; /* -1: closed */
     int ready, wait_status;
-    int stopped, killed_by; /* the signal after which its ranks saved and left; the signal that
-                         ended them at once; 0: none */
+    /* the signal after which the host's ranks saved and exited; the signal that ended them without
+     * saving; 0: none */
+    int stopped, killed_by;
     char port[8];
-    char line[4096]; /* an incomplete line of its standard error */
+    char line[4096]; /* an incomplete line from the host's standard error */
     size_t used;
-    char followed[PAGE_VERDICT + 64]; /* why its first rank left; "": no report */
+    /* why the first of the host's ranks left the job; "": no report */
+    char followed[PAGE_VERDICT + 64];
 } host_process;
 
 typedef struct {
@@ -223,7 +226,7 @@ static void check_late(hosts_job *j, uint64_t now) {
         if (h->ready || !h->pid) continue;
         if (now >= limit) blame(j, LOST, i);
         else if (!j->late_named)
-            pst_launch_print("host %s (%s, ranks %u to %u) does not answer yet", h->host->name,
+            pst_launch_print("host %s (%s, ranks %u to %u) has not answered yet", h->host->name,
                              h->host->address, h->first, h->first + h->n - 1);
     }
     j->late_named = 1;
@@ -266,7 +269,7 @@ static void print_lost(const hosts_job *j, const host_process *h) {
     if (h->pid || (WIFSIGNALED(h->wait_status) && j->kill_ns != PST_NEVER))
         snprintf(how, sizeof how, "no answer within %u s", j->wait_s);
     else if (WIFSIGNALED(h->wait_status))
-        snprintf(how, sizeof how, "its connection was killed by signal %d",
+        snprintf(how, sizeof how, "the ssh process was killed by signal %d",
                  WTERMSIG(h->wait_status));
     else
         snprintf(how, sizeof how, "%s ended with status %d",
@@ -345,10 +348,10 @@ pst_status pst_launch_hosts(pst_hosts *hosts, uint32_t ranks, uint32_t wait_s, c
                    .close_ns = PST_NEVER,
                    .kill_ns = PST_NEVER};
     if (!ranks || ranks > hosts->slots)
-        return pst_fail(
-            PST_EINPUT,
-            "%u ranks, but %s has %u slots: give more (slots=N), or ask for fewer ranks", ranks,
-            hosts->path, hosts->slots);
+        return pst_fail(PST_EINPUT,
+                        "%u ranks were requested, but %s has only %u slots: add slots (slots=N), "
+                        "or request fewer ranks",
+                        ranks, hosts->path, hosts->slots);
     j.n = hosts_for(hosts, ranks);
     PST_TRY(pst_hosts_resolve(hosts, j.n));
     PST_TRY(draw_secret(j.secret));

@@ -1,6 +1,5 @@
-/* Internals of the launcher, shared by its files: launch.c starts and watches, launch_blame.c finds
- * the culprit, launch_signals.c handles signals, launch_host.c is the launcher of one host among
- * several. */
+/* Internals of the launcher: launch.c starts and watches ranks, launch_blame.c finds the culprit,
+ * launch_signals.c handles signals, launch_host.c is the launcher of one host among several. */
 #ifndef PST_COMM_LAUNCH_LAUNCH_PARTS_H
 #define PST_COMM_LAUNCH_LAUNCH_PARTS_H
 #include "comm/launch/launch.h"
@@ -13,8 +12,9 @@
 typedef struct {
     int fd;                   /* signalfd; -1: none */
     sigset_t before, watched; /* signal mask to restore; the signals that fd reads */
-    struct sigaction child;   /* SIGCHLD action to restore: replaced, because ranks could not be
-                                 waited for if it ignored children */
+    /* SIGCHLD action to restore: if it were to ignore children, the launcher could not wait for
+     * ranks */
+    struct sigaction child;
 } pst_launch_signals;
 
 pst_status pst_launch_signals_open(pst_launch_signals *s);
@@ -26,45 +26,49 @@ typedef struct {
     uint32_t first, size; /* first rank on this host; number of ranks of the job */
     char name[256];       /* as in the host file */
     char address[64], port[8], secret[64];
-    int listener; /* rank 0 inherits it; -1 on the other hosts */
-    int control;  /* pipe with lines from the starting launcher; its end means: end the job at once
-                   */
+    int listener; /* listening socket that rank 0 inherits; -1 on the other hosts */
+    /* pipe with lines from the starting launcher; end of file: end the job without saving */
+    int control;
     char received[PST_LAUNCH_LINE]; /* received bytes up to the end of a line */
     uint32_t n_received;
 } pst_launch_host_job;
 
-/* How certain it is that a rank is the culprit. A rank that exited with status 3 mostly reacted to
- * the failure of another one. So may one that aborted: UCX calls abort() when it reads the memory
- * of a process that is ending. */
+/* How certain it is that a rank is the culprit. A rank that exited with status 3 has usually
+ * reacted to the failure of another rank. So may a rank that aborted: UCX calls abort() when it
+ * reads the memory of a process that is ending. */
 typedef enum { NOBODY, FOLLOWER, ABORTED, CULPRIT } certainty;
 
 typedef struct {
     pid_t pid;           /* 0: not running */
-    uint64_t stopped_ns; /* when it was stopped; 0: it runs */
+    uint64_t stopped_ns; /* when the process was stopped (SIGSTOP); 0: it is not stopped */
     int killed_by_us, left_early;
 } rank_process;
 
 typedef struct {
-    uint32_t n, live, first; /* ranks on this host; those still running; number of the first one */
+    /* number of ranks on this host; number of those still running; first of these ranks in the
+     * job */
+    uint32_t n, live, first;
     char host[64];
     char *const *argv;
     uint64_t grace_ns;
     rank_process *rank;         /* [n] */
-    pst_server *server;         /* NULL when this is one host of several */
+    pst_server *server;         /* NULL if the job has several hosts */
     pst_launch_host_job *hosts; /* NULL: all ranks are on this host */
     pst_heartbeat_page *page;
     int page_fd, null_fd;
     pst_launch_signals signals;
     /* interrupts counts SIGINT, SIGTERM and SIGQUIT; last_signal may also be SIGHUP */
     int interrupts, last_signal;
-    uint64_t interrupted_ns; /* when the last one came */
-    int suspended;           /* stopped together with the ranks of other hosts */
+    uint64_t interrupted_ns; /* time of the last of these signals */
+    /* 1: the ranks are stopped, together with those of other hosts (Ctrl-Z) */
+    int suspended;
     int control_ended;
-    int any_killed;     /* some rank was killed by a signal */
-    int any_left_early; /* some rank's left_early: it exited with status 0 before its heartbeat was
-                           open */
-    uint64_t began_ns;  /* 0: a late rank was already named, or none is late */
-    int ending;         /* some rank failed: the others have until kill_ns */
+    int any_killed;     /* 1: some rank was killed by a signal */
+    int any_left_early; /* 1: some rank exited with status 0 before its heartbeat was open */
+    /* time from which ranks may be late to start; 0: a late rank was named already, or none can be
+     * late */
+    uint64_t began_ns;
+    int ending; /* 1: some rank failed; the others have to exit until kill_ns */
     uint64_t kill_ns;
     certainty blame;
     uint32_t culprit;
@@ -72,18 +76,18 @@ typedef struct {
     int exit_status;
 } launcher;
 
-/* launch_print.c. One line on stderr, in one write: to the user, or to the starting launcher only.
- */
+/* launch_print.c. Print one line to stderr, in one write: to the user; host_report: to the starting
+ * launcher only. */
 void pst_launch_print(const char *format, ...) PST_PRINTF(1, 2);
 void pst_launch_host_report(const char *format, ...) PST_PRINTF(1, 2);
 #define PST_LAUNCH_MARK "\001penstock "
 
 /* launch_blame.c. `rank` counts from 0 on this host. */
-/* what: NULL when the rank has printed itself why. */
+/* Records a failure of a rank; what: NULL: the rank has printed the reason itself. */
 void pst_launch_blame(launcher *l, certainty how_sure, uint32_t rank, int exit_status,
                       const char *what);
-/* Names the culprit once another rank has reported where it was; at_last: even without that
- * report. */
+/* Prints the culprit when another rank has reported where the culprit was; at_last: 1: prints it
+ * also without such a report. */
 void pst_launch_print_culprit(launcher *l, int at_last);
 void pst_launch_begin_end(launcher *l);
 void pst_launch_read_verdict(launcher *l);
@@ -104,7 +108,7 @@ pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const 
 
 /* launch_control.c: handles the lines that have arrived on the control pipe. */
 void pst_launch_host_read(launcher *l);
-/* Waits for a whole line. EPEER without a message: the starting launcher is gone, or has given up
- * because of another host and prints why. */
+/* Waits for a complete line. EPEER, without an error message: the starting launcher has ended, or
+ * ends the job because of another host and prints the reason. */
 pst_status pst_launch_host_wait(pst_launch_host_job *job, char line[PST_LAUNCH_LINE]);
 #endif

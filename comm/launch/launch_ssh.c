@@ -64,7 +64,7 @@ static pst_status make_command(const pst_host *host, const pst_ssh_job *job, cha
     return pst_fail(PST_ENOMEM, "no memory to start the launcher on host %s", host->name);
 }
 
-/* ConnectTimeout: below the time after which a host without an answer is named. */
+/* ConnectTimeout: shorter than the time after which a host without an answer is reported. */
 static char *const ssh[] = {"ssh",
                             "-o",
                             "BatchMode=yes",
@@ -77,7 +77,8 @@ static char *const ssh[] = {"ssh",
                             "-o",
                             "LogLevel=ERROR"};
 
-/* Upper bound for the words of the command in text, or of our own, and the added ones. */
+/* Upper bound for the number of words of the command in `text`, or of the default one, with the
+ * added ones. */
 static size_t max_words(const char *text) {
     return (text ? strlen(text) / 2 + 1 : sizeof ssh / sizeof *ssh) + 3;
 }

@@ -258,7 +258,7 @@ static pst_status register_ranks(pst_server *s) {
 pst_status pst_server_open(uint32_t n, const char *host, pst_server **server) {
     if (current)
         return pst_fail(PST_EINTERNAL,
-                        "this process runs a job already; only one is possible at a time");
+                        "this process already runs a job; only one at a time is possible");
     pst_server *s = calloc(1, sizeof *s);
     if (!s) return pst_fail(PST_ENOMEM, "no memory for the launcher");
     s->n = n;

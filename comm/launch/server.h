@@ -1,5 +1,5 @@
-/* The PMIx server in our launcher: it lets the ranks of this host exchange values without mpirun.
- * One job at a time. */
+/* The PMIx server in penstock's launcher, through which the ranks of this host exchange values
+ * without mpirun. One job at a time. */
 #ifndef PST_COMM_LAUNCH_SERVER_H
 #define PST_COMM_LAUNCH_SERVER_H
 #include "base/status.h"
@@ -12,8 +12,8 @@ pst_status pst_server_open(uint32_t n, const char *host, pst_server **server);
 /* Adds the variables that `rank` needs to *env (a malloc'ed, NULL-terminated array of malloc'ed
  * strings). */
 pst_status pst_server_environment(pst_server *s, uint32_t rank, char ***env);
-/* Becomes readable when a rank has asked to end the job; then pst_server_aborted tells which
- * one. */
+/* pst_server_abort_fd: a descriptor that becomes readable when a rank has requested to end the job.
+ * Then pst_server_aborted returns 1 and the rank, its exit status and reason. */
 int pst_server_abort_fd(const pst_server *s);
 int pst_server_aborted(pst_server *s, uint32_t *rank, int *exit_status, char *why, uint32_t bytes);
 void pst_server_close(pst_server *s);

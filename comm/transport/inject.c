@@ -22,8 +22,9 @@ enum { SENT = 64 };
 struct pst_inject {
     pst_wrapper wrap; /* first: a pst_transport points here */
     inject_kind kind;
-    uint64_t at, count; /* number of the message or collective with the fault; how many there were
-                          so far */
+    /* number of the message or collective with the fault; number of messages or collectives so
+     * far */
+    uint64_t at, count;
     uint64_t delay_ns;
     /* DELAY: */
     pst_transfer transfer;
@@ -124,7 +125,8 @@ static pst_status inject_open(pst_world *world, const pst_clock *clock, pst_tran
     (void)world;
     (void)clock;
     (void)transport;
-    return pst_fail(PST_EINPUT, "transport inject only wraps another transport");
+    return pst_fail(PST_EINPUT,
+                    "transport inject cannot be opened; it only wraps another transport");
 }
 
 static pst_status misbehave(pst_inject *f, const pst_transfer *transfer, uint64_t *request) {
@@ -151,7 +153,8 @@ static pst_status misbehave(pst_inject *f, const pst_transfer *transfer, uint64_
     return f->wrap.inner->ops->post(f->wrap.inner, &changed, request);
 }
 
-/* Keeps a copy of the message. Channels that do not fit are never repeated. */
+/* Stores a copy of the message, per channel. Messages on channels for which there is no room are
+ * not repeated. */
 static pst_status remember(pst_inject *f, uint32_t i, const pst_transfer *transfer) {
     if (i == SENT) return PST_OK;
     void *copy = realloc(f->sent[i].copy, transfer->bytes + 1);
@@ -164,7 +167,8 @@ static pst_status remember(pst_inject *f, uint32_t i, const pst_transfer *transf
     return PST_OK;
 }
 
-/* REPEAT: from the given message on, the first one whose channel had one before. */
+/* REPEAT: sends the first message, from the given one on, whose contents differ from the previous
+ * message on the same channel with the previous contents. */
 static pst_status repeat(pst_inject *f, const pst_transfer *transfer, uint64_t *request) {
     pst_transfer changed = *transfer;
     uint32_t i = 0;
@@ -181,7 +185,7 @@ static pst_status repeat(pst_inject *f, const pst_transfer *transfer, uint64_t *
     return f->wrap.inner->ops->post(f->wrap.inner, &changed, request);
 }
 
-/* An empty message cannot be halved: the next one is used. */
+/* An empty message cannot be halved: the fault occurs at the next message. */
 static pst_status inject_post(pst_transport *t, const pst_transfer *transfer, uint64_t *request) {
     pst_inject *f = (pst_inject *)t;
     if (f->kind == REPEAT) return repeat(f, transfer, request);

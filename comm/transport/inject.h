@@ -4,12 +4,13 @@
 #define PST_COMM_TRANSPORT_INJECT_H
 #include "base/transport.h"
 
-/* KIND:rank=R,message=N[,ms=M] with R's N-th send, counted from 1: drop (it is never sent), size
- * (only half is sent), delay (it is sent M ms later), stop (SIGSTOP), stall (the rank's thread
- * sleeps for ever), spin (it computes for ever), kill (SIGKILL). repeat: from the
- * N-th on, the first one that differs from the one before it on its channel is sent with the
- * contents of that one; collectives do not count. skip:rank=R,collective=N: R does not take part in
- * its N-th collective. */
+/* PENSTOCK_FAULT is KIND:rank=R,message=N[,ms=M]. At the N-th send of rank R, counted from 1, KIND
+ * does: drop: the message is never sent; size: only half is sent; delay: the message is sent M ms
+ * later; stop: the rank gets SIGSTOP; kill: the rank gets SIGKILL; stall: the rank's thread sleeps
+ * for ever; spin: the thread computes for ever. repeat: from the N-th send on, the first message
+ * whose contents differ from those of the previous message on its channel is sent with the previous
+ * contents; messages of collectives do not count. skip:rank=R,collective=N: rank R does not take
+ * part in its N-th collective. */
 typedef struct pst_inject pst_inject;
 /* *fault: NULL when this rank has no fault. EINPUT: the variable is malformed, or names none of the
  * n_rank ranks. */
@@ -17,6 +18,7 @@ pst_status pst_inject_open(uint32_t rank, uint32_t n_rank, pst_inject **fault);
 void pst_inject_close(pst_inject *fault);
 /* 1: this collective is to be skipped. */
 int pst_inject_skips(pst_inject *fault);
-/* A transport with the fault; it takes over `inner`, and closes it. It belongs to `fault`. */
+/* Wraps a transport so that the fault occurs. The wrapper takes ownership of `inner`; the wrapper
+ * itself is owned by `fault`. */
 pst_transport *pst_inject_wrap(pst_inject *fault, pst_transport *inner);
 #endif

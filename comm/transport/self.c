@@ -20,9 +20,11 @@ struct request {
 typedef struct {
     pst_transport base; /* first: a pst_transport points here */
     pst_self_hub *hub;
-    request *first, **last; /* unmatched transfers to this rank, in post order: its receives,
-                               others' sends */
-    uint32_t untested; /* requests of this endpoint that have completed and were not tested yet */
+    /* unmatched transfers to this rank in the order of posts: receives of this rank, sends of
+     * others */
+    request *first, **last;
+    /* number of requests of this endpoint that have completed and were not tested yet */
+    uint32_t untested;
     int aborted;
 } self_endpoint;
 
@@ -90,14 +92,14 @@ static void waiting_remove(self_endpoint *e, request **link) {
 
 static const char *self_reject(const pst_world *world) {
     (void)world;
-    return "it joins ranks of one process, not several processes";
+    return "it connects ranks of one process only";
 }
 
 static pst_status self_open(pst_world *world, const pst_clock *clock, pst_transport **transport) {
     (void)world;
     (void)clock;
     (void)transport;
-    return pst_fail(PST_EINPUT, "cannot open transport self this way (%s); open a hub",
+    return pst_fail(PST_EINPUT, "transport self cannot be opened for a world (%s); open a hub",
                     self_reject(NULL));
 }
 
@@ -116,8 +118,10 @@ static pst_status self_post(pst_transport *t, const pst_transfer *transfer, uint
     self_endpoint *e = (self_endpoint *)t;
     pst_self_hub *hub = e->hub;
     if (transfer->peer >= hub->n || transfer->channel > 0xffff)
-        return pst_fail(PST_EINTERNAL, "rank %u, channel %u: there is no such peer", transfer->peer,
-                        transfer->channel);
+        return pst_fail(
+            PST_EINTERNAL,
+            "cannot send to or receive from rank %u on channel %u: no such rank or channel",
+            transfer->peer, transfer->channel);
     if (e->aborted || hub->end[transfer->peer].aborted)
         return pst_fail(PST_EPEER, "rank %u has left", e->aborted ? t->rank : transfer->peer);
     request *r = request_take(hub);
@@ -163,7 +167,8 @@ static uint64_t self_next_ns(pst_transport *t) {
 static pst_status self_arm(pst_transport *t, int *fd) {
     (void)t;
     (void)fd;
-    return pst_fail(PST_EINPUT, "transport self cannot sleep: its other ranks are in this thread");
+    return pst_fail(PST_EINPUT,
+                    "transport self cannot sleep, because all ranks run in this thread");
 }
 
 /* Every transfer that involves this rank fails. */

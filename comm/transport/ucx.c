@@ -17,7 +17,7 @@ static uint64_t message_tag(const pst_ucx *u, uint32_t source, uint32_t channel,
 /* --- open ------------------------------------------------------------------------------------- */
 
 static const char *ucx_reject(const pst_world *world) {
-    if (world->size == 1) return "the job has only one process";
+    if (world->size == 1) return "the job has only one process, which needs no transport";
     return world->size > 65536 ? "more than 65536 ranks do not fit into a message tag" : NULL;
 }
 
@@ -138,8 +138,10 @@ __attribute__((noinline)) static ucs_status_ptr_t post_guarded(pst_ucx *u, pst_u
 static pst_status ucx_post(pst_transport *t, const pst_transfer *transfer, uint64_t *id) {
     pst_ucx *u = (pst_ucx *)t;
     if (transfer->peer >= t->size || transfer->channel > 0xffff)
-        return pst_fail(PST_EINTERNAL, "rank %u, channel %u: there is no such peer", transfer->peer,
-                        transfer->channel);
+        return pst_fail(
+            PST_EINTERNAL,
+            "cannot send to or receive from rank %u on channel %u: no such rank or channel",
+            transfer->peer, transfer->channel);
     if (u->aborted) return fail_aborted(u);
     pst_ucx_request *r = request_take(u);
     if (!r) return pst_fail(PST_ENOMEM, "no memory for a transfer");
@@ -164,7 +166,7 @@ static pst_status verdict(const pst_ucx *u, const pst_ucx_request *r) {
     if (r->status == UCS_ERR_MESSAGE_TRUNCATED)
         return pst_fail(
             PST_EINPUT,
-            "rank %u sent more than the %llu bytes rank %u expects (message %u on channel %u)",
+            "rank %u sent more than the %llu bytes that rank %u expects (message %u on channel %u)",
             x->peer, (unsigned long long)x->bytes, u->base.rank, x->seq, x->channel);
     if (r->status == UCS_OK && r->bytes != x->bytes)
         return pst_fail(PST_EINPUT,
@@ -211,7 +213,8 @@ static pst_status ucx_arm(pst_transport *t, int *fd) {
     pst_ucx *u = (pst_ucx *)t;
     if (u->aborted) return fail_aborted(u);
     if (u->untested) return PST_BUSY;
-    if (u->of_device) return pst_fail(PST_EINPUT, "copies on a device do not wake a sleeping rank");
+    if (u->of_device)
+        return pst_fail(PST_EINPUT, "cannot sleep while copies on a GPU are under way");
     ucs_status_t rc = ucp_worker_arm(u->worker);
     if (rc == UCS_ERR_BUSY) return PST_BUSY;
     if (rc != UCS_OK) return pst_ucx_fail(PST_EINTERNAL, "wait", rc);

@@ -84,13 +84,13 @@ static pst_status choose(pst_world *world, char transports[TRANSPORTS]) {
     int local = world->local_size == world->size;
     if (!local) {
         pst_ucx_rdma_here(&mine);
-        pst_ucx_undo_defaults(); /* asking for resources has changed UCX's log level */
+        pst_ucx_undo_defaults(); /* pst_ucx_rdma_here has changed UCX's log level */
         PST_TRY(pst_ucx_agree(world, &mine, &common, why));
         if (!mine.kinds && *mine.device && world->local_rank == 0)
             pst_log(PST_LOG_WARN, "messages to other hosts go over TCP: %s", mine.why);
     }
     pst_ucx_transports(local, common, wants_cuda, transports, TRANSPORTS);
-    pst_log(PST_LOG_DEBUG, "UCX's transports: %s (%s)",
+    pst_log(PST_LOG_DEBUG, "UCX transports: %s (%s)",
             pst_ucx_user_tls() ? pst_ucx_user_tls() : transports,
             pst_ucx_user_tls() ? "UCX_TLS" : why);
     return PST_OK;
@@ -99,7 +99,7 @@ static pst_status choose(pst_world *world, char transports[TRANSPORTS]) {
 static pst_status open_context(pst_ucx *u, const pst_world *world, const char *transports) {
     ucp_config_t *config;
     ucs_status_t rc = ucp_config_read(NULL, NULL, &config);
-    if (rc != UCS_OK) return pst_ucx_fail(PST_EINPUT, "read its environment variables", rc);
+    if (rc != UCS_OK) return pst_ucx_fail(PST_EINPUT, "read the UCX_ environment variables", rc);
     if (!pst_ucx_user_tls()) rc = ucp_config_modify(config, "TLS", transports);
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
@@ -131,7 +131,8 @@ static ucs_status_t create_worker(pst_ucx *u) {
     return rc;
 }
 
-/* The ranks of a host receive in files in /dev/shm; UCX does not say what is wrong there. */
+/* The ranks of a host exchange messages through files in /dev/shm; UCX does not report what is
+ * wrong there. */
 static pst_status fail_worker(ucs_status_t rc, const pst_world *world) {
     enum { MIB_PER_RANK = 5 };
     struct statvfs shm;
@@ -156,14 +157,14 @@ static pst_status open_worker(pst_ucx *u, const pst_world *world) {
     return rc == UCS_OK ? PST_OK : pst_ucx_fail(PST_ENOMEM, "open a wake-up descriptor", rc);
 }
 
-/* Publishes UCX's address, and a byte: whether it reaches CUDA memory. An empty value: this rank
- * has failed. */
+/* Publishes UCX's address and a byte that says whether UCX reaches CUDA memory; or an empty value
+ * if this rank has failed. */
 static pst_status publish_address(pst_ucx *u, pst_world *world, pst_status mine) {
     ucp_address_t *address;
     size_t bytes;
     if (mine != PST_OK) return world->ops->put(world, "penstock.ucx", "", 0);
     ucs_status_t rc = ucp_worker_get_address(u->worker, &address, &bytes);
-    if (rc != UCS_OK) return pst_ucx_fail(PST_ENOMEM, "get its own address", rc);
+    if (rc != UCS_OK) return pst_ucx_fail(PST_ENOMEM, "get the address of its worker", rc);
     uint8_t *both = malloc(bytes + 1);
     if (both) {
         memcpy(both, address, bytes);

@@ -9,11 +9,11 @@ struct pst_ucx_request {
     pst_ucx_request *all, *next; /* links: all requests of the transport; the free list */
     struct pst_ucx *owner;
     pst_transfer transfer;
-    void *ucp; /* UCX's request, while it is under way, for cancelling; NULL if it completed within
-                  the call */
+    /* UCX's request while it is under way, to cancel it; NULL if it completed within the call */
+    void *ucp;
     int posted, done;
     ucs_status_t status;    /* valid when done */
-    uint64_t bytes, end_ns; /* bytes received; when it completed */
+    uint64_t bytes, end_ns; /* bytes received; time of completion */
 };
 
 typedef struct pst_ucx {
@@ -23,22 +23,24 @@ typedef struct pst_ucx {
     ucp_ep_h *ep;                     /* [size] */
     int fd;                           /* readable when the worker has an event, once armed */
     pst_ucx_request *all, *free_list; /* requests are reused, and freed with the transport */
-    uint64_t mask; /* random, the same for the whole job, in every tag: no other process can match
-                      our receives */
-    uint32_t untested; /* completed and not tested yet: the transport must not sleep before they are
-                        tested */
-    uint32_t of_device; /* posted and not completed, with memory of a device */
+    /* random number of the job, part of every tag, so that no other process's message can match a
+     * receive */
+    uint64_t mask;
+    /* number of requests completed and not tested yet, before which the transport must not sleep */
+    uint32_t untested;
+    uint32_t of_device; /* number of requests under way with memory of a device */
     uint8_t cuda;       /* 1: UCX can reach CUDA memory in this process */
-    int aborted, lost;  /* lost: UCX called abort() because a peer was lost */
+    /* aborted: pst_transport abort was called; lost: UCX called abort() because a peer was lost */
+    int aborted, lost;
     struct pst_ucx *next_leaked;
 } pst_ucx;
 
-/* Replaces UCX's signal handlers and log output by ours. */
+/* Undoes UCX's default effects on the program: signal handlers and log output. */
 void pst_ucx_undo_defaults(void);
 pst_status pst_ucx_fail(pst_status status, const char *what, ucs_status_t rc);
-/* Opens context, worker and an endpoint to every rank. u->ep is allocated. Collective; a rank that
- * has failed before (mine) takes part too. */
+/* Opens context, worker and an endpoint to every rank; u->ep must be allocated. Collective: a rank
+ * that has already failed (status `mine`) must call it too. */
 pst_status pst_ucx_connect(pst_ucx *u, pst_world *world, pst_status mine);
-/* Frees everything; nothing if u->aborted is set or UCX aborts on the way. */
+/* Frees all UCX objects; leaks them if u->aborted is set or UCX aborts meanwhile. */
 void pst_ucx_release(pst_ucx *u);
 #endif

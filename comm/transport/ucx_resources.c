@@ -39,7 +39,7 @@ void pst_comm_ucx_resources(char *text, size_t bytes) {
     size_t list_bytes = 0;
     text[0] = 0;
     if (pst_limit_tasks(1) < 1) { /* UCX aborts if it cannot start a thread */
-        snprintf(text, bytes, "(unknown: no thread can be started)");
+        snprintf(text, bytes, "(unknown: cannot start a thread)");
         return;
     }
     if (!getenv("UCX_LOG_LEVEL"))

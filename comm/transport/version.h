@@ -6,10 +6,10 @@
 /* Static text, never NULL; filled on the first call. One thread at a time. */
 const char *pst_comm_ucx_version(void);
 const char *pst_comm_pmix_version(void);
-/* The resources that UCX can use here, as "self/memory0 tcp/lo posix/memory"; the reason, in
- * parentheses, if UCX cannot start. */
+/* Writes the resources that UCX can use on this machine, as "self/memory0 tcp/lo posix/memory"; if
+ * UCX cannot start, the reason in parentheses. */
 void pst_comm_ucx_resources(char *text, size_t bytes);
-/* What messages between hosts would use, and why: "TCP: UCX finds no InfiniBand or RoCE
- * device". */
+/* Writes which network messages between hosts would use, and why: "TCP: UCX finds no InfiniBand or
+ * RoCE device". */
 void pst_comm_ucx_inter_host(char *text, size_t bytes);
 #endif

@@ -21,7 +21,7 @@
 struct pst_heartbeat {
     pst_heartbeat_page *page;
     uint32_t line;  /* ours */
-    int is_accuser; /* this rank wrote the verdict */
+    int is_accuser; /* 1: this rank has written the verdict */
     char host[64];
     int stop_fd; /* eventfd that ends the thread */
     int has_thread;
@@ -32,7 +32,7 @@ struct pst_heartbeat {
     pthread_t thread;
     uint64_t *last_ticks; /* [n] ticks of each line when it last changed; used by the thread alone
                            */
-    uint32_t *missed;     /* [n] our ticks since then */
+    uint32_t *missed;     /* [n] this rank's ticks since then */
 };
 
 /* --- the thread ------------------------------------------------------------------------------- */
@@ -108,10 +108,11 @@ static pst_status map_launchers_page(uint32_t n, pst_heartbeat_page **page) {
     return PST_OK;
 }
 
-/* Where the host's first rank has the page's file, which has no name in a file system. */
+/* Where to find the page's file, which has no name in a file system: process and descriptor of the
+ * host's first rank. */
 typedef struct {
     char host[64];
-    int32_t pid, fd;   /* fd -1: not the first rank, or it failed */
+    int32_t pid, fd;   /* fd -1: this is not the first rank, or it failed */
     uint64_t nonce[2]; /* page->nonce */
 } announcement;
 

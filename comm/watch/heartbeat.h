@@ -1,6 +1,7 @@
-/* Heartbeat: a page that the ranks of a host share, with one line per rank: tick count, state and
- * last instruction. A separate thread ticks and watches the other lines. It counts time in its own
- * ticks, so stopping the whole job (Ctrl-Z) is not taken for a failure. */
+/* Heartbeat: the ranks of a host share a page with one line per rank: tick count, state and last
+ * instruction. In each rank a thread increments the rank's tick count and watches the other lines.
+ * The thread measures time in its own ticks, so stopping the whole job (Ctrl-Z) does not look like
+ * a failure. */
 #ifndef PST_COMM_WATCH_HEARTBEAT_H
 #define PST_COMM_WATCH_HEARTBEAT_H
 #include "base/position.h"
@@ -10,83 +11,86 @@ typedef struct pst_heartbeat pst_heartbeat;
 enum {
     PST_HEARTBEAT_MS = 50,
     PST_HEARTBEAT_MISSES = 40
-}; /* a peer without a tick for 40 of our own ticks (2 s) is dead */
+}; /* MS: ms per tick. A peer that does not tick during MISSES ticks of this rank (2 s) is
+      considered dead */
 
-/* Collective over the ranks of this host (uses put/get/fence). The page is an anonymous file
- * (memfd): the others open it through the /proc entry of the host's first rank, which only the same
- * user can. Our launcher passes its own page in PENSTOCK_HEARTBEAT_FD. */
+/* Opens the page and starts the thread. Collective over the ranks of this host (uses put, get and
+ * fence of the world). The page is an anonymous file (memfd), which the other ranks open through
+ * the /proc entry of the host's first rank; only the same user can do that. penstock's launcher
+ * passes a page of its own in PENSTOCK_HEARTBEAT_FD. */
 pst_status pst_heartbeat_open(pst_world *world, pst_heartbeat **heartbeat);
 void pst_heartbeat_close(pst_heartbeat *h); /* marks a normal exit of this rank */
 /* Where the executor writes its last instruction, packed (opcode << 56 | chunk << 32 |
  * micro-batch). */
 volatile uint64_t *pst_heartbeat_instr(pst_heartbeat *h);
-/* OK while all peers live. EPEER names the first dead one: rank, host, last instruction; or this
- * rank itself, if the others have declared it dead. Any thread; cheap. */
+/* OK while all ranks of the host live. EPEER: the message names the first dead one (rank, host,
+ * last instruction), or this rank if the others have declared it dead. Any thread; cheap. */
 pst_status pst_heartbeat_check(pst_heartbeat *h);
 /* The number of ranks that share the page: those of this host. */
 uint32_t pst_heartbeat_ranks(const pst_heartbeat *h);
-/* From now on the heartbeat's thread calls `tick` at every tick (PST_HEARTBEAT_MS). NULL: no
- * longer; when this function returns, no call is running. */
+/* From now on the heartbeat's thread calls tick(arg) at every tick (PST_HEARTBEAT_MS). NULL: ends
+ * that; no call is running when this function returns. */
 void pst_heartbeat_on_tick(pst_heartbeat *h, void (*tick)(void *arg), void *arg);
-/* The published position of a rank of the job; NULL when it is on another host. */
+/* The published position of a rank of the job; NULL: the rank is on another host. */
 pst_position *pst_heartbeat_position(pst_heartbeat *h, uint32_t rank);
-/* 1 when that rank has exited normally. */
+/* 1: the rank has exited normally. */
 int pst_heartbeat_left(pst_heartbeat *h, uint32_t rank);
-/* 1 when another rank has stopped ticking; *rank says which. */
+/* 1: another rank, *rank, has stopped ticking. */
 int pst_heartbeat_silent(pst_heartbeat *h, uint32_t *rank);
-/* This rank accuses another one of holding up the job: every rank's next check returns `verdict`
- * (which names the culprit), unless an earlier fault is recorded. is_stuck: the culprit will not
- * exit by itself. */
+/* Accuses `rank` of a hang: on every rank, the next pst_heartbeat_check fails with the message
+ * `verdict`, unless an earlier fault is recorded. is_stuck: 1: that rank will not exit by
+ * itself. */
 void pst_heartbeat_accuse(pst_heartbeat *h, uint32_t rank, int is_stuck, const char *verdict);
-/* 1 when another rank has accused one; that other rank prints the verdict. */
+/* 1: another rank has made an accusation; that rank prints the verdict. */
 int pst_heartbeat_accused(pst_heartbeat *h);
-/* 1 when the launcher has seen another rank die; *rank says which. One survivor then reports where
- * the dead rank was and who waits for it; the launcher prints it. */
+/* 1: the launcher has seen another rank, *rank, die. One survivor then reports where the dead rank
+ * was and which rank waits for it (pst_heartbeat_report_dead); the launcher prints the report. */
 int pst_heartbeat_dead(pst_heartbeat *h, uint32_t *rank);
 void pst_heartbeat_report_dead(pst_heartbeat *h, uint32_t rank, const char *where);
-/* A line that the launcher prints after a failure of a rank or link. From one rank only; later
- * calls replace it. */
+/* Sets a line that the launcher prints after the failure of a rank or link. Only one rank may call
+ * it; later calls replace the line. */
 void pst_heartbeat_note(pst_heartbeat *h, const char *note);
-/* The job was saved because of this signal, and its ranks exit with the status for it
- * (launch.h). */
+/* Announces that the job was saved because of this signal and that the ranks exit with the
+ * corresponding status (launch.h). */
 void pst_heartbeat_stopped(pst_heartbeat *h, int signal);
-/* Why this rank exits with EPEER; the launcher prints it if it knows no better reason. The first
- * one stays. */
+/* Sets why this rank exits with EPEER; the launcher prints the reason if it knows no better one.
+ * Only the first call has an effect. */
 void pst_heartbeat_set_reason(pst_heartbeat *h, const char *why);
-/* This rank has failed: the others see it at their next check. */
+/* Marks this rank as failed; other ranks learn of it at their next pst_heartbeat_check. */
 void pst_heartbeat_fail(pst_heartbeat *h);
 
-/* The launcher's side: an anonymous page (memfd) for n ranks, which inherit it. `rank` is the index
- * of a line. */
+/* The launcher's side: an anonymous page (memfd) for n ranks, which inherit its descriptor. In the
+ * following functions `rank` is the index of a line. */
 typedef struct pst_heartbeat_page pst_heartbeat_page;
 pst_status pst_heartbeat_page_open(uint32_t n, int *fd, pst_heartbeat_page **page);
 void pst_heartbeat_page_close(pst_heartbeat_page *page);
 void pst_heartbeat_page_mark_dead(pst_heartbeat_page *page, uint32_t rank);
-/* Marks a rank that exited without closing its heartbeat. Not for ranks that failed: their line
- * stays as it is. */
+/* Marks a rank that exited normally without closing its heartbeat. Not for ranks that failed, whose
+ * line stays unchanged. */
 void pst_heartbeat_page_mark_gone(pst_heartbeat_page *page, uint32_t rank);
-/* 1 when a rank runs: its heartbeat is open, neither closed nor marked. */
+/* 1: the rank runs: its heartbeat is open and the rank is not marked. */
 int pst_heartbeat_page_alive(const pst_heartbeat_page *page, uint32_t rank);
-/* 1 when it has never opened its heartbeat. */
+/* 1: the rank has never opened its heartbeat. */
 int pst_heartbeat_page_absent(const pst_heartbeat_page *page, uint32_t rank);
-/* 1 when it has opened its heartbeat: *number is its rank in the job. */
+/* 1: the rank has opened its heartbeat; *number is its rank in the job. */
 int pst_heartbeat_page_rank(const pst_heartbeat_page *page, uint32_t rank, uint32_t *number);
-/* 1 when it has begun an instruction. */
+/* 1: the rank has begun its first instruction. */
 int pst_heartbeat_page_started(const pst_heartbeat_page *page, uint32_t rank);
-/* 1 when a rank was found silent; *rank says which. */
+/* 1: some rank, *rank, has stopped ticking. */
 int pst_heartbeat_page_silent(const pst_heartbeat_page *page, uint32_t *rank);
-/* 1 when a rank was accused (pst_heartbeat_accuse): which one, and why; *verdict lives as long as
- * the page. */
+/* 1: a rank was accused (pst_heartbeat_accuse): *rank; the message is *verdict, which lives as long
+ * as the page. */
 int pst_heartbeat_page_hung(const pst_heartbeat_page *page, uint32_t *rank, int *is_stuck,
                             const char **verdict);
-/* What a survivor reported about a dead rank; the note of a rank; the reason why the first rank
- * left. NULL: none. They live as long as the page. */
+/* What a survivor has reported about a dead rank; the text of pst_heartbeat_note; the text of
+ * pst_heartbeat_set_reason. NULL: none. The texts live as long as the page. */
 const char *pst_heartbeat_page_dead_report(const pst_heartbeat_page *page, uint32_t rank);
 const char *pst_heartbeat_page_note(const pst_heartbeat_page *page);
 /* The signal given to pst_heartbeat_stopped; 0: none. */
 int pst_heartbeat_page_stopped(const pst_heartbeat_page *page);
 const char *pst_heartbeat_page_reason(const pst_heartbeat_page *page);
-/* "F chunk 2 micro-batch 3" of a rank, "start-up" before its first instruction. Returns buffer. */
+/* Formats the last instruction of a rank, "F chunk 2 micro-batch 3"; "start-up" before the first
+ * instruction. Returns buffer. */
 const char *pst_heartbeat_page_where(const pst_heartbeat_page *page, uint32_t rank, char *buffer,
                                      uint32_t bytes);
 #endif

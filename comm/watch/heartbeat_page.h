@@ -8,8 +8,8 @@
 
 enum { PAGE_VERDICT = 1024 };
 typedef enum { LINE_ABSENT, LINE_ALIVE, LINE_GONE } line_state;
-/* FAILED: reported by the rank itself; SILENT: another rank missed its ticks; HUNG: another rank
- * accused it, see `verdict`; DEAD: the launcher saw it end. */
+/* FAILED: reported by the rank itself; SILENT: a peer saw no ticks; HUNG: a peer accused the rank,
+ * see `verdict`; DEAD: the launcher saw the process end. */
 typedef enum { FAULT_NONE, FAULT_FAILED, FAULT_SILENT, FAULT_HUNG, FAULT_DEAD } fault_kind;
 
 typedef struct {
@@ -22,13 +22,14 @@ typedef struct {
 
 struct pst_heartbeat_page {
     _Atomic uint64_t fault; /* fault_kind << 32 | line: the first fault, which all ranks report */
-    uint64_t nonce[2]; /* random; identifies the page when another process maps it (heartbeat.c) */
+    /* random number by which another process verifies the page that it has mapped (heartbeat.c) */
+    uint64_t nonce[2];
     uint32_t n;
     _Atomic uint32_t accused; /* 1: a rank writes `verdict`, or has written it */
-    uint32_t is_stuck;        /* the accused rank will not exit by itself */
+    uint32_t is_stuck;        /* 1: the accused rank will not exit by itself */
     /* line + 1 of a dead rank: `verdict` says where it was; 0: no report */
     _Atomic uint32_t dead_report;
-    _Atomic uint32_t noted; /* `note` is complete */
+    _Atomic uint32_t noted; /* 1: `note` is complete */
     /* a rank that exits because of another one writes `reason` (1), or has written it (2) */
     _Atomic uint32_t reason_state;
     _Atomic uint32_t stopped; /* the signal after which the ranks have saved and exit; 0: none */
@@ -36,7 +37,7 @@ struct pst_heartbeat_page {
     char reason[PAGE_VERDICT];
     char verdict[PAGE_VERDICT]; /* complete once fault is HUNG, or dead_report is not 0 */
     char note[PAGE_VERDICT];
-    page_line line[]; /* [n], by rank on this host; the positions follow */
+    page_line line[]; /* [n] by rank on this host; the [n] positions follow */
 };
 _Static_assert(sizeof(page_line) == 64 && sizeof(pst_heartbeat_page) % 64 == 0,
                "must be multiples of a cache line");
@@ -44,10 +45,10 @@ _Static_assert(sizeof(page_line) == 64 && sizeof(pst_heartbeat_page) % 64 == 0,
 #define PAGE_NO_INSTR UINT64_MAX
 
 size_t pst_page_bytes(uint32_t n);
-/* Maps a descriptor of a page for n ranks; NULL on failure. */
+/* Maps the page of n ranks from a descriptor; NULL: failed. */
 pst_heartbeat_page *pst_page_map(int fd, uint32_t n);
 pst_position *pst_page_position(pst_heartbeat_page *page, uint32_t line);
-/* Records a fault. The first one stays, except that a fault seen by the launcher replaces one
- * concluded by a rank, and an accusation replaces SILENT. */
+/* Records a fault if there is none yet. A DEAD fault also replaces a fault recorded by a rank, and
+ * HUNG replaces SILENT. */
 void pst_page_fault(pst_heartbeat_page *page, fault_kind kind, uint32_t line);
 #endif

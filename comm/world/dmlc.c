@@ -42,7 +42,7 @@ static pst_status read_number(const char *name, uint32_t most, uint32_t *number)
     char *end;
     unsigned long n = text && *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : most + 1ul;
     if (n > most || *end)
-        return pst_fail(PST_EINPUT, "%s %s%s%s: with DMLC_ROLE=%s, expected a number from 0 to %u",
+        return pst_fail(PST_EINPUT, "%s %s%s%s; with DMLC_ROLE=%s it must be a number from 0 to %u",
                         name, text ? "is '" : "is not set", text ? text : "", text ? "'" : "",
                         getenv("DMLC_ROLE"), most);
     *number = (uint32_t)n;
@@ -156,24 +156,28 @@ static pst_status answer(const scheduler *d, const caller *c, uint32_t rank, uin
         &(pst_secret_claim){"penstock scheduler", c->request + 8, c->nonce, rank, port},
         bytes + 8 + ADDRESS));
     if (send(c->fd, bytes, sizeof bytes, MSG_NOSIGNAL) == sizeof bytes) return PST_OK;
-    return pst_fail(PST_EPEER, "the worker of rank %u at %s is gone", rank, c->address);
+    return pst_fail(PST_EPEER, "the connection to the worker of rank %u at %s is lost", rank,
+                    c->address);
 }
 
-/* The worker may connect again with a corrected request: the scheduler goes on waiting. */
+/* The worker may connect again with a corrected request, so the scheduler continues to wait. */
 static pst_status refuse(scheduler *d, uint32_t i, uint32_t reason, uint32_t theirs) {
     const caller *c = &d->at[i];
     char why[80];
-    snprintf(why, sizeof why, "its DMLC_NUM_WORKER is %u, here it is %u", theirs, d->job->size);
+    snprintf(why, sizeof why, "its DMLC_NUM_WORKER is %u, that of the scheduler is %u", theirs,
+             d->job->size);
     const char *const reasons[] = {[OTHER_SIZE] = why,
-                                   [RANK_TAKEN] = "its DMLC_WORKER_ID is taken already",
+                                   [RANK_TAKEN] =
+                                       "its DMLC_WORKER_ID is already used by another worker",
                                    [ALL_THERE] = "all workers have joined already"};
-    pst_log(PST_LOG_WARN, "a worker at %s was refused: %s", c->address, reasons[reason]);
+    pst_log(PST_LOG_WARN, "a worker at %s was rejected: %s", c->address, reasons[reason]);
     pst_status status = answer(d, c, UINT32_MAX, reason << 16 | d->job->size, "");
     drop(d, i);
     return status == PST_EPEER ? PST_OK : status;
 }
 
-/* Handles a complete request. Without a valid proof it is not from a worker. */
+/* Handles a complete request. A request without a valid proof is dropped: it is not from a worker
+ * of this job. */
 static pst_status check_request(scheduler *d, uint32_t i) {
     caller *c = &d->at[i];
     uint32_t rank = get_number(c->request), place = get_number(c->request + 4), size = place >> 16;
@@ -183,7 +187,7 @@ static pst_status check_request(scheduler *d, uint32_t i) {
                              &(pst_secret_claim){"penstock worker", c->nonce, theirs, rank, place},
                              proof));
     if (!pst_secret_equal(proof, theirs + PST_SECRET_NONCE)) {
-        pst_log(PST_LOG_WARN, "a worker at %s was refused: it has another PENSTOCK_SECRET",
+        pst_log(PST_LOG_WARN, "a worker at %s was rejected: its PENSTOCK_SECRET is different",
                 c->address);
         drop(d, i);
         return PST_OK;
@@ -316,11 +320,13 @@ static pst_status listen_beside(int fd, pst_dmlc_place *p) {
 static pst_status fail_refused(const pst_tcp_job *job, uint32_t why) {
     uint32_t size = why & 0xffff;
     if (why >> 16 == OTHER_SIZE)
-        return pst_fail(PST_EINPUT, "DMLC_NUM_WORKER is %u here, but %u at the scheduler at %s:%s",
+        return pst_fail(PST_EINPUT, "DMLC_NUM_WORKER is %u, but it is %u at the scheduler at %s:%s",
                         job->size, size, job->address, job->port);
     if (why >> 16 == RANK_TAKEN)
-        return pst_fail(PST_EINPUT, "DMLC_WORKER_ID %u is taken: two workers have the same",
-                        job->rank);
+        return pst_fail(
+            PST_EINPUT,
+            "DMLC_WORKER_ID %u is used by two workers; give each worker a different one",
+            job->rank);
     return pst_fail(PST_EINPUT, "all %u workers have already joined at the scheduler at %s:%s",
                     size, job->address, job->port);
 }
@@ -330,7 +336,8 @@ static pst_status ask(const pst_tcp_job *job, pst_dmlc_place *p, uint64_t until)
         *ours = request + 8;
     pst_status status = pst_tcp_read(p->fd, hello, sizeof hello, until);
     if (status != PST_OK || memcmp(hello, magic, sizeof magic))
-        return pst_fail(PST_EINPUT, "%s:%s is not a scheduler of this version of penstock",
+        return pst_fail(PST_EINPUT,
+                        "the process at %s:%s is not a penstock scheduler of this version",
                         job->address, job->port);
     put_number(request, job->rank);
     put_number(request + 4, job->size << 16 | (uint32_t)strtoul(p->port, NULL, 10));
@@ -343,7 +350,7 @@ static pst_status ask(const pst_tcp_job *job, pst_dmlc_place *p, uint64_t until)
     if (pst_tcp_read(p->fd, answer, sizeof answer, until) != PST_OK)
         return pst_fail(PST_EPEER,
                         "the scheduler at %s:%s closed the connection: other workers did not join, "
-                        "or it refused this worker (its log says why)",
+                        "or it rejected this worker; see the scheduler's log",
                         job->address, job->port);
     p->rank = get_number(answer);
     PST_TRY(pst_secret_prove(job->secret,
@@ -353,7 +360,7 @@ static pst_status ask(const pst_tcp_job *job, pst_dmlc_place *p, uint64_t until)
     int is_true = pst_secret_equal(proof, answer + 8 + ADDRESS);
     if (is_true && p->rank == UINT32_MAX) return fail_refused(job, get_number(answer + 4));
     if (!is_true || p->rank >= job->size)
-        return pst_fail(PST_EINPUT, "the process at %s:%s does not know this job's secret",
+        return pst_fail(PST_EINPUT, "the process at %s:%s has a different PENSTOCK_SECRET",
                         job->address, job->port);
     if (p->rank) {
         close(p->listener);

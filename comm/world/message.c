@@ -27,7 +27,7 @@ pst_status pst_message_add(pst_message *p, uint32_t rank, const char *key, const
     uint32_t length = (uint32_t)strlen(key);
     if (length >= MAX_KEY)
         return pst_fail(PST_EINTERNAL,
-                        "the key of a published value has %u characters; at most 255 are possible",
+                        "the key of a published value has %u characters; expected at most 255",
                         length);
     PST_TRY(grow(p, HEAD_BYTES + length + bytes));
     uint8_t *at = p->at + p->bytes;
@@ -46,14 +46,14 @@ pst_status pst_message_open(const pst_message *p, uint32_t from, uint32_t size, 
         uint64_t bytes;
         char key[MAX_KEY];
         if (p->bytes - i < HEAD_BYTES)
-            return pst_fail(PST_EINTERNAL, "the message of a fence is truncated");
+            return pst_fail(PST_EINTERNAL, "a fence received a truncated message");
         memcpy(&rank, p->at + i, 4);
         memcpy(&length, p->at + i + 4, 4);
         memcpy(&bytes, p->at + i + 8, 8);
         i += HEAD_BYTES;
         if (length >= MAX_KEY || length > p->bytes - i || bytes > p->bytes - i - length ||
             rank >= size || (from != UINT32_MAX && rank != from))
-            return pst_fail(PST_EINTERNAL, "the message of a fence is malformed");
+            return pst_fail(PST_EINTERNAL, "a fence received a malformed message");
         memcpy(key, p->at + i, length);
         key[length] = 0;
         PST_TRY(pst_store_put(store, rank, key, p->at + i + length, bytes));
@@ -78,7 +78,7 @@ pst_status pst_message_read(pst_message *p, int fd) {
     uint64_t bytes;
     PST_TRY(pst_tcp_read(fd, &bytes, sizeof bytes, PST_NEVER));
     if (bytes & PST_MESSAGE_LEAVE) return pst_fail(PST_EPEER, "it has left the job");
-    if (bytes > MAX_FENCE) return pst_fail(PST_EINTERNAL, "the message of a fence is malformed");
+    if (bytes > MAX_FENCE) return pst_fail(PST_EINTERNAL, "a fence received a malformed message");
     PST_TRY(grow(p, bytes));
     PST_TRY(pst_tcp_read(fd, p->at + p->bytes, bytes, PST_NEVER));
     p->bytes += bytes;

@@ -13,16 +13,16 @@
 typedef struct {
     pst_world base;
     pmix_proc_t me;
-    int dirty;    /* values were put since the last commit */
-    int met;      /* all ranks have passed a fence */
-    char key[64]; /* of the first value put */
+    int dirty;    /* 1: values were put since the last commit */
+    int met;      /* 1: all ranks have passed a fence */
+    char key[64]; /* key of the first value put */
 } pmix_world;
 
 static uint32_t join_seconds; /* 0: no limit */
 
 static const char *pmix_reject(void) {
     if (getenv("PMIX_NAMESPACE") && getenv("PMIX_RANK")) return NULL;
-    return "no PMIx launcher started this process (mpirun, srun --mpi=pmix and -n do)";
+    return "this process was not started by a PMIx launcher (penstock -n, mpirun, srun --mpi=pmix)";
 }
 
 /* A number that the launcher publishes about the whole job (rank wildcard) or about this
@@ -34,14 +34,17 @@ static pst_status job_number(const pmix_world *w, int whole_job, const char *key
     pmix_value_t *value = NULL;
     pmix_status_t rc = PMIx_Get(&who, key, NULL, 0, &value);
     if (rc != PMIX_SUCCESS)
-        return pst_fail(PST_EINTERNAL, "the launcher does not provide %s: %s", key,
-                        PMIx_Error_string(rc));
+        return pst_fail(PST_EINTERNAL, "the PMIx server of the launcher does not provide %s: %s",
+                        key, PMIx_Error_string(rc));
     pst_status status = PST_OK;
     if (value->type == PMIX_UINT32) *number = value->data.uint32;
     else if (value->type == PMIX_UINT16) *number = value->data.uint16;
     else if (value->type == PMIX_PROC_RANK) *number = value->data.rank;
     else if (value->type == PMIX_INT) *number = (uint32_t)value->data.integer;
-    else status = pst_fail(PST_EINTERNAL, "the launcher's %s is not a number", key);
+    else
+        status =
+            pst_fail(PST_EINTERNAL,
+                     "the PMIx server of the launcher provides a %s that is not a number", key);
     PMIX_VALUE_RELEASE(value);
     return status;
 }
@@ -66,7 +69,8 @@ static pst_status describe(pmix_world *w) {
     }
     if (b->rank >= b->size || b->local_rank >= b->local_size)
         return pst_fail(PST_EINTERNAL,
-                        "the launcher gave this process rank %u of %u, and local rank %u of %u",
+                        "the launcher assigned invalid numbers to this process: rank %u of %u, "
+                        "local rank %u of %u",
                         b->rank, b->size, b->local_rank, b->local_size);
     name_host(w);
     snprintf(b->job, sizeof b->job, "%s", w->me.nspace);
@@ -207,7 +211,7 @@ static pst_status pmix_fence(pst_world *world) {
         PST_TRY(status);
     }
     if (rc != PMIX_SUCCESS)
-        return fail_others(w, pst_fail(PST_EPEER, "the ranks of %s do not meet: %s", world->job,
+        return fail_others(w, pst_fail(PST_EPEER, "the fence of job %s failed: %s", world->job,
                                        PMIx_Error_string(rc)));
     w->dirty = 0;
     w->met = 1;

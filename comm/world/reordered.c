@@ -55,8 +55,7 @@ pst_status pst_world_reorder(pst_world **world, const uint32_t *process) {
     while (rank < n && process[rank] != inner->rank) rank++;
     if (rank == n) {
         free(w);
-        return pst_fail(PST_EINTERNAL, "process %u is missing in the order of %u ranks",
-                        inner->rank, n);
+        return pst_fail(PST_EINTERNAL, "the order of %u ranks lacks process %u", inner->rank, n);
     }
     memcpy(w->process, process, n * sizeof *process);
     w->inner = inner;

@@ -9,7 +9,8 @@ pst_status pst_secret_random(void *out, size_t bytes) {
     uint8_t *at = out;
     while (bytes) {
         ssize_t n = getrandom(at, bytes, 0);
-        if (n <= 0) return pst_fail(PST_ENOMEM, "the system provides no random numbers: %m");
+        if (n <= 0)
+            return pst_fail(PST_ENOMEM, "the operating system provides no random numbers: %m");
         at += n;
         bytes -= (size_t)n;
     }

@@ -1,5 +1,5 @@
-/* The values that the ranks of a job have published, in the memory of this process; for worlds
- * without a library that stores them. One thread. */
+/* Stores the values that the ranks of a job have published, for worlds without a library that does
+ * so. One thread. */
 #ifndef PST_COMM_WORLD_STORE_H
 #define PST_COMM_WORLD_STORE_H
 #include "base/status.h"
@@ -9,7 +9,7 @@
 typedef struct pst_store_entry pst_store_entry;
 typedef struct {
     pst_store_entry *first;
-} pst_store; /* newest first: the last put of a key wins */
+} pst_store; /* list, newest value first: the last put of a key is returned */
 
 pst_status pst_store_put(pst_store *store, uint32_t rank, const char *key, const void *value,
                          size_t bytes);

@@ -79,7 +79,7 @@ static pst_status check_variables(void) {
             return pst_fail(
                 PST_EINPUT,
                 "WORLD_SIZE is %s, but %s is not set: set RANK, WORLD_SIZE, MASTER_ADDR and "
-                "MASTER_PORT for each rank (or unset WORLD_SIZE, for one process or -n)",
+                "MASTER_PORT for each rank, or unset WORLD_SIZE to use one process or -n",
                 getenv("WORLD_SIZE"), variable_names[i]);
     return PST_OK;
 }
@@ -139,7 +139,7 @@ static pst_status fetch_place(tcp_world *w, uint32_t rank, place *out) {
     free(value);
     return bytes == sizeof *out
                ? PST_OK
-               : pst_fail(PST_EPEER, "rank %u runs another version of penstock", rank);
+               : pst_fail(PST_EPEER, "rank %u runs a different version of penstock", rank);
 }
 
 static pst_status find_neighbours(tcp_world *w) {
@@ -254,7 +254,7 @@ static pst_status tcp_get(pst_world *world, uint32_t rank, const char *key, void
 static pst_status name_lost(uint32_t rank) {
     char why[200];
     snprintf(why, sizeof why, "%s", pst_error());
-    return pst_fail(PST_EPEER, "rank %u is gone: %s", rank, why);
+    return pst_fail(PST_EPEER, "the connection to rank %u is lost: %s", rank, why);
 }
 
 /* Rank 0: receives every rank's values in rank order, then sends them all to every rank. */
@@ -309,9 +309,10 @@ static pst_status check_rank(tcp_world *w, uint32_t rank) {
     }
     if (fetch_place(w, rank, &theirs) != PST_OK) theirs.host[0] = 0;
     if (leaves)
-        return pst_fail(PST_EPEER, "rank %u on %s has given up: %s", rank, theirs.host,
+        return pst_fail(PST_EPEER, "rank %u on %s has left the job: %s", rank, theirs.host,
                         message.why);
-    return pst_fail(PST_EPEER, "rank %u on %s is gone: %s", rank, theirs.host, end);
+    return pst_fail(PST_EPEER, "the connection to rank %u on %s is lost: %s", rank, theirs.host,
+                    end);
 }
 
 /* Rank 0 watches all others, and they watch rank 0: the reason with which rank 0 leaves reaches all

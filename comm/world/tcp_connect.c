@@ -93,8 +93,8 @@ static void log_waiting(attempt *c) {
     if (pst_monotonic_ns() < c->log_ns) return;
     c->log_ns = PST_NEVER;
     name_self(c->job, name);
-    pst_log(PST_LOG_INFO, "%s waits for %s at %s, up to %u s: %s", name, c->who, c->place,
-            c->seconds, strerror(c->error));
+    pst_log(PST_LOG_INFO, "%s tries to connect to %s at %s for up to %u s: %s", name, c->who,
+            c->place, c->seconds, strerror(c->error));
 }
 
 /* Tries every address once, each for a limited time: a firewall may drop packets to one of them. 1:

@@ -94,7 +94,8 @@ static pst_status greet(rendezvous *h) {
     return PST_OK;
 }
 
-/* Logged once: the rank reports it on its own host too, and a stranger may pretend to be a rank. */
+/* Logged once: the rank reports the error on its own host too, and any other process may pretend to
+ * be a rank. */
 static void log_refused(rendezvous *h, int fd, uint32_t rank, const char *why) {
     struct sockaddr_storage from;
     socklen_t bytes = sizeof from;
@@ -102,11 +103,11 @@ static void log_refused(rendezvous *h, int fd, uint32_t rank, const char *why) {
     if (h->refused++) return;
     if (getpeername(fd, (struct sockaddr *)&from, &bytes) == 0)
         getnameinfo((struct sockaddr *)&from, bytes, name, sizeof name, NULL, 0, NI_NUMERICHOST);
-    pst_log(PST_LOG_WARN, "rank %u at %s was refused: %s", rank, name, why);
+    pst_log(PST_LOG_WARN, "rank %u at %s was rejected: %s", rank, name, why);
 }
 
-/* Handles a complete join message. Without a valid proof: no answer; else the verdict, with our own
- * proof. */
+/* Handles a complete join message. Without a valid proof there is no answer; else the answer is the
+ * verdict with rank 0's own proof. */
 static pst_status check_join(rendezvous *h, uint32_t i) {
     pending *p = &h->pending[i];
     const uint8_t *theirs = p->join + 8;
@@ -116,7 +117,7 @@ static pst_status check_join(rendezvous *h, uint32_t i) {
         h->job->secret, &(pst_secret_claim){"penstock join", p->nonce, theirs, rank, size}, proof));
     if (!pst_secret_equal(proof, theirs + PST_SECRET_NONCE)) {
         if (size == h->job->size && rank < size)
-            log_refused(h, p->fd, rank, "it has another PENSTOCK_SECRET");
+            log_refused(h, p->fd, rank, "its PENSTOCK_SECRET differs from that of rank 0");
         drop(h, i);
         return PST_OK;
     }
@@ -129,8 +130,8 @@ static pst_status check_join(rendezvous *h, uint32_t i) {
         answer + 4));
     if (verdict != WELCOME)
         log_refused(h, p->fd, rank,
-                    verdict == OTHER_SIZE ? "it has another WORLD_SIZE"
-                                          : "its RANK is taken already");
+                    verdict == OTHER_SIZE ? "its WORLD_SIZE differs from that of rank 0"
+                                          : "another process has the same RANK");
     ssize_t sent = send(p->fd, answer, sizeof answer, MSG_NOSIGNAL);
     if (verdict == WELCOME && sent == sizeof answer) {
         h->fd[rank] = p->fd;
@@ -161,7 +162,7 @@ static pst_status poll_once(rendezvous *h, uint64_t until) {
         if (h->pending[i].until < until) until = h->pending[i].until;
     }
     if (poll(fds, n + 1, pst_tcp_milliseconds(until)) < 0 && errno != EINTR)
-        return pst_fail(PST_EPEER, "rank 0 cannot wait for the others: %m");
+        return pst_fail(PST_EPEER, "rank 0 cannot wait for the other ranks: %m");
     /* backwards: drop() moves the last entry, which was handled already, to the free place */
     for (uint32_t i = n; i-- > 0;)
         if (fds[1 + i].revents) PST_TRY(receive(h, i));
@@ -180,7 +181,7 @@ static void list_missing(const rendezvous *h, char *text, size_t bytes) {
 static void log_missing(const rendezvous *h) {
     char text[200], place[PST_TCP_ADDRESS_TEXT];
     list_missing(h, text, sizeof text);
-    pst_log(PST_LOG_INFO, "waiting at %s, up to %u s, for %u of %u ranks: %s",
+    pst_log(PST_LOG_INFO, "waiting at %s for up to %u s; %u of %u ranks are missing: %s",
             pst_tcp_own_address_text(h->job, h->listener, place), h->job->seconds, h->missing,
             h->job->size, text);
 }
@@ -188,8 +189,8 @@ static void log_missing(const rendezvous *h) {
 static pst_status fail_missing(const rendezvous *h) {
     char text[200], place[PST_TCP_ADDRESS_TEXT];
     list_missing(h, text, sizeof text);
-    return pst_fail(PST_EPEER, "%u of %u ranks did not join at %s within %u s: %s", h->missing,
-                    h->job->size, pst_tcp_own_address_text(h->job, h->listener, place),
+    return pst_fail(PST_EPEER, "%u of %u ranks did not join at %s within %u s; missing: %s",
+                    h->missing, h->job->size, pst_tcp_own_address_text(h->job, h->listener, place),
                     h->job->seconds, text);
 }
 
@@ -225,7 +226,8 @@ static pst_status introduce(const pst_tcp_job *job, int fd, uint64_t until) {
     pst_status status = pst_tcp_read(fd, hello, sizeof hello, until);
     if (status != PST_OK || memcmp(hello, magic, sizeof magic))
         return pst_fail(status == PST_OK ? PST_EINPUT : status,
-                        "%s:%s is not rank 0 of this version of penstock", job->address, job->port);
+                        "the process at %s:%s is not rank 0 of this version of penstock",
+                        job->address, job->port);
     put_number(join, job->rank);
     put_number(join + 4, job->size);
     PST_TRY(pst_secret_random(ours, PST_SECRET_NONCE));
@@ -236,21 +238,22 @@ static pst_status introduce(const pst_tcp_job *job, int fd, uint64_t until) {
         pst_tcp_read(fd, answer, sizeof answer, until) != PST_OK)
         return pst_fail(
             PST_EPEER,
-            "rank 0 at %s:%s refuses rank %u: check that PENSTOCK_SECRET is the same on both",
+            "rank 0 at %s:%s rejected rank %u: check that PENSTOCK_SECRET is the same on both",
             job->address, job->port, job->rank);
     uint32_t verdict = get_number(answer);
     PST_TRY(pst_secret_prove(
         job->secret, &(pst_secret_claim){"penstock answer", ours, theirs, job->rank, verdict},
         proof));
     if (!pst_secret_equal(proof, answer + 4))
-        return pst_fail(PST_EINPUT, "the process at %s:%s does not know this job's secret",
+        return pst_fail(PST_EINPUT, "the process at %s:%s has a different PENSTOCK_SECRET",
                         job->address, job->port);
     if (verdict == WELCOME) return PST_OK;
     if (verdict == OTHER_SIZE)
         return pst_fail(PST_EINPUT,
                         "rank %u has WORLD_SIZE %u, but rank 0 at %s:%s has a different one",
                         job->rank, job->size, job->address, job->port);
-    return pst_fail(PST_EINPUT, "RANK %u is taken: two processes have the same RANK", job->rank);
+    return pst_fail(PST_EINPUT, "two processes have RANK %u; give each process a different one",
+                    job->rank);
 }
 
 /* Rank 0 disconnects a caller with another secret, but also the oldest one when more than

@@ -37,7 +37,7 @@ pst_status pst_tcp_write(int fd, const void *data, size_t bytes, uint64_t until)
             at += n;
             bytes -= (size_t)n;
         } else if (errno == EAGAIN) PST_TRY(pst_tcp_wait(fd, POLLOUT, until));
-        else if (errno != EINTR) return pst_fail(PST_EPEER, "the connection broke: %m");
+        else if (errno != EINTR) return pst_fail(PST_EPEER, "the connection failed: %m");
     }
     return PST_OK;
 }
@@ -51,7 +51,7 @@ pst_status pst_tcp_read(int fd, void *data, size_t bytes, uint64_t until) {
             bytes -= (size_t)n;
         } else if (n == 0) return pst_fail(PST_EPEER, "the connection was closed");
         else if (errno == EAGAIN) PST_TRY(pst_tcp_wait(fd, POLLIN, until));
-        else if (errno != EINTR) return pst_fail(PST_EPEER, "the connection broke: %m");
+        else if (errno != EINTR) return pst_fail(PST_EPEER, "the connection failed: %m");
     }
     return PST_OK;
 }
@@ -92,9 +92,10 @@ static int lacks_resources(int error) {
 pst_status pst_tcp_accept(int listener, const char *who, int *fd) {
     *fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (*fd < 0 && lacks_resources(errno))
-        return pst_fail(PST_ENOMEM,
-                        "%s cannot accept a connection: %m; it needs one per rank (ulimit -n)",
-                        who);
+        return pst_fail(
+            PST_ENOMEM,
+            "%s cannot accept a connection: %m; it needs one connection per rank (raise ulimit -n)",
+            who);
     if (*fd >= 0) pst_tcp_set_up(*fd);
     return PST_OK;
 }

@@ -9,7 +9,7 @@
 
 enum { LINE = 400 };
 
-/* CUDA encodes version 12.8 as 12080. */
+/* CUDA encodes version 12.8 as 12080: the major version. */
 static int major(int version) { return version / 1000; }
 static int minor(int version) { return version % 1000 / 10; }
 
@@ -25,13 +25,14 @@ static const char *no_driver(char line[LINE]) {
     cudaRuntimeGetVersion(&runtime);
     if (!driver)
         snprintf(line, LINE,
-                 "no NVIDIA driver is installed; CUDA %d of the module needs driver %d or later",
+                 "no NVIDIA driver is installed; the module uses CUDA %d, which needs driver %d or "
+                 "later",
                  major(runtime), oldest_driver(runtime));
     else
-        snprintf(
-            line, LINE,
-            "the NVIDIA driver is for CUDA %d.%d; CUDA %d of the module needs driver %d or later",
-            major(driver), minor(driver), major(runtime), oldest_driver(runtime));
+        snprintf(line, LINE,
+                 "the NVIDIA driver supports CUDA %d.%d; the module uses CUDA %d, which needs "
+                 "driver %d or later",
+                 major(driver), minor(driver), major(runtime), oldest_driver(runtime));
     return line;
 }
 
@@ -43,8 +44,8 @@ const char *pst_cuda_mismatch(void) {
     cudaRuntimeGetVersion(&runtime);
     *line = 0;
     if (major((int)of) != major(runtime))
-        n = snprintf(line, LINE, "cuDNN is for CUDA %d, the module for CUDA %d", major((int)of),
-                     major(runtime));
+        n = snprintf(line, LINE, "cuDNN was built for CUDA %d, but the module for CUDA %d",
+                     major((int)of), major(runtime));
     if (dnn < CUDNN_VERSION)
         n += snprintf(line + n, (size_t)(LINE - n),
                       "%scuDNN %zu.%zu.%zu is older than %d.%d.%d, with which the module was built",
@@ -62,7 +63,7 @@ static const char *no_device(char line[LINE]) {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     if (visible)
         snprintf(line, LINE, "no GPU is visible: CUDA_VISIBLE_DEVICES is '%.100s'", visible);
-    else snprintf(line, LINE, "the NVIDIA driver sees no GPU");
+    else snprintf(line, LINE, "the NVIDIA driver finds no GPU");
     return line;
 }
 
@@ -88,8 +89,8 @@ const char *pst_cuda_reject(const pst_device_config *config) {
     int ordinal = (int)(config->local % (uint32_t)count), capability = capability_of(ordinal);
     if (capability >= PST_CUDA_OLDEST) return NULL;
     if (cudaGetDeviceProperties(&of, ordinal) != cudaSuccess) of.name[0] = 0;
-    snprintf(line, LINE, "GPU %d (%.100s, sm_%d) is too old: sm_%d at least", ordinal, of.name,
-             capability, PST_CUDA_OLDEST);
+    snprintf(line, LINE, "GPU %d (%.100s, sm_%d) is too old: it must be sm_%d or later", ordinal,
+             of.name, capability, PST_CUDA_OLDEST);
     return line;
 }
 

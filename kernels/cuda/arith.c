@@ -74,7 +74,7 @@ static pst_status accumulate(pst_device *device, float *y, const float *x, uint6
 static pst_status narrow(pst_device *device, pst_dtype type, const float *x, uint16_t *y,
                          uint64_t n) {
     pst_cuda_narrow(pst_cuda_queue_of(device), type, x, y, n);
-    return pst_cuda_launched("rounding of weights");
+    return pst_cuda_launched("rounding weights");
 }
 
 static pst_status average(pst_device *device, float rate, float scale, pst_dtype type,
@@ -91,11 +91,12 @@ static pst_status average(pst_device *device, float rate, float scale, pst_dtype
 
 static pst_status combine(pst_device *device, pst_dtype type, const void *const *x, uint32_t n_x,
                           void *out, uint64_t n) {
-    _Static_assert((int)PST_CUDA_ADDENDS == (int)PST_ARITH_ADDENDS, "one list is the other");
+    _Static_assert((int)PST_CUDA_ADDENDS == (int)PST_ARITH_ADDENDS,
+                   "the lists must have the same size");
     pst_cuda_addends list = {.n = n_x};
     for (uint32_t k = 0; k < n_x; k++) list.x[k] = x[k];
     pst_cuda_combine(pst_cuda_queue_of(device), type, &list, out, n);
-    return pst_cuda_launched("sum of tensor ranks");
+    return pst_cuda_launched("sum over tensor ranks");
 }
 
 const pst_arith pst_cuda_arith = {update, sum_squares, accumulate, narrow, average, combine};

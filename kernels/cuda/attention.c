@@ -45,7 +45,8 @@ static void make_plan(pst_cuda_device *d, const pst_cuda_attention_shape *s, pst
     *why = 0;
     if (pst_dnn_plan_make(&g, &target, UINT64_MAX, plan) != PST_OK)
         snprintf(why, bytes,
-                 "cuDNN has no plan for %llu x %llu positions, %llu heads of %llu%s: %s",
+                 "cuDNN has no fused attention kernel for batch %llu, %llu positions, %llu heads "
+                 "of %llu channels%s: %s",
                  (unsigned long long)s->b, (unsigned long long)s->t, (unsigned long long)s->heads,
                  (unsigned long long)(s->c / s->heads), s->padded ? ", padded" : "",
                  *g.why ? g.why : cudnnGetErrorString(g.error));
@@ -58,10 +59,11 @@ static int is_laid_out(const pst_cuda_attention_shape *s, const pst_dnn_plan *pl
 
 static void say_workspace(const pst_cuda_attention_shape *s, const pst_dnn_plan *plan) {
     pst_log(is_laid_out(s, plan) ? PST_LOG_DEBUG : PST_LOG_INFO,
-            "attention %s: cuDNN %zu needs %llu bytes of workspace, the memory map has %llu%s",
+            "attention %s: cuDNN %zu needs %llu bytes of workspace, the memory map reserves %llu "
+            "bytes%s",
             s->backward ? "B" : "F", cudnnGetVersion(), (unsigned long long)plan->workspace,
             (unsigned long long)pst_cuda_attention_workspace(s),
-            is_laid_out(s, plan) ? "" : ": it is allocated separately");
+            is_laid_out(s, plan) ? "" : "; the workspace is allocated separately");
 }
 
 /* With deterministic sums cuDNN proposes the kernel of sm_80 also on sm_100. The kernel for sm_100,
@@ -70,9 +72,10 @@ static void say_workspace(const pst_cuda_attention_shape *s, const pst_dnn_plan 
  * for our graph). */
 static void say_blackwell(const pst_cuda_device *d, const pst_cuda_attention_shape *s) {
     if (d->capability / 10 == 10 && s->backward && !s->loose)
-        pst_log(PST_LOG_WARN, "attention B: with deterministic sums cuDNN uses its A100 kernel on "
-                              "this GPU instead of "
-                              "Blackwell's own; parallel.deterministic=false lets it choose");
+        pst_log(
+            PST_LOG_WARN,
+            "attention B: with deterministic sums cuDNN uses its A100 kernel on this GPU instead "
+            "of the faster Blackwell kernel; parallel.deterministic=false allows that kernel");
 }
 
 /* Called when nothing is queued. All plans share one block: they run one after the other. */
@@ -82,7 +85,7 @@ static pst_status take_room(pst_cuda_device *d, uint64_t workspace) {
     if (d->attention_room) cudaFree(d->attention_room);
     d->attention_room = NULL;
     d->attention_room_bytes = 0;
-    PST_TRY(pst_cuda_status(cudaMalloc(&room, workspace), "workspace of attention"));
+    PST_TRY(pst_cuda_status(cudaMalloc(&room, workspace), "allocating workspace for attention"));
     d->attention_room = room;
     d->attention_room_bytes = workspace;
     return PST_OK;

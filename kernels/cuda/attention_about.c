@@ -50,8 +50,8 @@ const char *pst_cuda_attention_about(void) {
     if (status != PST_OK) snprintf(line, LINE, "%s: no fused kernels: %.250s", of, pst_error());
     else
         snprintf(line, LINE,
-                 "%s: fused kernels with %llu and %llu bytes of workspace (F, B); the memory "
-                 "map has %llu and %llu",
+                 "%s: fused kernels with %llu (F) and %llu (B) bytes of workspace; the memory map "
+                 "reserves %llu and %llu bytes",
                  of, (unsigned long long)need[0], (unsigned long long)need[1],
                  (unsigned long long)counted[0], (unsigned long long)counted[1]);
     return line;

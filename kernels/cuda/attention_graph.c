@@ -245,7 +245,7 @@ uint64_t pst_cuda_attention_workspace(const pst_cuda_attention_shape *s) {
 /* The library reads 16 bytes at a time, also within a head. */
 const char *pst_cuda_attention_refuses(const pst_cuda_attention_shape *s) {
     uint64_t d = s->c / s->heads;
-    if (s->dtype == PST_F32) return "cuDNN's attention is for bf16 and fp16";
+    if (s->dtype == PST_F32) return "cuDNN's attention supports bf16 and fp16 only";
     if (d % 8) return "cuDNN's attention needs a multiple of 8 channels per head";
-    return d > 256 ? "cuDNN's attention has at most 256 channels per head" : NULL;
+    return d > 256 ? "cuDNN's attention supports at most 256 channels per head" : NULL;
 }

@@ -1,7 +1,7 @@
-/* Self-attention as a graph of cuDNN operations: cuDNN finds its fused kernels by this pattern. q,
- * k and v are adjacent in qkv[b,t,3c], heads adjacent in each; out[b,t,c]; log-sum-exp f32
- * [b,heads,t]. With lengths, cuDNN leaves undefined values in rows of padding: our own kernels set
- * them to 0. */
+/* Self-attention as a graph of cuDNN operations; cuDNN recognizes this pattern and uses fused
+ * kernels. qkv[b,t,3c] contains q, k and v side by side, each with its heads side by side;
+ * out[b,t,c]; log-sum-exp f32 [b,heads,t]. If samples have lengths, cuDNN leaves undefined values
+ * in padded rows, which kernels of attention_plain.cu set to 0. */
 #ifndef PST_KERNELS_CUDA_ATTENTION_GRAPH_H
 #define PST_KERNELS_CUDA_ATTENTION_GRAPH_H
 #include "base/dtype.h"
@@ -9,15 +9,15 @@
 
 typedef struct {
     uint64_t b, t, c, heads;
-    uint64_t part_b, part_heads; /* divide b and heads */
+    uint64_t part_b, part_heads; /* samples and heads of one part; divisors of b and heads */
     uint32_t dtype;              /* pst_dtype: BF16 or F16 */
     uint32_t backward;
     uint32_t bidirectional;
-    uint32_t padded; /* samples have lengths */
-    uint64_t loose;  /* the backward pass may add in any order */
+    uint32_t padded; /* 1: samples have lengths */
+    uint64_t loose;  /* 1: the backward pass may add in any order (parallel.deterministic false) */
 } pst_cuda_attention_shape;
 
-/* Ids of the operands. */
+/* Numbers of the operands of the graph. */
 enum {
     PST_ATT_Q = 1,
     PST_ATT_K,
@@ -35,27 +35,28 @@ enum {
     PST_ATT_LENGTHS,
     PST_ATT_DQ_SUM
 };
-/* Values passed: 1/sqrt(channels of a head), the score of a masked pair, 1. */
+/* SCALE, MASKED and ONE are passed by value: 1/sqrt(channels per head), the score of a masked pair,
+ * 1. */
 #define PST_ATT_MASKED_VALUE (-3.402823466e+38f)
 
-/* `g` must be open. The graph computes one part: part_b samples and part_heads adjacent heads. The
- * backward pass stores dS and multiplies it by K, because adding to dq in the order in which blocks
- * finish would give other bits each time. With `loose` it does add, in fp32 scratch, and dS is not
- * stored. */
+/* Adds the operations to `g`, which must be open. The graph computes one part: part_b samples and
+ * part_heads adjacent heads. The backward pass stores the gradient of the scores, dS, and
+ * multiplies it by K, because adding to dq in the order in which thread blocks finish would give
+ * different bits in each run. With `loose`, it adds to dq in fp32 scratch and does not store dS. */
 void pst_cuda_attention_graph(pst_dnn_graph *g, const pst_cuda_attention_shape *shape);
-/* Sets part_b and part_heads: dS of a part, with the library's padding, takes at most that many
- * bytes (256 MiB, less in tests) unless one head needs more. `loose` has one part. */
+/* Sets part_b and part_heads so that dS of a part, with cuDNN's padding, takes at most
+ * pst_cuda_attention_part_bytes (256 MiB, less in tests), unless a single head needs more. With
+ * `loose` there is one part. */
 extern uint64_t pst_cuda_attention_part_bytes;
 void pst_cuda_attention_divide(pst_cuda_attention_shape *shape);
-/* Bytes of scratch for a part: delta f32 [part_b,part_heads,t] rounded up to 256 (backward), the
- * lengths of all samples likewise, each at least 1 (cuDNN is not given a sample that is all
- * padding), then the plan's workspace: what cuDNN 9.19 and 9.26 need on sm_90; on sm_80 and sm_100
- * it is 128 less. */
+/* Bytes of scratch, in this order, each rounded up to 256: delta, f32 [part_b,part_heads,t]
+ * (backward only); lengths of all samples, clamped to at least 1, because cuDNN must not get a
+ * sample without tokens; sums, with `loose`; workspace of cuDNN's plan: the number of bytes that
+ * cuDNN 9.19 and 9.26 need on sm_90 (128 more than on sm_80 and sm_100). */
 uint64_t pst_cuda_attention_delta(const pst_cuda_attention_shape *shape);
 uint64_t pst_cuda_attention_lengths(const pst_cuda_attention_shape *shape);
-uint64_t pst_cuda_attention_sums(const pst_cuda_attention_shape *shape); /* with loose, before that
-                                                                          */
+uint64_t pst_cuda_attention_sums(const pst_cuda_attention_shape *shape);
 uint64_t pst_cuda_attention_workspace(const pst_cuda_attention_shape *shape);
-/* NULL, or why cuDNN's kernels do not support it. */
+/* Why cuDNN's fused kernels do not support this shape; NULL: they do. */
 const char *pst_cuda_attention_refuses(const pst_cuda_attention_shape *shape);
 #endif

@@ -1,4 +1,4 @@
-/* Launchers of attention_plain.cu: self-attention for every type, mask and head size, without
+/* Launchers of attention_plain.cu: self-attention for every type, mask and head size. Needs no
  * scratch. */
 #ifndef PST_KERNELS_CUDA_ATTENTION_PLAIN_H
 #define PST_KERNELS_CUDA_ATTENTION_PLAIN_H
@@ -9,18 +9,18 @@ extern "C" {
 
 typedef struct {
     const void *qkv;  /* [b,t,3c] */
-    void *out;        /* [b,t,c]; the backward pass reads it */
-    float *lse;       /* [b,heads,t]; likewise */
+    void *out;        /* [b,t,c]; written by F, read by B */
+    float *lse;       /* [b,heads,t] log-sum-exp; written by F, read by B */
     const void *dout; /* [b,t,c] */
     void *dqkv;       /* [b,t,3c] */
     uint64_t b, t, c, heads;
     float scale;            /* 1/sqrt(c/heads) */
-    const int32_t *lengths; /* [b], clamped to 0..t; NULL: t each */
+    const int32_t *lengths; /* [b] tokens of each sample, clamped to 0..t; NULL: all have t */
     uint32_t bidirectional;
 } pst_cuda_attention;
 void pst_cuda_attention_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
 void pst_cuda_attention_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
-/* Sets rows of padding to 0, in out and lse, or in dqkv, after another kernel has run. */
+/* Set padded rows to 0, in out and lse (F) or in dqkv (B), after a kernel of cuDNN. */
 void pst_cuda_attention_clear_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
 void pst_cuda_attention_clear_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
 /* to[b]: the lengths, clamped to 1..t. */

@@ -33,8 +33,8 @@ static pst_status open_captures(pst_cuda_device *d) {
     if (!c && !(c = d->captures = calloc(1, sizeof *c)))
         return pst_fail(PST_ENOMEM, "no memory for captures");
     if (c->sample) return PST_OK;
-    PST_TRY(
-        pst_cuda_status(cudaMalloc(&sample, sizeof *c->sample), "memory for a sample's number"));
+    PST_TRY(pst_cuda_status(cudaMalloc(&sample, sizeof *c->sample),
+                            "allocating memory for the sample's number"));
     c->sample = sample;
     return PST_OK;
 }
@@ -86,7 +86,7 @@ pst_status pst_cuda_capture_begin(pst_device *device) {
 pst_status pst_cuda_capture_launch(pst_device *device, pst_launch_fn fn, const void *call,
                                    const uint64_t *event) {
     struct pst_cuda_captures *c = ((pst_cuda_device *)device)->captures;
-    if (event) return pst_fail(PST_EINTERNAL, "an event in a capture");
+    if (event) return pst_fail(PST_EINTERNAL, "recording an event in a capture");
     pst_cuda_take_name();
     pst_status status = fn(device, call);
     const char *name = pst_cuda_take_name();
@@ -114,7 +114,7 @@ static pst_status keep(pst_cuda_device *d, cudaGraph_t of, void **launches) {
     if (error != cudaSuccess) {
         cudaGetLastError();
         graph_close(g);
-        return pst_cuda_status(error, "making a CUDA graph");
+        return pst_cuda_status(error, "creating a CUDA graph");
     }
     g->next = d->captures->first;
     d->captures->first = g;

@@ -16,11 +16,10 @@ pst_status pst_choice_read(const pst_choice *choice, uint64_t words[PST_CHOICE_W
     for (; n < PST_CHOICE_WORDS && sscanf(text, " %16" SCNx64 "%n", &words[n], &used) == 1; n++)
         text += used;
     if (n == PST_CHOICE_WORDS && !*text) return PST_OK;
-    return pst_fail(
-        PST_EINPUT,
-        "the plan's algorithm for '%s' is not %d numbers of 16 hexadecimal digits; remove it "
-        "from the plan to choose another",
-        choice->of, PST_CHOICE_WORDS);
+    return pst_fail(PST_EINPUT,
+                    "the plan's algorithm for '%s' is invalid: expected %d numbers of 16 "
+                    "hexadecimal digits; remove it from the plan to choose another",
+                    choice->of, PST_CHOICE_WORDS);
 }
 
 const pst_choice *pst_choice_find(const pst_choice *list, uint32_t n, const char *of) {

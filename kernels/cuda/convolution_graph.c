@@ -78,5 +78,5 @@ const char *pst_cuda_convolution_refuses(const pst_cuda_convolution_shape *s) {
         elements(s->of.images, s->of.rows, s->of.columns, s->of.out, TOGETHER) < most &&
         s->of.out * s->of.h * s->of.w * s->of.in < most)
         return NULL;
-    return "cuDNN's convolution takes images and weights of less than 2^31 numbers";
+    return "cuDNN's convolution supports images and weights of less than 2^31 elements";
 }

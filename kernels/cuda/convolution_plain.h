@@ -1,4 +1,5 @@
-/* Convolution without cuDNN, for every shape and type, and the kernels that complete cuDNN's. */
+/* Launchers of convolution without cuDNN, for every shape and type, and of the kernels that add the
+ * bias and accumulate gradients for cuDNN. */
 #ifndef PST_KERNELS_CUDA_CONVOLUTION_PLAIN_H
 #define PST_KERNELS_CUDA_CONVOLUTION_PLAIN_H
 #include "kernels/convolution.h"
@@ -10,8 +11,8 @@ extern "C" {
 typedef struct {
     const void *x, *weight, *bias, *dy; /* bias NULL: none */
     void *y, *dx;
-    float *dweight, *dbias; /* overwritten if `first`, else added to; dbias: see pst_cuda_column_sum
-                             */
+    /* if `first` overwritten, else added to; dbias is computed by pst_cuda_column_sum */
+    float *dweight, *dbias;
     pst_convolution_shape of;
     int first;
 } pst_cuda_convolution;

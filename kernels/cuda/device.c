@@ -43,7 +43,7 @@ static cuda_device *enter(pst_device *device) {
 static pst_status open_streams(pst_cuda_device *d) {
     int least, greatest;
     PST_TRY(pst_cuda_status(cudaDeviceGetStreamPriorityRange(&least, &greatest),
-                            "priorities of streams"));
+                            "reading stream priorities"));
     for (uint32_t q = 0; q < PST_Q_COUNT; q++)
         PST_TRY(pst_cuda_status(cudaStreamCreateWithPriority(&d->stream[q], cudaStreamNonBlocking,
                                                              q == PST_Q_COMPUTE ? least : greatest),
@@ -61,10 +61,10 @@ static pst_status open_libraries(pst_cuda_device *d) {
 static pst_status open_own(pst_cuda_device *d) {
     void *fault, *sums;
     PST_TRY(pst_cuda_status(cudaHostAlloc(&fault, sizeof *d->fault, cudaHostAllocMapped),
-                            "pinned memory"));
+                            "allocating pinned memory"));
     d->fault = memset(fault, 0, sizeof *d->fault);
     PST_TRY(pst_cuda_status(cudaMalloc(&sums, PST_CUDA_SUMS * sizeof *d->sums),
-                            "memory for sums of squares"));
+                            "allocating memory for sums of squares"));
     d->sums = sums;
     return PST_OK;
 }
@@ -172,8 +172,8 @@ static pst_status memory(pst_device *device, uint64_t bytes, void **base) {
     if (error == cudaErrorMemoryAllocation) {
         cudaGetLastError();
         return pst_fail(PST_ENOMEM,
-                        "GPU %d has %.2f GiB of memory free (of %.2f); %.2f GiB are needed, and "
-                        "%.2f GiB for CUDA's libraries",
+                        "GPU %d has %.2f GiB of %.2f GiB of memory free; the run needs %.2f GiB, "
+                        "and %.2f GiB are reserved for CUDA libraries",
                         d->shared.ordinal, (double)free_bytes / 0x1p30, (double)total / 0x1p30,
                         (double)bytes / 0x1p30, (double)pst_cuda_reserve / 0x1p30);
     }
@@ -271,7 +271,7 @@ static pst_status copy_rows(pst_device *device, pst_queue queue, const pst_devic
     cudaError_t error =
         cudaMemcpy2DAsync(r->to, r->to_distance, r->from, r->from_distance, r->bytes, r->n,
                           cudaMemcpyDeviceToDevice, d->shared.stream[queue]);
-    return error == cudaSuccess ? PST_OK : pst_cuda_events_failed(d->events, error, "copy of rows");
+    return error == cudaSuccess ? PST_OK : pst_cuda_events_failed(d->events, error, "copying rows");
 }
 
 static uint64_t apart(const pst_device *device) {

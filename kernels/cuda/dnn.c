@@ -34,7 +34,7 @@ static pst_dnn_desc create(pst_dnn_graph *g, cudnnBackendDescriptorType_t type, 
     pst_dnn_desc made = NULL;
     if (g->what) return NULL;
     if (g->n == PST_DNN_MOST) {
-        note(g, CUDNN_STATUS_BAD_PARAM, "too many descriptors");
+        note(g, CUDNN_STATUS_BAD_PARAM, "too many descriptors in a graph");
         return NULL;
     }
     note(g, cudnnBackendCreateDescriptor(type, &made), what);
@@ -64,7 +64,7 @@ static void finish(pst_dnn_graph *g, pst_dnn_desc d, const char *what) {
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-/* The memory layout of a tensor. */
+/* Properties of a tensor in memory. */
 typedef struct {
     int64_t alignment;
     int by_value, is_virtual;
@@ -109,12 +109,12 @@ pst_dnn_desc pst_dnn_virtual(pst_dnn_graph *g, cudnnDataType_t type, const int64
 
 typedef struct {
     cudnnBackendAttributeName_t name;
-    pst_dnn_desc value; /* NULL: it has none */
+    pst_dnn_desc value; /* NULL: absent */
 } part;
 
 static void finish_op(pst_dnn_graph *g, pst_dnn_desc op, const char *what) {
     finish(g, op, what);
-    if (g->n_op == PST_DNN_OPS) note(g, CUDNN_STATUS_BAD_PARAM, "too many operations");
+    if (g->n_op == PST_DNN_OPS) note(g, CUDNN_STATUS_BAD_PARAM, "too many operations in a graph");
     if (!g->what) g->op[g->n_op++] = op;
 }
 
@@ -130,7 +130,7 @@ static void add_op(pst_dnn_graph *g, cudnnBackendDescriptorType_t type, const pa
 
 void pst_dnn_pointwise(pst_dnn_graph *g, cudnnPointwiseMode_t mode, cudnnDataType_t type,
                        int64_t axis, pst_dnn_element of) {
-    static const char what[] = "an element-wise operation";
+    static const char what[] = "adding an element-wise operation";
     pst_dnn_desc how = create(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, what);
     set(g, how, (attribute){CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1}, &mode, what);
     set(g, how, (attribute){CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1}, &type, what);
@@ -145,7 +145,7 @@ void pst_dnn_pointwise(pst_dnn_graph *g, cudnnPointwiseMode_t mode, cudnnDataTyp
 
 void pst_dnn_matmul(pst_dnn_graph *g, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c,
                     pst_dnn_sizes of) {
-    static const char what[] = "a matrix product";
+    static const char what[] = "adding a matrix product";
     cudnnDataType_t type = CUDNN_DATA_FLOAT;
     pst_dnn_desc how = create(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR, what);
     set(g, how, (attribute){CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1}, &type, what);
@@ -196,7 +196,7 @@ static pst_dnn_desc convolution(pst_dnn_graph *g, pst_dnn_window window) {
     return how;
 }
 
-/* The three operations name the same things by numbers of their own. */
+/* The attributes of the three operations have different names. */
 void pst_dnn_convolution(pst_dnn_graph *g, cudnnBackendDescriptorType_t type, pst_dnn_window window,
                          pst_dnn_desc x, pst_dnn_desc w, pst_dnn_desc y) {
     static const char what[] = "a convolution";
@@ -231,18 +231,19 @@ void pst_dnn_convolution(pst_dnn_graph *g, cudnnBackendDescriptorType_t type, ps
 }
 
 void pst_dnn_reshape(pst_dnn_graph *g, pst_dnn_desc x, pst_dnn_desc y) {
-    ADD_OP(g, RESHAPE, "a change of strides", {CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x},
+    ADD_OP(g, RESHAPE, "adding a reshape operation", {CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x},
            {CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y});
 }
 #undef ADD_OP
 
 /* --- plans ------------------------------------------------------------------------------------ */
 
-/* Whether an engine computes in a way that the graph does not want, by its own word. */
+/* Whether an engine has one of the notes in g->avoid. */
 static int avoided(pst_dnn_graph *g, pst_dnn_desc config) {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     int64_t n = 0;
-    pst_dnn_desc engine = create(g, CUDNN_BACKEND_ENGINE_DESCRIPTOR, "an engine");
+    pst_dnn_desc engine =
+        create(g, CUDNN_BACKEND_ENGINE_DESCRIPTOR, "reading the notes of an engine");
     if (!engine || cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE,
                                             CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &engine))
         return 1;
@@ -290,7 +291,7 @@ static int try(pst_dnn_graph *g, const pst_dnn_target *target, pst_dnn_desc conf
 }
 
 static pst_dnn_desc operations(pst_dnn_graph *g, const pst_dnn_target *target) {
-    static const char what[] = "the graph of operations";
+    static const char what[] = "creating the graph of operations";
     pst_dnn_desc all = create(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, what);
     set(g, all, (attribute){CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->n_op},
         g->op, what);
@@ -301,10 +302,10 @@ static pst_dnn_desc operations(pst_dnn_graph *g, const pst_dnn_target *target) {
     return all;
 }
 
-/* The proposals of one kind; how many. */
+/* Queries the proposals of one heuristic mode; returns their number. */
 static int64_t propose(pst_dnn_graph *g, const pst_dnn_target *target, pst_dnn_desc all,
                        cudnnBackendHeurMode_t mode, pst_dnn_desc list[PROPOSALS]) {
-    static const char what[] = "engines for the graph";
+    static const char what[] = "querying engines for the graph";
     int64_t n = 0;
     pst_dnn_desc ask = create(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, what);
     set_desc(g, ask, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, all, what);
@@ -323,13 +324,13 @@ static int64_t propose(pst_dnn_graph *g, const pst_dnn_target *target, pst_dnn_d
     return n < PROPOSALS ? n : PROPOSALS;
 }
 
-/* 1: one of them is a plan. */
+/* Makes *plan from the first usable proposal; 0: none is usable. */
 static int take(pst_dnn_graph *g, const pst_dnn_target *target, const pst_dnn_desc *list, int64_t n,
                 uint64_t most_workspace, pst_dnn_plan *plan) {
     for (int64_t i = 0; i < n; i++) {
         if (avoided(g, list[i]))
             snprintf(g->why, sizeof g->why,
-                     "its engines are nondeterministic or round differently");
+                     "the proposed engines are nondeterministic or round differently");
         else if (try(g, target, list[i], most_workspace, plan)) return 1;
     }
     return 0;
@@ -345,7 +346,7 @@ pst_status pst_dnn_plan_make(pst_dnn_graph *g, const pst_dnn_target *target,
         g->error = CUDNN_STATUS_NOT_SUPPORTED;
         if (take(g, target, list, n, most_workspace, plan)) return PST_OK;
     }
-    g->what = "no plan for the graph";
+    g->what = "no execution plan for the graph";
     return fail(g);
 }
 
@@ -361,7 +362,7 @@ pst_status pst_dnn_find(pst_dnn_entry **list, const void *shape, size_t bytes,
     *is_new = !e;
     if (!e) {
         if (!(e = calloc(1, sizeof *e + bytes)))
-            return pst_fail(PST_ENOMEM, "no memory for a plan of cuDNN's");
+            return pst_fail(PST_ENOMEM, "no memory for a cuDNN plan");
         memcpy(e->shape, shape, bytes);
         e->next = *list;
         *list = e;

@@ -24,7 +24,7 @@ typedef struct {
     uint64_t id, before; /* before: the event before it in its queue, or NONE */
     uint64_t submit_ns, start_ns, end_ns;
     uint32_t anchor;                                /* number of its anchor */
-    uint8_t queue, ended, tested, silent, numbered; /* silent: no CUDA event was recorded */
+    uint8_t queue, ended, tested, silent, numbered; /* 1: no CUDA event was recorded */
 } slot;
 
 typedef struct {
@@ -44,7 +44,7 @@ struct pst_cuda_events {
     uint64_t tried_ns;                     /* when an anchor was last tried */
     uint32_t n_anchor;
     anchor anchor[ANCHORS];
-    char lost[512]; /* the message, once the device has failed */
+    char lost[512]; /* the message if the device has failed; else "" */
     slot slot[RING];
 };
 
@@ -151,7 +151,7 @@ static uint64_t end_of(pst_cuda_events *e, slot *s, uint64_t now) {
 
 static uint64_t later(pst_cuda_events *e, uint64_t ns, uint64_t id, uint64_t now) {
     slot *s = slot_of(e, id);
-    if (id == NONE || s->id != id) return ns; /* its slot has been reused */
+    if (id == NONE || s->id != id) return ns; /* the slot has been reused */
     uint64_t end = end_of(e, s, now);
     return end > ns ? end : ns;
 }
@@ -208,7 +208,7 @@ pst_status pst_cuda_events_test(pst_cuda_events *e, uint64_t id, uint64_t *start
                                 uint64_t *end_ns) {
     slot *s = slot_of(e, id);
     if (id >= e->next || s->id != id || s->silent)
-        return pst_fail(PST_EINTERNAL, "event %llu does not exist, or is no longer recorded",
+        return pst_fail(PST_EINTERNAL, "event %llu does not exist, or its slot was reused",
                         (unsigned long long)id);
     if (!s->tested) {
         cudaError_t error = *e->lost ? cudaErrorUnknown : pst_cuda_answer(cudaEventQuery(s->event));
@@ -250,7 +250,7 @@ static pst_status make(pst_cuda_events *e) {
     void *words = NULL;
     PST_TRY(pst_cuda_status(
         cudaHostAlloc(&words, PST_Q_COUNT * sizeof *e->progress, cudaHostAllocDefault),
-        "pinned memory for numbers of launches"));
+        "allocating pinned memory for numbers of launches"));
     e->progress = words;
     for (uint32_t q = 0; q < PST_Q_COUNT; q++) {
         e->progress[q] = 0;
@@ -262,11 +262,11 @@ static pst_status make(pst_cuda_events *e) {
         pst_cuda_status(cudaStreamCreateWithFlags(&e->idle, cudaStreamNonBlocking), "a stream"));
     for (uint32_t i = 0; i < RING; i++) {
         e->slot[i].id = NONE;
-        PST_TRY(pst_cuda_status(cudaEventCreate(&e->slot[i].event), "an event"));
+        PST_TRY(pst_cuda_status(cudaEventCreate(&e->slot[i].event), "creating an event"));
     }
     for (uint32_t i = 0; i < ANCHORS; i++)
-        PST_TRY(pst_cuda_status(cudaEventCreate(&e->anchor[i].event), "an event"));
-    return pst_cuda_status(drop_anchor(e), "the device's clock");
+        PST_TRY(pst_cuda_status(cudaEventCreate(&e->anchor[i].event), "creating an event"));
+    return pst_cuda_status(drop_anchor(e), "reading the device's clock");
 }
 
 pst_status pst_cuda_events_open(const cudaStream_t stream[PST_Q_COUNT], pst_cuda_events **events) {

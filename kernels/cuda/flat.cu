@@ -5,8 +5,10 @@
 enum { THREADS = 256, LANES = 16 /* running sums of a block of squares */, BLOCK = 4096 };
 enum { RULE_ADAMW, RULE_SGD }; /* same values as in optim.h; arith.c asserts that */
 
-static_assert(sizeof(pst_cuda_update_list) <= 32764, "a kernel's parameters have 32764 bytes");
-static_assert(sizeof(pst_cuda_square_list) <= 32764, "a kernel's parameters have 32764 bytes");
+static_assert(sizeof(pst_cuda_update_list) <= 32764,
+              "the parameters of a kernel must not exceed 32764 bytes");
+static_assert(sizeof(pst_cuda_square_list) <= 32764,
+              "the parameters of a kernel must not exceed 32764 bytes");
 
 /* The last entry whose first tile (or block) is at or before `tile`. */
 template <typename E, typename F>

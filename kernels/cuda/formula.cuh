@@ -1,5 +1,5 @@
-/* The formulas of the kernels: what is computed per element, apart from how elements are assigned
- * to threads. */
+/* The formulas that kernels compute per element, independent of how elements are assigned to
+ * threads. */
 #ifndef PST_KERNELS_CUDA_FORMULA_CUH
 #define PST_KERNELS_CUDA_FORMULA_CUH
 #include "kernels/cuda/vector.cuh"
@@ -23,8 +23,8 @@ __device__ inline uint4 philox(uint64_t key, uint64_t hi, uint64_t lo) {
     return make_uint4(c0, c1, c2, c3);
 }
 
-/* An element is kept if the upper 24 bits of its word are not below this: the same as
- * rng_uniform(word) >= rate. */
+/* Threshold for dropout: an element is kept if the upper 24 bits of its random word are not below
+ * keep_from(rate), which equals rng_uniform(word) >= rate. */
 static inline uint32_t keep_from(float rate) {
     double bound = (double)rate * 16777216.0;
     uint32_t whole = (uint32_t)bound;
@@ -68,7 +68,7 @@ struct softmax {
 };
 __device__ inline softmax softmax_none() { return {-3.402823466e+38f, 0.0f}; }
 
-/* The same bits for (a, b) and (b, a). */
+/* Commutative: the same bits for (a, b) and (b, a). */
 __device__ inline softmax softmax_join(softmax a, softmax b) {
     float max = fmaxf(a.max, b.max);
     return {max, a.sum * __expf(a.max - max) + b.sum * __expf(b.max - max)};

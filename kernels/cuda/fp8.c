@@ -9,16 +9,16 @@ static const uint32_t wide = 1u << DY;
 
 typedef struct {
     char node[PST_NAME_MAX];
-    pst_cuda_scaling *scaling; /* [SCALINGS], in device memory */
-    uint64_t step;             /* in which the current magnitudes were recorded */
-    int noted, begun;          /* there are magnitudes; there is history */
-    uint64_t kept_step[2];     /* by pass, F or B: the step of the kept rounded weight; */
-    int kept[2];               /* there is a kept weight */
+    pst_cuda_scaling *scaling; /* [SCALINGS] in device memory */
+    uint64_t step;             /* step in which the current magnitudes were recorded */
+    int noted, begun;          /* 1: magnitudes were recorded; 1: there is history */
+    uint64_t kept_step[2];     /* [pass, F or B] step for which the rounded weight was stored */
+    int kept[2];               /* 1: there is a stored rounded weight */
 } entry;
 
 struct pst_cuda_scalings {
     entry *list;
-    uint32_t n, next; /* next: where the search for the next operator begins */
+    uint32_t n, next; /* next: index at which the search for the next operator begins */
     size_t room;
 };
 
@@ -30,15 +30,15 @@ static pst_status add(pst_cuda_device *d, const char *node, entry **made) {
     if (!s) s = d->scalings = calloc(1, sizeof *s);
     if (!s) return pst_no_memory("for the table of scales");
     PST_TRY(pst_grow(&s->list, sizeof *s->list, s->n, &s->room, "for the table of scales"));
-    PST_TRY(pst_cuda_status(cudaMalloc(&memory, SCALINGS * sizeof(pst_cuda_scaling)),
-                            "scales of 8-bit factors"));
+    PST_TRY(
+        pst_cuda_status(cudaMalloc(&memory, SCALINGS * sizeof(pst_cuda_scaling)), "FP8 scales"));
     *made = &s->list[s->n++];
     **made = (entry){.scaling = memory};
     snprintf((*made)->node, sizeof(*made)->node, "%s", node);
-    PST_TRY(pst_cuda_status(cudaMemset(memory, 0, SCALINGS * sizeof(pst_cuda_scaling)),
-                            "scales of 8-bit factors"));
+    PST_TRY(
+        pst_cuda_status(cudaMemset(memory, 0, SCALINGS * sizeof(pst_cuda_scaling)), "FP8 scales"));
     /* our streams do not wait for the default stream */
-    return pst_cuda_status(cudaDeviceSynchronize(), "scales of 8-bit factors");
+    return pst_cuda_status(cudaDeviceSynchronize(), "FP8 scales");
 }
 
 static pst_status find(pst_cuda_device *d, const char *node, entry **found) {
@@ -46,7 +46,8 @@ static pst_status find(pst_cuda_device *d, const char *node, entry **found) {
     for (uint32_t i = 0; s && i < s->n; i++) {
         uint32_t at = (s->next + i) % s->n;
         if (strcmp(s->list[at].node, node)) continue;
-        s->next = at; /* probably asked for next: another pass of it, or the operator after it */
+        /* most likely the next request: another pass of this operator, or the next operator */
+        s->next = at;
         *found = &s->list[at];
         return PST_OK;
     }
@@ -58,8 +59,8 @@ pst_status pst_cuda_fp8_prepare(pst_device *device, const pst_node *node) {
     entry *e;
     if (d->capability < OLDEST)
         return pst_fail(PST_EINPUT,
-                        "train.precision fp8: GPU %d (sm_%d) has no 8-bit products, which need "
-                        "sm_%d or later; use bf16",
+                        "train.precision fp8: GPU %d (sm_%d) does not support FP8 matrix products, "
+                        "which need sm_%d or later; use bf16",
                         d->ordinal, d->capability, OLDEST);
     PST_TRY(pst_cuda_status(cudaSetDevice(d->ordinal), "the GPU"));
     return find(d, node->name, &e);
@@ -100,7 +101,7 @@ static pst_status enter_step(pst_device *device, const pst_call *call, entry *e)
     }
     e->noted = 1;
     e->step = call->step;
-    return pst_cuda_launched("scales of 8-bit factors");
+    return pst_cuda_launched("FP8 scales");
 }
 
 /* Whether the rounded weight of a pass is kept: pst_graph_pad reserves memory after the weight for
@@ -136,7 +137,7 @@ static pst_status round_one(pst_device *device, const pst_call *call, const entr
     r.note = call->train;
     if (!e->begun) pst_cuda_scale_by_own(pst_cuda_stream(device), &r);
     pst_cuda_round_f8(pst_cuda_stream(device), &r);
-    return pst_cuda_launched("rounding to 8-bit factors");
+    return pst_cuda_launched("rounding to FP8");
 }
 
 pst_status pst_cuda_fp8_product(pst_device *device, const pst_call *call, pst_pass pass,

@@ -1,6 +1,6 @@
-/* 8-bit factors of products: each tensor has a scale that is a power of two, so that scaling adds
- * no rounding error, and its largest magnitude so far, by an atomic maximum, which has the same
- * bits in any order. Tensors are bf16, their sizes multiples of 16. */
+/* Rounds operands of matrix products to FP8. Each tensor has a scale, a power of two, so that
+ * scaling adds no rounding error, and the largest magnitude so far, an atomic maximum, which has
+ * the same bits in any order. Tensors are bf16, their sizes multiples of 16. */
 #include "kernels/cuda/formula.cuh"
 #ifdef __CUDACC__
 #include <cuda_fp8.h>

@@ -1,5 +1,5 @@
-/* Launchers of our own kernels for images [b,H,W,C]: batch_norm.cu, image.cu. See launch.h; a row
- * here is a pixel, its columns are the channels. */
+/* Launchers of kernels for images [b,H,W,C]: batch_norm.cu, image.cu. See launch.h. A row is a
+ * pixel, a column is a channel. */
 #ifndef PST_KERNELS_CUDA_IMAGE_H
 #define PST_KERNELS_CUDA_IMAGE_H
 #include "kernels/cuda/launch.h"
@@ -9,12 +9,15 @@ extern "C" {
 
 /* --- batch_norm.cu ---------------------------------------------------------------------------- */
 typedef struct {
-    const void *x, *z, *weight, *bias;           /* z NULL: nothing is added; bias: of F */
-    const void *running_mean, *running_variance; /* NULL: statistics of the micro-batch */
+    /* z: added before the activation; NULL: nothing; bias: F only */
+    const void *x, *z, *weight, *bias;
+    const void *running_mean, *running_variance; /* NULL: use the statistics of the micro-batch */
     const void *out, *dy;                        /* out: the output of F, read by B with relu */
-    void *y;                                     /* F: y; B: dx, which may be dy if dz is NULL */
-    void *dz;            /* B: gradient of z, may be dy; NULL if nothing was added */
-    float *saved, *sums; /* [2,columns]: mean, 1/deviation; sums of g h and of g */
+    /* F: output y; B: output dx, which may alias dy if dz is NULL */
+    void *y;
+    void *dz; /* B: gradient of z, may alias dy; NULL if z is NULL */
+    /* [2,columns]: saved: mean and 1/deviation; sums: column sums of g h and of g */
+    float *saved, *sums;
     uint64_t rows, columns;
     float eps;
     int relu;
@@ -23,7 +26,7 @@ typedef struct {
 uint64_t pst_cuda_batch_norm_scratch(pst_dtype dtype, uint64_t rows, uint64_t columns);
 void pst_cuda_batch_norm_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_batch *batch);
 void pst_cuda_batch_norm_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_batch *batch);
-/* Adds to the accumulators of weight, bias and running statistics. */
+/* W: adds to the accumulators of weight, bias and running statistics. */
 typedef struct {
     const float *saved, *sums;
     float *to[4];
@@ -47,7 +50,7 @@ typedef struct {
 } pst_cuda_pool;
 void pst_cuda_max_pool_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_pool *pool);
 void pst_cuda_max_pool_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_pool *pool);
-/* Average over all pixels of an image; uses x, dy, to, images, height, width and channels. */
+/* Average over all pixels of an image; uses only x, dy, to, images, height, width and channels. */
 void pst_cuda_average_pool_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_pool *pool);
 void pst_cuda_average_pool_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_pool *pool);
 #ifdef __cplusplus

@@ -1,8 +1,9 @@
-/* The interface between the kernels of *.cu and the C code that launches them: launchers queue and
- * return, allocate nothing and wait for nothing, so that they can be captured in CUDA graphs.
- * Nothing here needs the toolkit: a host test runs the same launchers with emulated threads
- * (tests/kernels/emulate.h). Operands that are void * have type `dtype`; rows are contiguous; the
- * order of every sum depends on the shape alone, not on the GPU or timing. */
+/* The interface between the kernels of *.cu and the C code that launches them. Launchers queue
+ * kernels and return; they neither allocate nor wait, so they can be captured in CUDA graphs. This
+ * header does not need the CUDA toolkit: a host test runs the same launchers with emulated threads
+ * (tests/kernels/emulate.h). Operands of type void * have elements of type `dtype`; rows are
+ * contiguous; the order of additions in every sum depends on the shape only, not on the GPU or
+ * timing. */
 #ifndef PST_KERNELS_CUDA_LAUNCH_H
 #define PST_KERNELS_CUDA_LAUNCH_H
 #ifdef __cplusplus
@@ -12,22 +13,22 @@ extern "C" {
 
 typedef struct CUstream_st *pst_cuda_queue; /* the runtime's cudaStream_t */
 
-/* The first index that is outside its table, written by the kernel that met it to memory that the
- * host also reads. Kernels continue and skip that token. */
+/* The first index that is outside of its table, written by the kernel that read it to memory that
+ * the host can read. Kernels skip that token and continue. */
 enum { PST_CUDA_FAULT_NONE, PST_CUDA_FAULT_TAKEN, PST_CUDA_FAULT_SAID };
 typedef struct {
     volatile uint32_t state;
     int32_t index;
     uint64_t position, limit;
-    uint64_t launch;  /* the launch that met it */
-    const char *node; /* in host memory: the operator's name */
+    uint64_t launch;  /* number of the launch that read the index */
+    const char *node; /* name of the operator, in host memory */
 } pst_cuda_fault;
-/* Indices of a launch lie in [0, limit); the table rows [first, first + rows) are here, others on
- * other tensor ranks. */
+/* The indices that a launch reads. Valid indices are in [0, limit); this tensor rank has rows
+ * [first, first + rows) of the table. */
 typedef struct {
     const int32_t *index;
     uint64_t first, rows, limit;
-    int ignore; /* negative indices are allowed */
+    int ignore; /* 1: negative indices are allowed and ignored */
     const char *node;
     pst_cuda_fault *fault;
     uint64_t launch; /* number of this launch on the device */
@@ -36,13 +37,13 @@ typedef struct {
 /* --- elementwise.cu: out may be an operand ---------------------------------------------------- */
 void pst_cuda_add(pst_cuda_queue q, pst_dtype dtype, const void *a, const void *b, void *out,
                   uint64_t n);
-/* out = x + y; void * operands are `dtype`; y NULL: out = x. */
+/* out = x + y; void * operands have type `dtype`; y NULL: out = x. */
 void pst_cuda_add_wide(pst_cuda_queue q, pst_dtype dtype, const void *x, const float *y, float *out,
                        uint64_t n);
 void pst_cuda_add_narrow(pst_cuda_queue q, pst_dtype dtype, const float *x, const void *y,
                          void *out, uint64_t n);
 void pst_cuda_copy(pst_cuda_queue q, pst_dtype dtype, const void *x, void *y, uint64_t n);
-/* y = act(z); dz = dy * act'(z). act: of graph.h, not NONE. */
+/* y = act(z); dz = dy * act'(z). act: an activation of graph.h other than NONE. */
 void pst_cuda_activation(pst_cuda_queue q, pst_dtype dtype, int act, const void *z, void *y,
                          uint64_t n);
 void pst_cuda_slope(pst_cuda_queue q, pst_dtype dtype, int act, const void *z, const void *dy,
@@ -50,10 +51,10 @@ void pst_cuda_slope(pst_cuda_queue q, pst_dtype dtype, int act, const void *z, c
 typedef struct {
     const void *x;
     void *y;
-    uint64_t samples, per_sample; /* elements of a sample on this rank, */
-    uint64_t first;               /* the first of which has this number in the whole sample */
+    uint64_t samples, per_sample; /* number of samples; elements per sample on this rank */
+    uint64_t first;               /* index of the first of these elements in the whole sample */
     uint64_t key, sample;
-    const uint64_t *sample_at; /* device memory with the sample's number; NULL: `sample` is used */
+    const uint64_t *sample_at; /* number of the first sample, in device memory; NULL: `sample` */
     float rate;
 } pst_cuda_mask;
 void pst_cuda_dropout(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_mask *mask);
@@ -63,11 +64,13 @@ void pst_cuda_set(pst_cuda_queue q, uint64_t *to, uint64_t value);
 typedef struct {
     const void *x, *weight, *bias, *dy, *sum; /* sum NULL: nothing to add */
     void *y, *dx;                             /* dx may be sum or dy */
-    int wide_x, wide_y;                       /* x, sum and dx, or y and dy, are fp32 */
+    /* 1: x, sum and dx (wide_x), or y and dy (wide_y), are fp32 */
+    int wide_x, wide_y;
     float *saved;
     uint64_t rows, n;
     float eps;
-    /* NULL, or where B stores its sums over `parts` parts of the rows, as column_parts does */
+    /* B: NULL, or where to store sums over `parts` parts of the rows, in the layout of
+     * column_parts */
     float *part;
     uint64_t parts;
 } pst_cuda_norm;
@@ -75,36 +78,37 @@ void pst_cuda_layer_norm_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_nor
 void pst_cuda_layer_norm_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_norm *norm);
 
 /* --- column_sum.cu: (+)= into fp32, in two stages through scratch ----------------------------- */
-/* saved NULL: sum[0][c] (+)= sum over rows of dy[r,c]. Else also sum[1][c] (+)= that of dy * (x -
- * mean) / deviation. */
+/* sum[0][c] (+)= sum over rows of dy[r,c]. If saved is not NULL, also sum[1][c] (+)= sum over rows
+ * of dy * (x - mean) / deviation. */
 typedef struct {
     const void *x, *dy;
-    int wide_x, wide_dy; /* is fp32 */
+    int wide_x, wide_dy; /* 1: the operand is fp32 */
     const float *saved;
     float *sum[2];
     uint64_t rows, columns;
     uint64_t pitch; /* elements from row to row of x and dy; 0: columns */
     int first;
     float *scratch; /* [parts][arrays][columns], the sums of dy first */
-    uint64_t parts; /* parts of ceil(rows/parts) rows, none empty; 0: chosen by shape, with
-                       pst_cuda_column_sum_scratch elements of scratch */
+    /* number of parts, of ceil(rows/parts) rows each, none empty; 0: chosen by shape, scratch then
+     * has pst_cuda_column_sum_scratch elements */
+    uint64_t parts;
 } pst_cuda_columns;
 uint64_t pst_cuda_column_sum_scratch(uint64_t rows, uint64_t columns, int arrays);
 void pst_cuda_column_sum(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_columns *columns);
-/* Its two stages: rows to scratch, scratch to sum. The second one does not read the rows; sum[1]
- * NULL: one array. */
+/* The two stages of pst_cuda_column_sum: parts sums rows into scratch, total adds scratch to sum.
+ * total does not read the rows; sum[1] NULL: there is one array. */
 void pst_cuda_column_parts(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_columns *columns);
 void pst_cuda_column_total(pst_cuda_queue q, const pst_cuda_columns *columns);
 
 /* --- embedding.cu ----------------------------------------------------------------------------- */
 typedef struct {
     pst_cuda_index token;    /* [b,t] */
-    uint64_t b, t, c, t_max; /* t_max: rows of wpe, 0 without */
+    uint64_t b, t, c, t_max; /* t_max: rows of wpe; 0: there is no wpe */
     const void *wte, *wpe, *dy;
     void *out;
     float *dwte, *dwpe;
     int first;
-    int wide; /* out and dy are fp32 */
+    int wide; /* 1: out and dy are fp32 */
     void *scratch;
 } pst_cuda_embed;
 void pst_cuda_embedding_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_embed *embed);
@@ -113,12 +117,12 @@ void pst_cuda_embedding_w(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_embe
 
 /* --- cross_entropy.cu ------------------------------------------------------------------------- */
 typedef struct {
-    pst_cuda_index target;    /* [rows] */
-    void *logits;             /* B overwrites them with their gradients */
-    float *loss, *lse, *part; /* part: [rows,3] as in vocabulary_part; for vocabulary_loss
-                                 [parts,rows,3] */
+    pst_cuda_index target; /* [rows] */
+    void *logits;          /* [rows,v]; B overwrites them with their gradients */
+    /* part: [rows,3] result of vocabulary_part; for vocabulary_loss [parts,rows,3] */
+    float *loss, *lse, *part;
     uint64_t rows, v, parts;
-    uint64_t pitch; /* elements of logits from row to row, v at least */
+    uint64_t pitch; /* elements from one row of logits to the next, at least v */
     float scale;
 } pst_cuda_softmax;
 void pst_cuda_cross_entropy_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_softmax *softmax);
@@ -136,9 +140,9 @@ typedef struct {
     uint16_t *narrow;
     uint64_t n;
     float decay;
-    uint32_t tile; /* number of its first tile in the list */
+    uint32_t tile; /* index of the entry's first tile in the list */
 } pst_cuda_update_entry;
-/* As pst_optim_hyper, with derived values computed once, as on the CPU. */
+/* As pst_optim_hyper, with derived values that are computed on the host. */
 typedef struct {
     int kind;   /* pst_optim_kind */
     int begins; /* SGD's first update */
@@ -151,8 +155,9 @@ typedef struct {
 } pst_cuda_update_list;
 void pst_cuda_update(pst_cuda_queue q, pst_dtype narrow, const pst_cuda_update_list *list);
 
-/* Each block of 4096 elements of x gives a sum of squares in `sums`, from index `block` on; *out
- * gets their sum in order, or adds it if an earlier list had the array's first blocks. */
+/* Sum of squares of an array: each block of 4096 elements of x has its sum in sums[block + i]; *out
+ * becomes the sum of these in order or, if `begun` (an earlier list had the array's first blocks),
+ * is increased by it. */
 typedef struct {
     const float *x;
     uint64_t n;
@@ -166,11 +171,11 @@ typedef struct {
     pst_cuda_square_entry entry[PST_CUDA_LIST];
 } pst_cuda_square_list;
 void pst_cuda_sum_squares(pst_cuda_queue q, const pst_cuda_square_list *list);
-/* weight += rate * (scale * grad - weight); narrow: NULL, or where the weight is stored rounded to
- * the narrow type. */
+/* weight += rate * (scale * grad - weight); narrow: where the weight is also stored, rounded to
+ * `dtype`; NULL: nowhere. */
 void pst_cuda_average(pst_cuda_queue q, pst_dtype dtype, float rate, float scale, float *weight,
                       const float *grad, uint16_t *narrow, uint64_t n);
-/* out = the sum of n arrays, in order in fp32, rounded once. */
+/* out = sum of list->n arrays of n elements, added in list order in fp32 and rounded once. */
 enum { PST_CUDA_ADDENDS = 64 };
 typedef struct {
     const void *x[PST_CUDA_ADDENDS];
@@ -180,29 +185,32 @@ void pst_cuda_combine(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_addends 
                       uint64_t n);
 void pst_cuda_narrow(pst_cuda_queue q, pst_dtype dtype, const float *x, uint16_t *y, uint64_t n);
 
-/* --- fp8.cu: bf16 rounded to 8-bit factors ---------------------------------------------------- */
+/* --- fp8.cu: bf16 rounded to FP8
+ * --------------------------------------------------------------- */
 enum { PST_CUDA_AMAX_STEPS = 16 };
-/* The scaling of a tensor, in device memory; all 0 at first. */
+/* The FP8 scaling of a tensor, in device memory; initially all 0. */
 typedef struct {
     float scale, inverse; /* factor before rounding, a power of two; 1 / scale */
-    uint32_t amax;        /* bits of the largest magnitude since the last entry of history */
+    uint32_t amax;        /* bits of the largest magnitude since the last entry of `history` */
     uint32_t own;         /* bits of the largest magnitude in the tensor passed to scale_by_own */
-    uint32_t steps;       /* steps in history so far; it keeps the latest ones */
+    uint32_t steps;       /* number of steps recorded so far; history keeps the latest */
     uint32_t history[PST_CUDA_AMAX_STEPS];
 } pst_cuda_scaling;
-/* x[rows,columns], multiples of 16, becomes y[rows,columns], or transposed y[columns,rows]. */
+/* Rounds x[rows,columns] to y[rows,columns] or, transposed, y[columns,rows]; both sizes are
+ * multiples of 16. */
 typedef struct {
     const void *x;
     uint8_t *y;
     uint64_t rows, columns;
     pst_cuda_scaling *scaling;
-    int wide, turned, note; /* E5M2; transposed; its largest magnitude counts for later steps */
+    /* 1: y is E5M2, else E4M3; 1: transpose; 1: record the largest magnitude for later steps */
+    int wide, turned, note;
 } pst_cuda_round;
 void pst_cuda_round_f8(pst_cuda_queue q, const pst_cuda_round *round);
-/* Sets the scale by the largest magnitude of x itself. */
+/* Sets the scale from the largest magnitude of x. */
 void pst_cuda_scale_by_own(pst_cuda_queue q, const pst_cuda_round *round);
-/* Adds amax to the history of n tensors, 32 at most, and sets their scales from the largest value
- * there. wide: bit i: tensor i is E5M2. */
+/* Adds `amax` to the history of each of n tensors, at most 32, and sets the scales from the largest
+ * values of the histories. wide: bit i: tensor i is E5M2. */
 void pst_cuda_scale_by_history(pst_cuda_queue q, pst_cuda_scaling *list, uint32_t n, uint32_t wide);
 
 #ifdef __cplusplus

@@ -17,9 +17,8 @@ __attribute__((visibility("default"))) const pst_module *
 pst_module_open(const pst_module_host *given) {
     pst_module_host_set(given);
     if (given->version != PST_MODULE_VERSION || given->bytes != sizeof *given) {
-        pst_fail(
-            PST_EINPUT,
-            "it was built from other sources than the program: build and install both together");
+        pst_fail(PST_EINPUT, "it was built from different sources than the program; build and "
+                             "install both together");
         return NULL;
     }
     if (strcmp(given->build, PST_VERSION)) {

@@ -16,9 +16,10 @@ struct pst_cuda_products {
     int measures;
 };
 
-_Static_assert(sizeof(pst_cuda_shape) == 5 * sizeof(uint64_t) + 8 * sizeof(uint32_t), "no padding");
+_Static_assert(sizeof(pst_cuda_shape) == 5 * sizeof(uint64_t) + 8 * sizeof(uint32_t),
+               "pst_cuda_shape must have no padding");
 _Static_assert(sizeof(cublasLtMatmulAlgo_t) == PST_CHOICE_WORDS * sizeof(uint64_t),
-               "what a choice keeps");
+               "a choice must hold a cublasLtMatmulAlgo_t");
 
 static cudaDataType_t type_of(uint32_t dtype) {
     switch (dtype) {
@@ -96,7 +97,7 @@ static pst_status describe_product(pst_cuda_entry *e) {
     if (!status && s->trans_b) status = layout(&e->b, second, s->n, s->k, s->pitch_b);
     if (!status && !s->trans_b) status = layout(&e->b, second, s->k, s->n, s->pitch_b);
     if (!status) status = layout(&e->d, type_of(s->out), s->m, s->n, 0);
-    return pst_cublas_status(status, "describing a matrix product");
+    return pst_cublas_status(status, "creating descriptors of a matrix product");
 }
 
 /* --- choosing an algorithm ------------------------------------------------------------------- */
@@ -107,8 +108,8 @@ static pst_status name_choice(const pst_cuda_device *d, const pst_cuda_entry *e,
     char shape[96];
     struct cudaDeviceProp about;
     pst_cuda_product_name(&e->shape, shape, sizeof shape);
-    PST_TRY(
-        pst_cuda_status(cudaGetDeviceProperties(&about, d->ordinal), "properties of the device"));
+    PST_TRY(pst_cuda_status(cudaGetDeviceProperties(&about, d->ordinal),
+                            "reading properties of the device"));
     snprintf(choice->of, sizeof choice->of, "%.80s x%u cublasLt %zu %s", about.name, d->processors,
              cublasLtGetVersion(), shape);
     return PST_OK;
@@ -142,7 +143,7 @@ static pst_status choose_given(pst_cuda_device *d, pst_cuda_entry *e, int *found
         check.workspaceSize > PST_CUDA_USABLE)
         return pst_fail(PST_EINPUT,
                         "the plan's algorithm for '%s' does not run on this GPU; remove it from "
-                        "the plan to choose another",
+                        "the plan to choose another one",
                         own.of);
     e->algo = algo;
     return PST_OK;
@@ -165,7 +166,8 @@ static pst_status choose_fused(pst_cuda_device *d, pst_cuda_entry *e) {
     cublasLtMatmulHeuristicResult_t list[PROPOSALS];
     int n = 0;
     if (!plain)
-        return pst_fail(PST_EINTERNAL, "a fused matrix product is prepared before the plain one");
+        return pst_fail(PST_EINTERNAL,
+                        "internal error: a fused matrix product was prepared before the plain one");
     if (d->products->measures) return pst_cuda_product_measure_fused(d, e, plain);
     e->apart = pst_cuda_product_ask(d, e, PROPOSALS, list, &n) || !n;
     if (!e->apart) e->algo = list[0].algo;

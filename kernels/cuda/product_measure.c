@@ -105,7 +105,7 @@ static pst_status bench_open(bench *t, const pst_cuda_shape *s) {
     if (!error) error = cudaMalloc((void **)&t->workspace, PST_CUDA_WORKSPACE);
     if (!error) error = cudaEventCreate(&t->from);
     if (!error) error = cudaEventCreate(&t->to);
-    return pst_cuda_status(error, "operands to measure matrix products with");
+    return pst_cuda_status(error, "allocating operands to measure matrix products");
 }
 
 /* Launches that many times; *ran: no launch was refused. Clears the error of a refused one. */
@@ -157,7 +157,7 @@ static pst_status bench_point(const bench *t, const pst_cuda_entry *e) {
     if (!status && e->shape.gelu)
         status = cublasLtMatmulDescSetAttribute(
             e->product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);
-    return pst_cublas_status(status, "operands to measure matrix products with");
+    return pst_cublas_status(status, "allocating operands to measure matrix products");
 }
 
 static pst_status bench_begin(bench *t, const pst_cuda_entry *e) {
@@ -180,7 +180,7 @@ static void launch_apart(const bench *t, const pst_cuda_shape *s) {
     else pst_cuda_column_sum(stream, pst_dtype_stored((pst_dtype)s->in), &columns);
 }
 
-/* As time_one. */
+/* As time_one, for a product and the separate kernel. */
 static pst_status time_apart(const bench *t, const pst_cuda_shape *s, float *ms) {
     cudaStream_t stream = pst_cuda_stream(&t->device->base);
     float took;
@@ -190,7 +190,7 @@ static pst_status time_apart(const bench *t, const pst_cuda_shape *s, float *ms)
         if (!error) error = cudaEventRecord(t->to, stream);
         if (!error) error = cudaEventSynchronize(t->to);
         if (!error) error = cudaEventElapsedTime(&took, t->from, t->to);
-        PST_TRY(pst_cuda_status(error, "measuring the separate kernel of a matrix product"));
+        PST_TRY(pst_cuda_status(error, "measuring a matrix product with a separate kernel"));
         if (round && took < *ms) *ms = took;
     }
     return PST_OK;

@@ -34,10 +34,10 @@ void pst_cuda_warn_slower(const pst_device *device, const pst_graph *g, const ps
     static const char *const letter[] = {
         [PST_PASS_F] = "F", [PST_PASS_B] = "B", [PST_PASS_W] = "W"};
     const uint32_t times = pst_cuda_slowdown((const pst_cuda_device *)device);
-    pst_log(PST_LOG_WARN,
-            "%s: %s of %s runs on CUDA cores and takes at least %u times as long as on tensor "
-            "cores; all "
-            "such operators together make a step about %.1f times as long: %s",
-            node->name, letter[pass], node->op->name, times,
-            1 + share_of(g, node->op, pass) * (times - 1), why);
+    pst_log(
+        PST_LOG_WARN,
+        "%s: pass %s of %s runs on CUDA cores instead of tensor cores and takes at least %u times "
+        "as long; all such operators together make a step about %.1f times as long; reason: %s",
+        node->name, letter[pass], node->op->name, times,
+        1 + share_of(g, node->op, pass) * (times - 1), why);
 }

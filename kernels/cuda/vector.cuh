@@ -1,6 +1,6 @@
-/* What the kernels share: element types, packs of 16 bytes, sums over a warp in a fixed order, and
- * launching. Compiled by nvcc, or by a C++ compiler on tests/kernels/emulate.h, which runs each
- * thread in turn. */
+/* Helpers of all kernels: element types, packs of 16 bytes, sums over a warp in a fixed order, and
+ * launching. Compiled by nvcc, or by a C++ compiler with tests/kernels/emulate.h, which runs the
+ * threads one after another. */
 #ifndef PST_KERNELS_CUDA_VECTOR_CUH
 #define PST_KERNELS_CUDA_VECTOR_CUH
 #include "kernels/cuda/launch.h"
@@ -83,7 +83,7 @@ template <typename T> __device__ inline void store_pack(T *to, const float (&x)[
                                                 join(type, x[4], x[5]), join(type, x[6], x[7]));
 }
 
-/* Four numbers of 16 bits, beside four of fp32. */
+/* Packs of four 16-bit elements, for kernels that also use four fp32 elements. */
 template <typename T> __device__ inline void widen_pack(uint2 raw, float (&x)[4]) {
     x[0] = low_half(T(), raw.x);
     x[1] = high_half(T(), raw.x);
@@ -95,7 +95,7 @@ template <typename T> __device__ inline void store_pack(T *to, const float (&x)[
     *reinterpret_cast<uint2 *>(to) = make_uint2(join(type, x[0], x[1]), join(type, x[2], x[3]));
 }
 
-/* N numbers of T, 16 or 8 bytes. */
+/* N elements of type T: 16 or 8 bytes. */
 template <uint32_t BYTES> struct raw_bytes { typedef uint4 type; };
 template <> struct raw_bytes<8> { typedef uint2 type; };
 template <typename T, uint32_t N> struct chunk {
@@ -105,12 +105,12 @@ template <typename T, uint32_t N> struct chunk {
     }
     __device__ inline void widened(float (&x)[N]) const { widen_pack<T>(raw, x); }
 };
-/* As many as fit in 16 bytes in the larger type. */
+/* The number of elements of the larger type that fit in 16 bytes. */
 template <typename A, typename B> struct pack_of_both {
     static constexpr uint32_t N = sizeof(A) > sizeof(B) ? pack<A>::N : pack<B>::N;
 };
 
-/* N fp32 numbers, N 1 or a multiple of 4 and then aligned. */
+/* N fp32 numbers; N is 1 or, if the address is aligned, a multiple of 4. */
 template <uint32_t N> __device__ inline void load_floats(const float *from, float (&x)[N]) {
     if (N == 1) x[0] = from[0];
 #pragma unroll
@@ -130,7 +130,8 @@ template <uint32_t N> __device__ inline void store_floats(float *to, const float
     }
 }
 
-/* A pack, or as many numbers as another type's pack has, or one element if rows are unaligned. */
+/* The elements that a thread loads at once: a pack of PACK elements or, if rows are unaligned, one
+ * element. */
 template <typename T, bool PACKED, uint32_t PACK = pack<T>::N> struct lane {
     static constexpr uint32_t N = PACKED ? PACK : 1;
     chunk<T, PACK> some;
@@ -174,7 +175,8 @@ __device__ inline void check_index(const pst_cuda_index &at, int32_t index, uint
     __threadfence_system();
     at.fault->state = PST_CUDA_FAULT_SAID;
 }
-/* Its row here; `rows` or more if another rank has it or it is out of range. */
+/* The row of an index in this rank's part of the table; at least at.rows if another rank has the
+ * row or the index is out of range. */
 __device__ inline uint64_t index_row(const pst_cuda_index &at, int32_t index) {
     return (uint64_t)(int64_t)index < at.limit ? (uint64_t)index - at.first : at.rows;
 }
@@ -191,14 +193,14 @@ static inline void zero(pst_cuda_queue q, void *to, uint64_t bytes) {
 }
 #endif
 
-/* f(T()) with the element type. */
+/* Calls f(T()), where T is the element type of dtype. */
 template <typename F> static inline void by_type(pst_dtype dtype, F f) {
     if (dtype == PST_BF16) f(bf16());
     else if (dtype == PST_F16) f(f16());
     else f(0.0f);
 }
 
-/* f(T(), X(), Y()): X and Y are float if wide, else T. */
+/* Calls f(T(), X(), Y()): X is float if wide_x, else T; Y likewise. */
 template <typename F> static inline void by_types(pst_dtype dtype, bool wide_x, bool wide_y, F f) {
     by_type(dtype, [&](auto type) {
         if constexpr (sizeof type == sizeof(float)) f(type, type, type);

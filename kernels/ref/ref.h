@@ -4,7 +4,8 @@
 #define PST_KERNELS_REF_H
 #include "kernels/kernel.h"
 
-/* Each launch for fp32, and for bf16 and fp16 with the scratch that it needs (half.c). */
+/* Declares a launch for fp32, one for bf16 and fp16 (half.c), and the bytes of scratch of the
+ * latter. */
 #define PST_REF_LAUNCH(name)                                                                       \
     pst_status pst_ref_##name(pst_device *device, const pst_call *call);                           \
     pst_status pst_ref_##name##_half(pst_device *device, const pst_call *call);                    \

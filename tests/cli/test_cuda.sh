@@ -33,7 +33,7 @@ rc=0
 [ $rc = 2 ] && grep -q '^penstock: transport nccl needs a GPU, but device cpu is not a GPU' err || wrong "nccl: status $rc"
 [ -e "$module" ] || exit $bad
 [ ! -e /dev/nvidiactl ] || exit $bad # the rest: where there is no driver
-refused 'no driver' 'no NVIDIA driver is installed; CUDA [0-9]* of the module needs driver [0-9]* or later' env
+refused 'no driver' 'no NVIDIA driver is installed; the module uses CUDA [0-9]*, which needs driver [0-9]* or later' env
 "$PENSTOCK" doctor >out 2>err || true
 grep -q '^cuda  *driver none, runtime [0-9.]*, cuBLASLt [0-9.]*, cuDNN [0-9.]*, NCCL .*$' out || wrong 'no versions of its libraries'
 "$PENSTOCK" train run.yaml >out 2>err || wrong "device auto: status $?"

@@ -26,19 +26,19 @@ refused 2 'cannot read the host file hosts'
 echo '# nobody' >hosts
 refused 2 'hosts names no host'
 printf 'localhost slots=2\n\nother slot=2\n' >hosts
-refused 2 "hosts:3: 'slot=2': expected HOST slots=N"
+refused 2 "hosts:3: unexpected 'slot=2'; expected HOST slots=N"
 echo 'localhost slots=0' >hosts
-refused 2 "hosts:1: 'slots=0': expected slots=N, N from 1 to 65535"
+refused 2 "hosts:1: unexpected 'slots=0'; expected slots=N, with N from 1 to 65535"
 echo '-oProxyCommand=x' >hosts
 refused 2 'is not a host name'
 printf 'localhost\nlocalhost slots=2 # three\n' >hosts
-refused 2 '4 ranks, but hosts has 3 slots' -n 4
+refused 2 '4 ranks were requested, but hosts has only 3 slots' -n 4
 printf '127.0.0.1\nlocalhost\n' >hosts
 refused 2 'hosts:1: host 127.0.0.1 resolves to the loopback address 127.0.0.1'
 echo 'localhost slots=2' >hosts
 PENSTOCK_SSH=' ' refused 2 'PENSTOCK_SSH is empty'
 PENSTOCK_SSH=false refused 2 'hosts:1: host localhost (127.0.0.1) with ranks 0 to 1 could not be reached or started'
-PENSTOCK_HOST_JOB='0 1 1 a b' refused 2 'PENSTOCK_HOST_JOB is set by --hostfile only' </dev/null
+PENSTOCK_HOST_JOB='0 1 1 a b' refused 2 'PENSTOCK_HOST_JOB is for internal use by --hostfile' </dev/null
 RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 refused 2 '--hostfile starts the ranks itself'
 
 hash_of() { sed -n 's/.*"weights_xxh64": *"\([0-9a-f]*\)".*/\1/p' "$1/metrics.jsonl"; }

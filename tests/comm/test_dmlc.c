@@ -101,11 +101,11 @@ static void test_refused(void **state) {
     uint64_t began = pst_monotonic_ns();
     pid_t scheduler = start_scheduler(2, secret, 0, "");
     pid_t other =
-        start_worker(UINT32_MAX, 3, secret, "DMLC_NUM_WORKER is 3 here, but 2 at the scheduler");
+        start_worker(UINT32_MAX, 3, secret, "DMLC_NUM_WORKER is 3, but it is 2 at the scheduler");
     assert_int_equal(end_of(other), 2);
     assert_int_equal(end_of(start_worker(UINT32_MAX, 1, "", "closed the connection")), 3);
-    pid_t one = start_worker(1, 2, secret, "DMLC_WORKER_ID 1 is taken");
-    pid_t twin = start_worker(1, 2, secret, "DMLC_WORKER_ID 1 is taken");
+    pid_t one = start_worker(1, 2, secret, "DMLC_WORKER_ID 1 is used by two workers");
+    pid_t twin = start_worker(1, 2, secret, "DMLC_WORKER_ID 1 is used by two workers");
     int status;
     pid_t loser = waitpid(-1, &status, 0); /* the other one waits for rank 0 */
     assert_true(loser == one || loser == twin);

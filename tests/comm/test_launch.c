@@ -240,7 +240,7 @@ static void a_rank_that_leaves_with_0_is_named(void **state) {
     child c = start_launcher(3, "late", "", 500);
     assert_int_equal(finish(&c, start, LIMIT_MS), 3);
     assert_said(&c, "rank 1 on ");
-    assert_said(&c, "exited with status 0 before it had joined the others");
+    assert_said(&c, "exited with status 0 before it joined the other ranks");
 }
 
 /* The dead rank's memory is read while it goes: the survivor says who died, and does not crash
@@ -364,7 +364,7 @@ static void stops(void **state) {
     for (char *at = asleep.said; (at = strstr(at, "ready")); at++)
         assert_true(becomes(atoi(at + 6), 'T'));
     assert_int_equal(finish(&abort_, start, LIMIT_MS), 4);
-    assert_said(&abort_, "ended the job (no disk) during F chunk 2");
+    assert_said(&abort_, "requested the end of the job (no disk) during F chunk 2");
     assert_int_equal(finish(&stop, start, LIMIT_MS), 3);
     assert_said(&stop, "was stopped during F chunk 2 micro-batch 3\n");
     assert_said(&stop, "has sent no heartbeat for 2.0 s (last: F chunk 2 micro-batch 3)");

@@ -56,7 +56,8 @@ static void check(const char *scenario, int ends, const char *before_host, const
 
 static void a_late_rank_is_named(void **state) {
     (void)state;
-    check("late", 0, "waiting for rank 1 on", ": after 10 s it has not joined the others yet");
+    check("late", 0, "the job waits for rank 1 on",
+          ", which after 10 s has not joined the other ranks");
 }
 
 static void none_waits_for_another(void **state) {

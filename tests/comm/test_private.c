@@ -131,8 +131,9 @@ static void check_refusal(FILE *said) {
     rewind(said);
     text[fread(text, 1, sizeof text - 1, said)] = 0;
     fclose(said);
-    const char *refused = strstr(text, " was refused: it has another PENSTOCK_SECRET");
-    if (!refused || !strstr(text, "rank 1 at 127.0.0.1") || strstr(refused + 1, " was refused"))
+    const char *refused =
+        strstr(text, " was rejected: its PENSTOCK_SECRET differs from that of rank 0");
+    if (!refused || !strstr(text, "rank 1 at 127.0.0.1") || strstr(refused + 1, " was rejected"))
         fail_msg("rank 0 said: %s", text);
 }
 
@@ -164,8 +165,8 @@ static void test_strangers(void **state) {
     assert_int_equal(end_of(other), 2);
     pid_t second = start_rank(0, 3, secret, "cannot listen");
     assert_int_equal(end_of(second), 2);
-    pid_t one = start_rank(1, 3, secret, "RANK 1 is taken"),
-          twin = start_rank(1, 3, secret, "RANK 1 is taken");
+    pid_t one = start_rank(1, 3, secret, "two processes have RANK 1"),
+          twin = start_rank(1, 3, secret, "two processes have RANK 1");
     int status;
     pid_t loser = waitpid(-1, &status, 0); /* the other one waits for rank 2 */
     assert_true(loser == one || loser == twin);
@@ -273,7 +274,7 @@ static void test_false_root(void **state) {
         assert_int_equal(listen(fd, 1), 0);
         pid_t rank =
             start_rank(1, 2, secret,
-                       way ? "does not know this job's secret" : "is not rank 0 of this version");
+                       way ? "has a different PENSTOCK_SECRET" : "is not rank 0 of this version");
         int c = accept(fd, NULL, NULL);
         if (way) memcpy(hello, magic, sizeof magic);
         assert_int_equal(send(c, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);

@@ -25,12 +25,12 @@ said() { grep -q -e "$1" 0.log && grep -q -e "$1" 1.log || fail "'$1' was not sa
 
 rdma=$("$PENSTOCK" doctor | grep -c '^between hosts messages: RDMA')
 hosts A=1
-if [ "$rdma" = 0 ]; then said "UCX's transports: tcp,self,posix,cma (rank 0 on .*: UCX finds no InfiniBand or RoCE device)"
-else said "UCX's transports: .*,tcp,self,posix,cma (all ranks have RDMA, "; fi
+if [ "$rdma" = 0 ]; then said "UCX transports: tcp,self,posix,cma (rank 0 on .*: UCX finds no InfiniBand or RoCE device)"
+else said "UCX transports: .*,tcp,self,posix,cma (all ranks have RDMA, "; fi
 hosts UCX_TLS=tcp,self UCX_NET_DEVICES=lo
-said "UCX's transports: tcp,self (UCX_TLS)"
+said "UCX transports: tcp,self (UCX_TLS)"
 unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT
 "$PENSTOCK" train run.yaml -n 2 log.level=debug >0.log 2>&1 || fail "one host: $(cat 0.log)"
 cp 0.log 1.log
-said "UCX's transports: posix,self,cma (all ranks are on one host)"
+said "UCX transports: posix,self,cma (all ranks are on one host)"
 exit $bad

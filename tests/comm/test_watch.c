@@ -87,14 +87,18 @@ static int find(pst_world *w, const char *what) {
 /* Rank 0 finds it, and says so as the engine does when it gives up. */
 static int lose_last(pst_world *w) {
     if (w->rank == 2) return die();
-    if (w->rank == 1) return find(w, "rank 0 on host-0 has given up: rank 2 on host-2 is gone");
-    find(w, "rank 2 on host-2 is gone");
+    if (w->rank == 1)
+        return find(
+            w, "rank 0 on host-0 has left the job: the connection to rank 2 on host-2 is lost");
+    find(w, "the connection to rank 2 on host-2 is lost");
     w->ops->abort(w, 3, pst_error());
     w->ops->close(w);
     return 0;
 }
 
-static int lose_root(pst_world *w) { return w->rank ? find(w, "rank 0 on host-0 is gone") : die(); }
+static int lose_root(pst_world *w) {
+    return w->rank ? find(w, "the connection to rank 0 on host-0 is lost") : die();
+}
 
 /* Going in good order is no fault, neither of rank 0 nor of another; what comes after it finds that
  * out. */

@@ -199,7 +199,7 @@ static void indices_are_of_their_launch(void **state) {
     fake.now += 1000000;
     assert_int_equal(ops->test(d, before, &start, &end), PST_OK);
     assert_int_equal(ops->test(d, event, &start, &end), PST_EINPUT);
-    assert_string_equal(pst_error(), "embed: index 9 at position 3 is outside [0, 8)");
+    assert_string_equal(pst_error(), "embed: index 9 at position 3 is outside of [0, 8)");
     assert_int_equal(ops->test(d, event, &start, &end), PST_OK); /* said once */
     close_one(d);
 }
@@ -311,8 +311,8 @@ static void memory_is_short(void **state) {
     fake.free_bytes = 3ull << 30;
     fake.total_bytes = 4ull << 30;
     assert_int_equal(ops->memory(d, 5ull << 30, &memory), PST_ENOMEM);
-    assert_string_equal(pst_error(), "GPU 0 has 3.00 GiB of memory free (of 4.00); 5.00 GiB are "
-                                     "needed, and 1.00 GiB for CUDA's libraries");
+    assert_string_equal(pst_error(), "GPU 0 has 3.00 GiB of 4.00 GiB of memory free; the run needs "
+                                     "5.00 GiB, and 1.00 GiB are reserved for CUDA libraries");
     /* there, but for the libraries */
     assert_int_equal(ops->memory(d, (2ull << 30) + (1 << 20), &memory), PST_ENOMEM);
     close_one(d);
@@ -390,22 +390,23 @@ static void says_why_not(void **state) {
     fake.driver = 0;
     assert_string_equal(
         ops->reject(&config),
-        "no NVIDIA driver is installed; CUDA 13 of the module needs driver 580 or later");
+        "no NVIDIA driver is installed; the module uses CUDA 13, which needs driver 580 or later");
     fake.driver = 12040;
-    assert_string_equal(
-        ops->reject(&config),
-        "the NVIDIA driver is for CUDA 12.4; CUDA 13 of the module needs driver 580 or later");
+    assert_string_equal(ops->reject(&config), "the NVIDIA driver supports CUDA 12.4; the module "
+                                              "uses CUDA 13, which needs driver 580 or later");
     fake.none = cudaErrorNoDevice;
     fake.driver = 13000;
     setenv("CUDA_VISIBLE_DEVICES", "7", 1);
     assert_string_equal(ops->reject(&config), "no GPU is visible: CUDA_VISIBLE_DEVICES is '7'");
     unsetenv("CUDA_VISIBLE_DEVICES");
-    assert_string_equal(ops->reject(&config), "the NVIDIA driver sees no GPU");
+    assert_string_equal(ops->reject(&config), "the NVIDIA driver finds no GPU");
     fake.none = cudaSuccess;
     fake.capability = 75;
-    assert_string_equal(ops->reject(&config), "GPU 0 (Fake, sm_75) is too old: sm_80 at least");
+    assert_string_equal(ops->reject(&config),
+                        "GPU 0 (Fake, sm_75) is too old: it must be sm_80 or later");
     assert_int_equal(ops->open(&config, &d), PST_EINPUT);
-    assert_string_equal(pst_error(), "device cuda: GPU 0 (Fake, sm_75) is too old: sm_80 at least");
+    assert_string_equal(pst_error(),
+                        "device cuda: GPU 0 (Fake, sm_75) is too old: it must be sm_80 or later");
     fake.capability = 90;
     fake.free_bytes = 3ull << 30;
     fake.total_bytes = 4ull << 30;
@@ -415,8 +416,9 @@ static void says_why_not(void **state) {
     fake.dnn_cuda = 12090;
     static const char libraries[] =
         "driver for CUDA 13.0, runtime 13.0, cuBLASLt 13.0.2, cuDNN 9.10.1, NCCL ";
-    assert_non_null(strstr(pst_cuda_about(0), ": cuDNN is for CUDA 12, the module for CUDA 13; "
-                                              "cuDNN 9.10.1 is older than "));
+    assert_non_null(strstr(pst_cuda_about(0),
+                           ": cuDNN was built for CUDA 12, but the module for CUDA 13; "
+                           "cuDNN 9.10.1 is older than "));
     assert_non_null(strstr(pst_cuda_about(0), "; cuBLASLt 13.0.2 is older than "));
     assert_memory_equal(pst_cuda_about(0), libraries, sizeof libraries - 1);
     assert_string_equal(pst_cuda_about(1),
@@ -425,12 +427,13 @@ static void says_why_not(void **state) {
         "attention of GPT-2 on GPU 0 (bf16, 8 x 1024 positions, 12 heads of 64): ";
     assert_memory_equal(pst_cuda_about(2), attention, sizeof attention - 1);
     assert_string_equal(pst_cuda_about(2) + sizeof attention - 1,
-                        "fused kernels with 256 and 256 bytes of workspace (F, B); the memory map "
-                        "has 256 and 201326848");
+                        "fused kernels with 256 (F) and 256 (B) bytes of workspace; the memory map "
+                        "reserves 256 and 201326848 bytes");
     fake_dnn.refuses = 1;
-    assert_string_equal(pst_cuda_about(2) + sizeof attention - 1,
-                        "no fused kernels: cuDNN: the graph of operations: some status: more "
-                        "words");
+    assert_string_equal(
+        pst_cuda_about(2) + sizeof attention - 1,
+        "no fused kernels: cuDNN: creating the graph of operations: some status: more "
+        "words");
     assert_null(pst_cuda_about(3));
     assert_int_equal(fake.live, 0);
     fake.count = 0;

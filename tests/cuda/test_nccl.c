@@ -203,8 +203,9 @@ static void connection_dies(void **state) {
     fake_nccl.fails_at = 1;
     assert_int_equal(run_one(100, 100, said), PST_EPEER);
     assert_string_equal(
-        said[0], "sending to rank 1: NCCL: messages: queueing: remote error: the cable is out");
-    assert_non_null(strstr(said[1], "receiving from rank 0: NCCL: "));
+        said[0],
+        "sending a message to rank 1: NCCL: messages: queueing: remote error: the cable is out");
+    assert_non_null(strstr(said[1], "receiving a message from rank 0: NCCL: "));
     close_all();
     open_all(0);
     uint64_t id, at;
@@ -239,11 +240,10 @@ static void link_dies_under_way(void **state) {
     assert_int_equal(t[0]->ops->test(t[0], id[0], &at), PST_EPEER);
     assert_string_equal(
         pst_error(),
-        "sending to rank 1: NCCL: messages: in flight: remote error: the cable is out");
+        "sending a message to rank 1: NCCL: messages: in flight: remote error: the cable is out");
     assert_int_equal(t[1]->ops->test(t[1], id[1], &at), PST_EPEER);
-    assert_string_equal(
-        pst_error(),
-        "receiving from rank 0: NCCL: messages: in flight: remote error: the cable is out");
+    assert_string_equal(pst_error(), "receiving a message from rank 0: NCCL: messages: in flight: "
+                                     "remote error: the cable is out");
     for (int k = 0; k < 2; k++) t[k]->ops->abort(t[k]);
     assert_int_equal(fake_nccl.aborted, 2);
     fake_nccl.dies = 0;
@@ -415,9 +415,9 @@ static void one_gpu_each(void **state) {
     (void)state;
     fake_reset();
     assert_null(pst_direct_nccl.reject(1));
-    assert_string_equal(
-        pst_direct_nccl.reject(2),
-        "2 ranks of this host share 1 GPU, but NCCL needs one per rank; use transport ucx");
+    assert_string_equal(pst_direct_nccl.reject(2),
+                        "2 ranks of this host share 1 GPU, but NCCL needs one GPU per rank; use "
+                        "parallel.transport=ucx");
 }
 
 int main(void) {

@@ -461,7 +461,7 @@ static void test_index(void **state) {
             run_pass(&s, row, (case_flags){.first = 1});
             int fine = loss && wrong < 0;
             assert_int_equal(runner->fault(), fine ? PST_OK : PST_EINPUT);
-            if (!fine) assert_non_null(strstr(pst_error(), "at position 37 is outside [0, 8)"));
+            if (!fine) assert_non_null(strstr(pst_error(), "at position 37 is outside of [0, 8)"));
             case_close(&s);
         }
     }
@@ -476,7 +476,7 @@ static void test_pixel_index(void **state) {
         ((int32_t *)case_find(&s, PST_ARG_IN, 0)->data)[1037] = wrong;
         run_pass(&s, row_of("pixels"), (case_flags){0});
         assert_int_equal(runner->fault(), PST_EINPUT);
-        assert_non_null(strstr(pst_error(), "at position 1037 is outside [0, 256)"));
+        assert_non_null(strstr(pst_error(), "at position 1037 is outside of [0, 256)"));
         case_close(&s);
     }
 }

@@ -182,13 +182,14 @@ static pst_status open_device_parts(pst_nccl_comm *c) {
     PST_TRY(pst_cuda_status(cudaMemGetInfo(&left, &total), "cudaMemGetInfo"));
     c->free_before = left;
     PST_TRY(pst_cuda_status(cudaDeviceGetStreamPriorityRange(&least, &greatest),
-                            "priorities of streams"));
+                            "reading stream priorities"));
     if (!c->config.stream)
         PST_TRY(pst_cuda_status(
             cudaStreamCreateWithPriority(&c->stream, cudaStreamNonBlocking, greatest), "a stream"));
+    PST_TRY(pst_cuda_status(cudaEventCreateWithFlags(&c->event, cudaEventDisableTiming),
+                            "creating an event"));
     PST_TRY(
-        pst_cuda_status(cudaEventCreateWithFlags(&c->event, cudaEventDisableTiming), "an event"));
-    PST_TRY(pst_cuda_status(cudaMalloc(&word, bytes), "memory for NCCL's first messages"));
+        pst_cuda_status(cudaMalloc(&word, bytes), "allocating memory for NCCL's first messages"));
     c->word = word;
     return pst_cuda_status(cudaMemsetAsync(word, 0, bytes, pst_nccl_comm_stream(c)), "fill");
 }

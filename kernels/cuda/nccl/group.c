@@ -16,7 +16,7 @@ static pst_status await(pst_nccl_comm *c, const char *what) {
     pst_status status;
     do status = pst_nccl_comm_taken(c, what);
     while (status == PST_BUSY && pst_monotonic_ns() < until);
-    return status == PST_BUSY ? pst_fail(PST_EINTERNAL, "NCCL: %s: not queued within %d s", what,
+    return status == PST_BUSY ? pst_fail(PST_EINTERNAL, "NCCL: %s was not queued within %d s", what,
                                          (int)(TAKEN_NS / 1000000000))
                               : status;
 }
@@ -41,7 +41,7 @@ pst_status pst_nccl_swap(pst_nccl_comm *c, const pst_swap *swap) {
     ncclResult_t ended = nccl->group_end();
     PST_TRY(pst_nccl_comm_check(c, goes_on(result) ? ended : result, "an exchange"));
     PST_TRY(await(c, "an exchange"));
-    return pst_cuda_launched("an exchange of tensor ranks");
+    return pst_cuda_launched("an exchange among tensor ranks");
 }
 
 static ncclDataType_t type_of(pst_dtype dtype) {
@@ -60,6 +60,6 @@ pst_status pst_nccl_sum(pst_nccl_comm *c, const pst_group_sum *s) {
             : nccl->all_reduce(s->from, s->to, s->n, type_of(s->dtype), ncclSum, comm, stream);
     PST_TRY(pst_nccl_comm_check(c, result, "a sum"));
     PST_TRY(await(c, "a sum"));
-    return pst_cuda_launched("a sum of tensor ranks");
+    return pst_cuda_launched("a sum over tensor ranks");
 }
 #endif

@@ -37,13 +37,14 @@ static int load(pst_nccl *api, char *why, size_t bytes) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         void **entry = (void **)(void *)((char *)api + names[i].at);
         if (!(*entry = dlsym(library, names[i].symbol))) {
-            snprintf(why, bytes, "libnccl.so.2 is too old: it has no %s", names[i].symbol);
+            snprintf(why, bytes, "libnccl.so.2 is too old: it lacks the function %s",
+                     names[i].symbol);
             return 0;
         }
     }
     if (api->version(&version) != ncclSuccess || version < OLDEST) {
-        snprintf(why, bytes, "libnccl.so.2 is too old: %d.%d, and 2.19 is needed", version / 10000,
-                 version / 100 % 100);
+        snprintf(why, bytes, "libnccl.so.2 is too old: version %d.%d, but 2.19 or later is needed",
+                 version / 10000, version / 100 % 100);
         return 0;
     }
     return 1;

@@ -44,7 +44,8 @@ static pst_status of_message(const request *r, pst_status status) {
     if (status == PST_OK || status == PST_BUSY) return status;
     char why[400];
     snprintf(why, sizeof why, "%s", pst_error());
-    return pst_fail(status, "%s rank %u: %s", sends(r) ? "sending to" : "receiving from",
+    return pst_fail(status, "%s rank %u: %s",
+                    sends(r) ? "sending a message to" : "receiving a message from",
                     r->transfer.peer, why);
 }
 

@@ -1,12 +1,12 @@
-/* NCCL as the module uses it: loaded on demand, because the module works without it.
+/* NCCL in the CUDA module: loaded on demand, because the module works without it.
  *
- * A rank has two communicators at most: one among all ranks of the job, for messages (message.c),
- * and one of its tensor group (group.c). Both are made at set-up, the job's first, so that every
- * rank makes them in one order, and no memory is allocated during the run. NCCL's manual ("Using
- * multiple NCCL communicators concurrently") says what can hang, and NVIDIA/nccl#195 how: an
- * operation occupies multiprocessors until its other ranks have begun theirs, so ranks that begin
- * operations in different orders may deadlock, and so may operations that do not fit on the GPU at
- * the same time. Here:
+ * A rank has at most two communicators: one of all ranks of the job, for messages (message.c), and
+ * one of its tensor group (group.c). Both are created at set-up, that of the job first, so that all
+ * ranks create them in the same order and no memory is allocated during the run. NCCL's manual
+ * ("Using multiple NCCL communicators concurrently") and NVIDIA/nccl#195 describe how this can
+ * deadlock: an operation occupies multiprocessors until the other ranks have started it too, so
+ * ranks that start operations in different orders may deadlock, and so may operations that do not
+ * fit on the GPU at the same time. This is avoided as follows:
  * - Messages have one order on all ranks (message.c says how it is found), and one stream that
  *   keeps it. The first unfinished message in that order is the next one in the streams of both its
  *   ranks, so it completes.
@@ -60,46 +60,51 @@ typedef struct {
     const char *(*last)(ncclComm_t comm);
 } pst_nccl;
 
-/* library.c. NULL: not available, *why has the reason. */
+/* library.c. NCCL's functions; NULL: not available, for the reason *why. */
 const pst_nccl *pst_nccl_get(const char **why);
 extern const pst_direct_ops pst_direct_nccl; /* transport.c */
 
-/* comm.c: a communicator; only closing it waits. */
+/* comm.c: a communicator. Only pst_nccl_comm_close and pst_nccl_comm_finish block. */
 typedef struct pst_nccl_comm pst_nccl_comm;
 typedef struct {
     const pst_nccl *nccl;
-    pst_transport *inner; /* carries the communicator's unique id, */
-    uint32_t channel;     /* there */
+    pst_transport *inner; /* transport that carries the communicator's unique id */
+    uint32_t channel;     /* channel of `inner` for that */
     pst_device *device;
-    cudaStream_t stream;    /* NULL: open creates one with higher priority than computation */
-    const uint32_t *member; /* [n] ranks, including this one; read by open only */
+    cudaStream_t stream; /* NULL: open creates one with higher priority than computation */
+    /* [n] ranks of the communicator, including this one; used during open only */
+    const uint32_t *member;
     uint32_t n;
-    const uint8_t *talks; /* [n] 1: messages go to or come from there; NULL: all */
-    int sums;             /* 1: all-reduce is used as well */
-    const char *of;       /* what it is for, in error messages */
+    /* [n] 1: this rank sends messages to or receives from that member; NULL: all members */
+    const uint8_t *talks;
+    int sums;       /* 1: all-reduce is used too */
+    const char *of; /* purpose, for error messages */
 } pst_nccl_comm_config;
 
 pst_status pst_nccl_comm_open(const pst_nccl_comm_config *config, pst_nccl_comm **c);
-/* Continues to make it. BUSY: this rank or others are not done. OK: it is made and connected to all
- * its peers, and NCCL has allocated its buffers. */
+/* Makes progress on creating the communicator. BUSY: this rank or others are not ready. OK: it is
+ * connected to all peers, and NCCL has allocated its buffers. */
 pst_status pst_nccl_comm_connect(pst_nccl_comm *c);
 ncclComm_t pst_nccl_comm_of(const pst_nccl_comm *c);
 cudaStream_t pst_nccl_comm_stream(const pst_nccl_comm *c);
-int pst_nccl_comm_member(const pst_nccl_comm *c, uint32_t rank); /* its rank in the communicator */
-/* GPU memory taken from its opening until it was connected. */
+/* index of a rank in the communicator */
+int pst_nccl_comm_member(const pst_nccl_comm *c, uint32_t rank);
+/* Bytes of GPU memory that were allocated while the communicator was created. */
 uint64_t pst_nccl_comm_bytes(const pst_nccl_comm *c);
-/* The status of NCCL's answer, or of an asynchronous error since: OK, EPEER or EINTERNAL. */
+/* The status of the result of an NCCL call, or of an asynchronous error of the communicator: OK,
+ * EPEER or EINTERNAL. */
 pst_status pst_nccl_comm_check(pst_nccl_comm *c, ncclResult_t result, const char *what);
-/* BUSY: NCCL has not yet queued all that it was given. Fails as pst_nccl_comm_check does. */
+/* BUSY: NCCL has not yet queued all operations of the last group. Fails as pst_nccl_comm_check
+ * does. */
 pst_status pst_nccl_comm_taken(pst_nccl_comm *c, const char *what);
-/* NCCL's threads may still be transferring data: waits for them, for two seconds at most, because
- * peers may be gone. c may be NULL. */
+/* Waits until NCCL's threads have finished transfers, for at most two seconds, because peers may be
+ * lost. c may be NULL. */
 void pst_nccl_comm_finish(pst_nccl_comm *c);
-/* Ends operations on the device that wait for a rank that is gone. */
+/* Aborts operations on the device, which may wait for a lost rank. */
 void pst_nccl_comm_abort(pst_nccl_comm *c);
 void pst_nccl_comm_close(pst_nccl_comm *c);
 
-/* group.c: as in pst_direct_ops, within a launch. */
+/* group.c: the functions of pst_direct_ops; to be called within a launch. */
 pst_status pst_nccl_swap(pst_nccl_comm *c, const pst_swap *swap);
 pst_status pst_nccl_sum(pst_nccl_comm *c, const pst_group_sum *sum);
 #endif

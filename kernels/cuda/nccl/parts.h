@@ -3,9 +3,10 @@
 #define PST_KERNELS_CUDA_NCCL_PARTS_H
 #include "kernels/cuda/nccl/nccl.h"
 
-/* A position in the order of messages (message.c). */
+/* A position in the total order of messages (message.c). */
 typedef struct {
-    uint64_t at, proposed; /* at 0: none, for an empty message */
+    /* at: agreed position, 0: none (empty message); proposed: position that the sender proposed */
+    uint64_t at, proposed;
     uint32_t sender;
 } pst_nccl_place;
 
@@ -13,8 +14,8 @@ typedef struct {
     uint64_t bytes, at;
 } pst_nccl_word;
 
-/* ASKS: a sender has proposed a position; STANDS: the position is agreed; QUEUED: passed to NCCL;
- * RUNS: NCCL has queued it on the stream. */
+/* Phases of a message. ASKS: the sender has proposed a position; STANDS: the position is agreed;
+ * QUEUED: passed to NCCL; RUNS: queued on the stream by NCCL. */
 typedef enum {
     PST_NCCL_WAITS,
     PST_NCCL_ASKS,
@@ -31,7 +32,8 @@ struct pst_nccl_request {
     pst_nccl_phase phase;
     pst_nccl_place place;
     pst_nccl_word ready, go, place_is; /* control messages, sent or received */
-    /* ids of pending control messages, received (READY, GO or AT) and sent; NONE */
+    /* requests of pending control messages: received (READY, GO or AT) and sent; PST_NCCL_NONE:
+     * none */
     uint64_t ask, tell, tell_place;
     cudaEvent_t event;
     uint64_t end_ns;
@@ -42,15 +44,16 @@ typedef struct {
     pst_transport *inner;
     pst_device *device;
     const pst_nccl *nccl;
-    pst_nccl_comm *all, *group; /* communicators of the job and of the tensor group; NULL: none, or
-                                   not made yet */
+    /* communicators of the job and of the tensor group; NULL: none, or not created yet */
+    pst_nccl_comm *all, *group;
     pst_nccl_comm_config of_group; /* n 0: no tensor group */
     uint32_t *member;              /* [n] */
-    int connected;                 /* both are made */
+    int connected;                 /* 1: both are connected */
     uint64_t count;
-    int taking; /* NCCL has not yet queued all of the last group */
+    int taking; /* 1: NCCL has not yet queued all of the last group */
     pst_nccl_request *active, **last, *spare;
-    uint32_t unseen, busy; /* done but not tested; on the device or about to be */
+    /* number of requests done but not tested; number of requests on the device or about to be */
+    uint32_t unseen, busy;
     pst_status failed;
     char why[512];
 } pst_nccl_transport;

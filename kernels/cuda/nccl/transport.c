@@ -40,13 +40,13 @@ static pst_status failure(const nccl *t) {
 static void say_bytes(const nccl *t, uint64_t bytes) {
     pst_log_level level = t->base.rank ? PST_LOG_DEBUG : PST_LOG_INFO;
     if (bytes > pst_cuda_reserve / 4 * 3) level = PST_LOG_WARN;
-    pst_log(level,
-            "NCCL has taken %.0f MiB of the GPU's memory, of %.0f MiB that are kept free for "
-            "libraries%s",
-            (double)bytes / 0x1p20, (double)pst_cuda_reserve / 0x1p20,
-            level == PST_LOG_WARN ? ": the rest may be too small (NCCL_BUFFSIZE=1048576 makes its "
-                                    "buffers smaller)"
-                                  : "");
+    pst_log(
+        level,
+        "NCCL has allocated %.0f MiB of GPU memory, of %.0f MiB that are reserved for libraries%s",
+        (double)bytes / 0x1p20, (double)pst_cuda_reserve / 0x1p20,
+        level == PST_LOG_WARN ? "; the rest may not suffice for kernels (NCCL_BUFFSIZE=1048576 "
+                                "reduces NCCL's buffers)"
+                              : "");
 }
 
 static pst_status connect_nccl(pst_transport *base, uint64_t *bytes) {
@@ -90,8 +90,9 @@ static pst_status nccl_post(pst_transport *base, const pst_transfer *transfer, u
     nccl *t = (nccl *)base;
     request *r = NULL;
     if (transfer->peer >= base->size || transfer->peer == base->rank)
-        return pst_fail(PST_EINTERNAL, "rank %u cannot send to or receive from rank %u", base->rank,
-                        transfer->peer);
+        return pst_fail(PST_EINTERNAL,
+                        "transport nccl: rank %u cannot send to or receive from rank %u",
+                        base->rank, transfer->peer);
     PST_TRY(take_request(t, &r));
     *r = (request){.transfer = *transfer,
                    .event = r->event,
@@ -147,7 +148,7 @@ static pst_status nccl_arm(pst_transport *base, int *fd) {
         return PST_BUSY; /* no file descriptor signals the end of work on the device */
     return t->inner->ops->arm
                ? t->inner->ops->arm(t->inner, fd)
-               : pst_fail(PST_EINPUT, "the transport cannot wait on a file descriptor");
+               : pst_fail(PST_EINPUT, "transport nccl cannot wait on a file descriptor");
 }
 
 static void nccl_abort(pst_transport *base) {
@@ -209,7 +210,8 @@ static const char *reject(uint32_t ranks_here) {
     }
     if (ranks_here <= (uint32_t)count) return NULL;
     snprintf(line, sizeof line,
-             "%u ranks of this host share %d GPU%s, but NCCL needs one per rank; use transport ucx",
+             "%u ranks of this host share %d GPU%s, but NCCL needs one GPU per rank; use "
+             "parallel.transport=ucx",
              ranks_here, count, count == 1 ? "" : "s");
     return line;
 }
