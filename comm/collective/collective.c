@@ -20,7 +20,7 @@ static pst_status reserve(pst_coll *c) {
     c->window = calloc(PST_COLL_WINDOW((uint64_t)c->n), sizeof *c->window);
     c->scratch = aligned_alloc(64, scratch);
     if (c->rank && c->offset && c->window && c->scratch) return PST_OK;
-    return pst_fail(PST_ENOMEM, "no memory for collectives of %u ranks", c->n);
+    return pst_fail(PST_ENOMEM, "no memory for collectives among %u ranks", c->n);
 }
 
 static pst_status take_members(pst_coll *c, const uint32_t *members) {
@@ -28,10 +28,9 @@ static pst_status take_members(pst_coll *c, const uint32_t *members) {
     for (uint32_t i = 0; i < c->n; i++) {
         c->rank[i] = members ? members[i] : i;
         if (c->rank[i] >= c->t->size)
-            return pst_fail(
-                PST_EINTERNAL,
-                "cannot open a group: its member rank %u does not exist in the transport",
-                c->rank[i]);
+            return pst_fail(PST_EINTERNAL,
+                            "cannot open a group: member rank %u does not exist in the transport",
+                            c->rank[i]);
         if (c->rank[i] == c->t->rank) c->me = i;
     }
     if (c->me == UINT32_MAX)

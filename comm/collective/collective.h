@@ -62,8 +62,8 @@ void pst_coll_break(pst_coll *c, pst_status status);
 uint64_t pst_coll_mismatch(const pst_coll *c);
 const char *pst_coll_name(pst_coll_kind kind);
 
-/* Predicted durations of all algorithms for a collective of `bytes` bytes in total, fastest first.
- * Returns their number. */
+/* Fills candidate[] with the predicted durations of all algorithms for a collective of `bytes`
+ * bytes in total; the chosen one comes first. Returns their number. */
 typedef struct {
     const char *name;
     double us;          /* predicted; meaningless when rejected */

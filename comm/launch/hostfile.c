@@ -76,7 +76,7 @@ pst_status pst_hosts_read(const char *path, pst_hosts *hosts) {
     if (status == PST_OK && ferror(f))
         status = pst_fail(PST_EINPUT, "cannot read the host file %s", path);
     if (status == PST_OK && !h.n)
-        status = pst_fail(PST_EINPUT, "%s names no host: expected lines HOST slots=N", path);
+        status = pst_fail(PST_EINPUT, "%s lists no host; expected lines HOST slots=N", path);
     free(text);
     fclose(f);
     if (status == PST_OK) *hosts = h;
@@ -141,7 +141,7 @@ static pst_status check_twice(const pst_hosts *h, uint32_t n) {
             if (!strcmp(h->host[i].address, h->host[j].address))
                 return pst_fail(PST_EINPUT,
                                 "%s:%u: host %s has the same address as %s in line %u (%s): list "
-                                "it once, with all its slots",
+                                "the host once, with all slots",
                                 h->path, h->host[i].line, h->host[i].name, h->host[j].name,
                                 h->host[j].line, h->host[i].address);
     return PST_OK;

@@ -267,7 +267,7 @@ static void watch(hosts_job *j, struct pollfd *fds) {
 static void print_lost(const hosts_job *j, const host_process *h) {
     char how[128];
     if (h->pid || (WIFSIGNALED(h->wait_status) && j->kill_ns != PST_NEVER))
-        snprintf(how, sizeof how, "no answer within %u s", j->wait_s);
+        snprintf(how, sizeof how, "there was no answer within %u s", j->wait_s);
     else if (WIFSIGNALED(h->wait_status))
         snprintf(how, sizeof how, "the ssh process was killed by signal %d",
                  WTERMSIG(h->wait_status));

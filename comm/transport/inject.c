@@ -95,7 +95,7 @@ pst_status pst_inject_open(uint32_t rank, uint32_t n_rank, pst_inject **fault) {
     if (of_rank >= n_rank) return fail_rank(text, of_rank, n_rank);
     if (of_rank != rank) return PST_OK;
     pst_inject *f = calloc(1, sizeof *f);
-    if (!f) return pst_fail(PST_ENOMEM, "no memory for a fault");
+    if (!f) return pst_fail(PST_ENOMEM, "no memory for PENSTOCK_FAULT");
     f->kind = kind;
     f->at = at;
     f->delay_ns = ms * 1000000;

@@ -123,7 +123,8 @@ static pst_status self_post(pst_transport *t, const pst_transfer *transfer, uint
             "cannot send to or receive from rank %u on channel %u: no such rank or channel",
             transfer->peer, transfer->channel);
     if (e->aborted || hub->end[transfer->peer].aborted)
-        return pst_fail(PST_EPEER, "rank %u has left", e->aborted ? t->rank : transfer->peer);
+        return pst_fail(PST_EPEER, "rank %u has left the job",
+                        e->aborted ? t->rank : transfer->peer);
     request *r = request_take(hub);
     if (!r) return pst_fail(PST_ENOMEM, "no memory for a transfer");
     r->transfer = *transfer;
@@ -151,7 +152,7 @@ static pst_status self_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
         pst_fail(status, "rank %u sent %llu bytes, rank %u expects %llu (message %u on channel %u)",
                  source(r), (unsigned long long)r->sent, destination(r),
                  (unsigned long long)r->expected, r->transfer.seq, r->transfer.channel);
-    if (status == PST_EPEER) pst_fail(status, "rank %u has left", r->transfer.peer);
+    if (status == PST_EPEER) pst_fail(status, "rank %u has left the job", r->transfer.peer);
     e->untested--;
     request_drop(e->hub, r);
     return status;

@@ -36,8 +36,8 @@ void pst_ucx_rdma_of(const char *resources, int locked, pst_ucx_rdma *out) {
     if (!(out->kinds & RELIABLE))
         snprintf(out->why, sizeof out->why, "UCX finds no InfiniBand or RoCE device");
     else if (!locked)
-        snprintf(out->why, sizeof out->why, "RDMA on %s needs locked memory: ulimit -l unlimited",
-                 out->device);
+        snprintf(out->why, sizeof out->why,
+                 "RDMA on %s needs locked memory; set ulimit -l unlimited", out->device);
     if (*out->why) out->kinds = 0;
 }
 

@@ -30,7 +30,7 @@ typedef struct pst_ucx {
     uint32_t untested;
     uint32_t of_device; /* number of requests under way with memory of a device */
     uint8_t cuda;       /* 1: UCX can reach CUDA memory in this process */
-    /* aborted: pst_transport abort was called; lost: UCX called abort() because a peer was lost */
+    /* aborted: 1: UCX must not be called again; lost: 1: because a peer was lost */
     int aborted, lost;
     struct pst_ucx *next_leaked;
 } pst_ucx;

@@ -80,7 +80,7 @@ static pst_status describe(pmix_world *w) {
 
 static pst_status pmix_open(pst_world **world) {
     pmix_world *w = calloc(1, sizeof *w);
-    if (!w) return pst_fail(PST_ENOMEM, "no memory for a world");
+    if (!w) return pst_fail(PST_ENOMEM, "no memory to join the job");
     w->base.ops = &pst_world_pmix;
     pmix_status_t rc = PMIx_Init(&w->me, NULL, 0);
     if (rc != PMIX_SUCCESS) {

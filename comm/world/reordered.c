@@ -51,7 +51,7 @@ pst_status pst_world_reorder(pst_world **world, const uint32_t *process) {
     pst_world *inner = *world;
     uint32_t n = inner->size, rank = 0;
     reordered_world *w = calloc(1, sizeof *w + n * sizeof *w->process);
-    if (!w) return pst_fail(PST_ENOMEM, "no memory for a world of %u ranks", n);
+    if (!w) return pst_fail(PST_ENOMEM, "no memory to reorder %u ranks", n);
     while (rank < n && process[rank] != inner->rank) rank++;
     if (rank == n) {
         free(w);

@@ -15,7 +15,7 @@ static const char *single_reject(void) { return NULL; }
 
 static pst_status single_open(pst_world **world) {
     single_world *w = calloc(1, sizeof *w);
-    if (!w) return pst_fail(PST_ENOMEM, "no memory for a world");
+    if (!w) return pst_fail(PST_ENOMEM, "no memory to open a job of one process");
     w->base = (pst_world){.ops = &pst_world_single, .size = 1, .local_size = 1, .job = "single"};
     if (gethostname(w->base.host, sizeof w->base.host - 1)) strcpy(w->base.host, "localhost");
     *world = &w->base;

@@ -218,7 +218,7 @@ static pst_status tcp_open(pst_world **world) {
     pst_dmlc_place met;
     PST_TRY(find_place(&job, &met));
     tcp_world *w = calloc(1, sizeof *w);
-    if (!w) return pst_fail(PST_ENOMEM, "no memory for a world");
+    if (!w) return pst_fail(PST_ENOMEM, "no memory to join the job");
     w->scheduler = met.fd;
     w->base = (pst_world){.ops = &pst_world_tcp, .rank = job.rank, .size = job.size};
     snprintf(w->base.job, sizeof w->base.job, "%.40s:%.16s", job.address, job.port);

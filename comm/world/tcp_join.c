@@ -198,7 +198,7 @@ static pst_status accept_all(const pst_tcp_job *job, int *fd) {
     if (job->size == 1 && !job->listener)
         return PST_OK; /* one rank needs no listener, and the port may be in use */
     rendezvous *h = calloc(1, sizeof *h);
-    if (!h) return pst_fail(PST_ENOMEM, "no memory for a rendezvous");
+    if (!h) return pst_fail(PST_ENOMEM, "no memory to wait for the other ranks");
     *h = (rendezvous){.job = job, .fd = fd, .missing = job->size - 1, .listener = -1};
     uint64_t began = pst_monotonic_ns(), until = began + job->seconds * (uint64_t)SECOND_NS;
     uint64_t log_ns = began + LOG_S * (uint64_t)SECOND_NS, next = log_ns < until ? log_ns : until;

@@ -31,7 +31,7 @@ static pst_status open_captures(pst_cuda_device *d) {
     struct pst_cuda_captures *c = d->captures;
     void *sample = NULL;
     if (!c && !(c = d->captures = calloc(1, sizeof *c)))
-        return pst_fail(PST_ENOMEM, "no memory for captures");
+        return pst_fail(PST_ENOMEM, "no memory for captured CUDA graphs");
     if (c->sample) return PST_OK;
     PST_TRY(pst_cuda_status(cudaMalloc(&sample, sizeof *c->sample),
                             "allocating memory for the sample's number"));
@@ -109,7 +109,7 @@ static cudaError_t make(pst_cuda_device *d, cudaGraph_t of, graph *g) {
 
 static pst_status keep(pst_cuda_device *d, cudaGraph_t of, void **launches) {
     graph *g = calloc(1, sizeof *g);
-    if (!g) return pst_fail(PST_ENOMEM, "no memory for a graph");
+    if (!g) return pst_fail(PST_ENOMEM, "no memory for a CUDA graph");
     cudaError_t error = make(d, of, g);
     if (error != cudaSuccess) {
         cudaGetLastError();

@@ -16,7 +16,8 @@ typedef struct {
     /* F: output y; B: output dx, which may alias dy if dz is NULL */
     void *y;
     void *dz; /* B: gradient of z, may alias dy; NULL if z is NULL */
-    /* [2,columns]: saved: mean and 1/deviation; sums: column sums of g h and of g */
+    /* [2,columns]. saved: mean, 1/deviation. sums: column sums of g h and of g, where h is the
+     * normalised x and g the gradient of the normalised output */
     float *saved, *sums;
     uint64_t rows, columns;
     float eps;
@@ -44,7 +45,7 @@ void pst_cuda_pixels(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_index *x,
 /* rows x columns windows on images of height x width pixels. */
 typedef struct {
     const void *x, *dy;
-    void *to; /* y, or dx */
+    void *to; /* output: y (F) or dx (B) */
     uint64_t images, height, width, rows, columns, channels;
     uint32_t window, stride, padding;
 } pst_cuda_pool;

@@ -278,8 +278,8 @@ static uint32_t first_host(void) {
 /* NULL: the kernel accepts the node. */
 static const char *reject_node(const pst_kernel_row *row, const pst_graph *g, const pst_node *node,
                                const pst_device *device) {
-    if (!(row->dtypes >> g->dtype & 1)) return "it does not support this precision";
-    if (row->isa & ~device->isa) return "this CPU lacks the instruction set that it needs";
+    if (!(row->dtypes >> g->dtype & 1)) return "the kernel does not support this precision";
+    if (row->isa & ~device->isa) return "this CPU lacks the required instruction set";
     return row->reject ? row->reject(g, node, device) : NULL;
 }
 

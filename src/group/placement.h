@@ -11,13 +11,14 @@ typedef struct {
     uint32_t ranks, processors;
 } pst_sharing;
 
-/* The sharing group of `rank`. place: [n] places of all ranks. ranks is 0 if the mask of some rank
- * on that host is unknown. */
+/* The sharing group of `rank`. place: [n] places of all ranks. The result has 0 ranks if the mask
+ * of some rank on that host is unknown. */
 pst_sharing pst_placement_sharing(const pst_rank_place *place, uint32_t n, uint32_t rank);
 /* The sharing group with the fewest processors per rank on the host of `rank`. */
 pst_sharing pst_placement_worst(const pst_rank_place *place, uint32_t n, uint32_t rank);
 
-/* The same for this process's rank of a world, after pst_compare_ranks. ranks is 0 if unknown. */
+/* The same for this process's rank of a world, after pst_compare_ranks. The result has 0 ranks if
+ * unknown. */
 pst_sharing pst_placement_worst_in_world(pst_world *w);
 /* Sets sharing, processors and host_processors of w, after pst_compare_ranks has exchanged the
  * places; they stay 0 if unknown. ENOMEM. */

@@ -72,7 +72,7 @@ static uint64_t limit_of(const pst_hang *h, uint64_t expected_ns) {
     return (uint64_t)((double)expected_ns * h->p->config->train.hang_factor) + h->slack_ns;
 }
 
-/* Bytes and expected duration of the message that the last rank of the chain waits for. */
+/* Bytes and expected duration (ns) of the message for which the last rank of the chain waits. */
 static uint64_t message_bytes(const pst_hang *h, uint64_t *ns) {
     uint32_t waiting = h->suspect.chain[h->suspect.n_chain > 1 ? h->suspect.n_chain - 2 : 0];
     const pst_position_view *at = &h->scene.rank[waiting].at;

@@ -89,17 +89,18 @@ void pst_hang_verdict(const pst_hang *h, const pst_hang_accusation *a, char *lin
                  theirs);
         break;
     case PST_HANG_SKIPPED:
-        snprintf(line, bytes, "skipped %s: it is in %s, while rank %u %s in %s", skipped, its,
-                 victim, waited, theirs);
+        snprintf(line, bytes, "skipped %s: this rank is in %s, while rank %u %s in %s", skipped,
+                 its, victim, waited, theirs);
         break;
     case PST_HANG_DISAGREES:
         snprintf(line, bytes,
-                 "is at a different place in the program than rank %u: it %s in %s, rank %u in %s",
+                 "is at a different place in the program than rank %u: this rank %s in %s, rank %u "
+                 "in %s",
                  victim, waited, its, victim, theirs);
         break;
     case PST_HANG_DEADLOCK:
-        snprintf(line, bytes, "is in a deadlock with rank %u: it %s in %s, rank %u in %s", victim,
-                 waited, its, victim, theirs);
+        snprintf(line, bytes, "is in a deadlock with rank %u: this rank %s in %s, rank %u in %s",
+                 victim, waited, its, victim, theirs);
         break;
     }
 }

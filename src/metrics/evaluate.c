@@ -55,9 +55,10 @@ pst_status pst_evaluate_open(const pst_config *c, uint32_t context, pst_evaluate
     if (!c->eval.n_sets) return PST_OK;
     char **path = calloc(c->eval.n_sets, sizeof *path);
     sets->set = calloc(c->eval.n_sets, sizeof *sets->set);
-    pst_status status = path && sets->set
-                            ? open_sets(c, context, path, sets)
-                            : pst_fail(PST_ENOMEM, "no memory for %u paths", c->eval.n_sets);
+    pst_status status =
+        path && sets->set
+            ? open_sets(c, context, path, sets)
+            : pst_fail(PST_ENOMEM, "no memory for %u paths of an evaluation set", c->eval.n_sets);
     free(path);
     if (status != PST_OK) pst_evaluate_close(sets);
     return status;

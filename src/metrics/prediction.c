@@ -17,7 +17,7 @@ pst_status pst_prediction_open(const pst_prepared *p, pst_prediction **predictio
     if (f) f->sum = calloc(p->options.n_rank, sizeof *f->sum);
     if (!f || !f->sum) {
         free(f);
-        return pst_fail(PST_ENOMEM, "no memory for a prediction");
+        return pst_fail(PST_ENOMEM, "no memory to predict steps");
     }
     f->p = p;
     f->step_s = (double)p->timing->step_ns * 1e-9;

@@ -32,7 +32,7 @@ pst_status pst_planning_fold_nodes(const pst_graph *whole, const pst_graph *part
 
 typedef enum { SUM, MOST, FIRST } how;
 
-/* Sums the values x[first[n]] per operator: x[0..n) are the results. */
+/* Combines the values of each operator, x[first[i]] to x[first[i + 1] - 1], into x[i]. */
 static void fold(uint64_t *x, const uint32_t *first, uint32_t n, how way) {
     for (uint32_t i = 0; x && i < n; i++) {
         uint64_t value = x[first[i]];

@@ -93,7 +93,8 @@ pst_status pst_planning_graph_of(pst_planning *x, const pst_layout *l, pst_plann
 
 /* --- models of fewer layers ------------------------------------------------------------------- */
 
-/* Layers of the short model, rounded up to an even number. */
+/* Layers of the short model; one more if the model's number of layers is odd, because tensor ranks
+ * split layers in pairs. */
 enum { FEW = 6 };
 
 static int is_alike(const pst_graph *g, const pst_node *a, const pst_graph *h, const pst_node *b) {

@@ -19,7 +19,7 @@ typedef struct {
 /* --- one change ------------------------------------------------------------------------------- */
 
 /* The keys of a plan cannot be changed one by one. */
-static const char *where(const advice *a) { return a->planned ? "in a new plan, " : ""; }
+static const char *where(const advice *a) { return a->planned ? "with a new plan, " : ""; }
 
 /* Replaces equal modes for each chunk by one mode for all, because a change may change the number
  * of chunks. */
@@ -193,6 +193,6 @@ pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit) {
         snprintf(needs, sizeof needs, "%" PRIu64 " bytes", total);
         snprintf(may, sizeof may, "%" PRIu64, usable);
     }
-    return pst_fail(PST_ENOMEM, "rank %u needs %s of memory, but its limit is %s; %s", rank, needs,
+    return pst_fail(PST_ENOMEM, "rank %u needs %s of memory, but the limit is %s; %s", rank, needs,
                     may, a.text);
 }

@@ -33,9 +33,8 @@ struct pst_device_exchanger {
 pst_status pst_device_exchanger_open(pst_rank *r, const uint32_t *members, uint32_t n,
                                      pst_device_exchanger **out) {
     if (n > PST_ARITH_ADDENDS)
-        return pst_fail(PST_EINPUT,
-                        "device %s with %u tensor ranks: it can add the parts of at most %d",
-                        r->device->ops->name, n, PST_ARITH_ADDENDS);
+        return pst_fail(PST_EINPUT, "device %s supports at most %d tensor ranks, not %u",
+                        r->device->ops->name, PST_ARITH_ADDENDS, n);
     pst_device_exchanger *x = calloc(1, sizeof *x);
     if (x) {
         x->request = calloc(2 * (size_t)n, sizeof *x->request);

@@ -133,8 +133,9 @@ static pst_status find_terms(pst_rank *r) {
     uint32_t *next = calloc(n_rank, sizeof *next), most = 0;
     for (uint32_t k = 0; k < n_rank; k++) most += r->memory->piece_of_rank[k];
     r->term = calloc(most + (size_t)1, sizeof *r->term);
-    pst_status status =
-        order && next && r->term ? PST_OK : pst_fail(PST_ENOMEM, "no memory to add norms");
+    pst_status status = order && next && r->term
+                            ? PST_OK
+                            : pst_fail(PST_ENOMEM, "no memory to compute the gradient norm");
     if (status == PST_OK) pst_graph_param_order(p->graph, order);
     for (uint32_t i = 0; status == PST_OK && i < n; i++)
         for (uint32_t j = 0; j < p->grid.pipeline * pst_grid_lanes(p->grid); j++) {
@@ -159,7 +160,7 @@ pst_status pst_rank_norm_open(pst_rank *r) {
     r->step_param = calloc(r->graph->n_param + (size_t)1, sizeof *r->step_param);
     r->control = r->on_device ? calloc(1, control_bytes(x)) : r->arena.base + x->norm_own;
     if (!r->piece || !r->piece_n || !r->step_param || !r->control)
-        return pst_fail(PST_ENOMEM, "no memory for the end of a step");
+        return pst_fail(PST_ENOMEM, "no memory for the flush of a step");
     return r->rank == 0 ? find_terms(r) : PST_OK;
 }
 

@@ -41,7 +41,8 @@ struct pst_rank {
     const pst_slots *slots, *eval_slots;
     /* first of the step's micro-batches that this rank computes; number of them */
     uint32_t micro, n_micro;
-    uint32_t eval_micro, n_eval_micro; /* the same for an evaluation pass */
+    /* first micro-batch of this rank in an evaluation pass, and their number */
+    uint32_t eval_micro, n_eval_micro;
     /* number of micro-batches that each gradient accumulator sums */
     uint32_t part_micros;
     const pst_memory_map *memory; /* borrowed from p */
@@ -126,7 +127,7 @@ struct pst_rank {
 
 /* Memory in which a rank publishes its state; each pointer may be NULL. */
 typedef struct {
-    volatile uint64_t *last_instr; /* as in pst_executor_config */
+    volatile uint64_t *last_instr; /* as pst_executor_config.last_instr */
     pst_position *position;
 } pst_rank_watch;
 /* Opens device, arena and executor of a rank; weights are not initialised. p, transport (this

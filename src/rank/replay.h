@@ -34,8 +34,8 @@ typedef struct {
 
 /* Clears the rank's record. */
 void pst_replay_begin(pst_rank *r);
-/* A pst_launch_fn that replaces the plain one: checks what the step reads, runs it, checks what it
- * has written. */
+/* A pst_launch_fn used instead of the normal one: checks the inputs of the step, runs the step, and
+ * checks its outputs. */
 pst_status pst_replay_kernel(pst_device *device, const void *block);
 /* Checks elements [from, from + n) of a parameter's gradient after REDUCE has summed them over uses
  * or replicas. */
@@ -43,8 +43,8 @@ pst_status pst_replay_reduced(pst_rank *r, uint32_t param, const float *sum, uin
                               uint64_t n);
 /* The first of n records in program order; NULL: no rank has found a non-finite number. */
 const pst_culprit *pst_replay_first(const pst_culprit *of_rank, uint32_t n);
-/* "the first is inf at [0,3] of x.out, written by x (F of micro-batch 0 on rank 1); its weights and
- * inputs were finite" */
+/* Formats a record: "the first is inf at [0,3] of x.out, written by x (F of micro-batch 0 on rank
+ * 1); the weights and inputs of this operator were finite". */
 void pst_replay_text(const pst_graph *g, const pst_culprit *c, char text[PST_REPLAY_TEXT]);
 /* The name of the tensor, "gradient of x.out", or the name of the parameter. */
 void pst_replay_tensor(const pst_graph *g, const pst_culprit *c, char text[PST_NAME_MAX + 40]);

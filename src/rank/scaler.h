@@ -11,7 +11,7 @@
 #define PST_SCALE_MAX 16777216.0
 
 typedef struct {
-    double scale;  /* 0: not opened */
+    double scale;  /* the loss scale; 0: pst_scaler_open was not called yet */
     uint64_t good; /* consecutive steps without overflow since the scale last changed */
     int dynamic;
 } pst_scaler;

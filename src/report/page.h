@@ -35,6 +35,6 @@ void pst_report_close_page(FILE *out);
 /* Prints the whole page. ENOMEM: no memory, or the disk is full. */
 pst_status pst_report_print(const pst_report_data *d, FILE *out);
 
-/* typical.c: median of n values without NaN; NaN if there are none. ENOMEM. */
+/* typical.c: median of n values, of which NaN are ignored; NaN if no value is left. ENOMEM. */
 pst_status pst_report_median(const double *value, size_t n, double *median);
 #endif

@@ -67,7 +67,7 @@ static void draw_memory(const pst_plan_page *page, FILE *out) {
     if (!most) return;
     int n = snprintf(more, sizeof more, "rank %u", most->rank);
     if (most->capacity)
-        snprintf(more + n, sizeof more - (size_t)n, ", %s of the %s that it may use",
+        snprintf(more + n, sizeof more - (size_t)n, ", %s of the limit of %s",
                  pst_html_share(need(most), share),
                  pst_html_bytes((double)most->capacity, capacity));
     draw_tile("Peak memory", pst_html_bytes((double)most->total, value), more, out);
@@ -76,7 +76,7 @@ static void draw_memory(const pst_plan_page *page, FILE *out) {
 static void draw_tiles(const pst_plan_page *page, FILE *out) {
     char value[PST_HTML_NUMBER], text[PST_HTML_NUMBER], more[3 * PST_HTML_NUMBER];
     fputs("<section id=\"numbers\"><div class=\"tiles\">\n", out);
-    snprintf(more, sizeof more, "%s of it is the flush after the last pass",
+    snprintf(more, sizeof more, "including %s of flush after the last pass",
              pst_html_ms((double)page->flush_ns * 1e-6, text));
     draw_tile("Predicted step", pst_html_ms((double)page->step_ns * 1e-6, value), more, out);
     if (page->tokens_per_s > 0) {
@@ -91,8 +91,8 @@ static void draw_tiles(const pst_plan_page *page, FILE *out) {
                                            : "TFLOP/s, mean over the step",
                   out);
     }
-    draw_tile("Bubble", pst_html_share(page->bubble, value), "on the rank with the longest span",
-              out);
+    draw_tile("Bubble", pst_html_share(page->bubble, value),
+              "on the rank that works longest, first to last pass", out);
     draw_memory(page, out);
     int fits = 0;
     for (uint32_t i = 0; i < page->n_row; i++) fits |= page->row[i].fits;

@@ -70,7 +70,7 @@ typedef struct {
     double us[PST_PLAN_TIME_COUNT];
 } pst_plan_rank;
 
-/* A row of the comparison. */
+/* A row of the table that compares combinations of degrees. */
 typedef struct {
     uint32_t pipeline, data, micro_batch, micro_batches, chunks, zero;
     char tensor[48]; /* tensor degree: "2" for all stages, or "2-1-1" for each */

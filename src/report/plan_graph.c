@@ -82,7 +82,8 @@ static void draw_op(const pst_plan_op *op, FILE *out) {
     fputs(")\n", out);
     print_costs(op->ns, op->flops, op->bytes, op->out_bytes, op->parameters, out);
     if (op->again_ns)
-        fprintf(out, "\n%s of it recomputation", pst_html_ms((double)op->again_ns * 1e-6, text));
+        fprintf(out, "\nincluding %s of recomputation",
+                pst_html_ms((double)op->again_ns * 1e-6, text));
     fputs("\"></i>", out);
 }
 

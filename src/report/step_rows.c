@@ -220,8 +220,8 @@ void pst_report_draw_timeline(const pst_report_data *d, FILE *out) {
     const pst_report_trace *t = &d->trace;
     fputs("<section id=\"timeline\"><h2>Timeline of one step</h2>\n", out);
     if (!t->n || !(longest(t) > 0)) {
-        fputs("<p class=\"note\">No step was traced: a run traces its last but one step, or the "
-              "step in log.trace.</p></section>\n",
+        fputs("<p class=\"note\">No step was traced: a run traces the second to last step, or the "
+              "step that log.trace names.</p></section>\n",
               out);
         return;
     }

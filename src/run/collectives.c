@@ -25,9 +25,8 @@ pst_status pst_collectives_check(const pst_prepared *p) {
     PST_TRY(pst_registry_direct(p->config->parallel.transport, p->options.device,
                                 p->options.ranks_here, &direct));
     if (direct && direct->sum) return PST_OK;
-    return pst_fail(
-        PST_EINPUT,
-        "parallel.collectives fast needs GPUs and parallel.transport nccl; leave it out here");
+    return pst_fail(PST_EINPUT, "parallel.collectives fast needs GPUs and parallel.transport=nccl; "
+                                "omit parallel.collectives");
 }
 
 static double saved_ns(const pst_prepared *p, uint32_t rank) {
@@ -63,7 +62,8 @@ void pst_collectives_advise(const pst_prepared *p) {
     double saved = pst_collectives_saved_share(p);
     if (saved > MIN_SAVED)
         pst_log(PST_LOG_WARN,
-                "exact sums of tensor ranks are predicted to take %.0f%% of a step; "
-                "parallel.collectives fast avoids that, but gives different bits",
+                "sums over tensor ranks in fixed order (parallel.collectives exact) are predicted "
+                "to take %.0f%% of a step; parallel.collectives=fast is faster, but its results "
+                "have different bits",
                 saved * 100);
 }

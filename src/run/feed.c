@@ -79,7 +79,7 @@ pst_status pst_feed_check(const pst_prepared *p, const pst_data *data) {
         if (wanted != f[i].elements)
             return pst_fail(PST_EINPUT,
                             "model.kind %s reads %" PRIu64
-                            " %s of a sample, but one of data.kind %s has %" PRIu64,
+                            " %s per sample, but a sample of data.kind %s has %" PRIu64,
                             p->config->model.kind, wanted, f[i].name, data->row->name,
                             f[i].elements);
     }

@@ -57,7 +57,7 @@ static pst_status check_plan(const pst_config *c, const pst_plan *plan, const ps
     if (samples != (uint64_t)c->train.batch)
         return pst_fail(PST_EINPUT,
                         "the plan has %u micro-batches of %u samples, but train.batch is %" PRId64
-                        "; set it to the plan's number of samples",
+                        "; set train.batch to the number of samples in the plan",
                         l->n_micro, l->micro_batch, c->train.batch);
     uint32_t n = ranks_of(c, plan);
     if (world->size > 1 && world->size != n)

@@ -124,7 +124,7 @@ if [ "$(id -u)" != 0 ]; then
 fi
 
 # memory: the advice fits
-train 4 'rank 0 needs .* but its limit is 290.0 KiB; -n [0-9]* would fit' parallel.memory=290K
+train 4 'rank 0 needs .* but the limit is 290.0 KiB; -n [0-9]* would fit' parallel.memory=290K
 rc=0
 "$PENSTOCK" train run.yaml -q parallel.memory=290K -n "$(sed 's/.*-n \([0-9]*\) would fit.*/\1/' err)" >out 2>err ||
     rc=$?

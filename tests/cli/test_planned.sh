@@ -53,7 +53,7 @@ expect 'the job has 2 ranks, but plan .* was made for 8' plan=runs/run/plan.yaml
 cp run.yaml small.yaml
 advice() { "$PENSTOCK" train -q small.yaml -n 2 micro_batch=4 memory=600KiB "$@" 2>&1 | sed 's/.*; //'; }
 "$PENSTOCK" train -q small.yaml -n 2 micro_batch=4 steps=1 name=small || fail "small"
-[ "in a new plan, $(advice)" = "$(advice plan=runs/small/plan.yaml)" ] || fail "$(advice) $(advice plan=runs/small/plan.yaml)"
+[ "with a new plan, $(advice)" = "$(advice plan=runs/small/plan.yaml)" ] || fail "$(advice) $(advice plan=runs/small/plan.yaml)"
 advice | grep -q 'would fit' || fail "$(advice)"
 expect 'parallel.plan: nowhere.yaml: No such file' plan=nowhere.yaml
 

@@ -71,7 +71,7 @@ static void rdma_is_found(void **state) {
     assert_int_equal(of(datagrams, 1).kinds, 0); /* nothing reliable */
     r = of(mlx5, 0);
     assert_int_equal(r.kinds, 0);
-    assert_non_null(strstr(r.why, "mlx5_0:1 needs locked memory: ulimit -l unlimited"));
+    assert_non_null(strstr(r.why, "mlx5_0:1 needs locked memory; set ulimit -l unlimited"));
 }
 
 static void expect(int local, uint32_t rdma, int cuda, const char *wanted) {

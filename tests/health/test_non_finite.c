@@ -273,7 +273,8 @@ static void expect_stop(const char *yaml, const char *name, const char *from, in
                  c.pass, c.micro, (int)json_integer_value(json_object_get(e.line[0], "rank")));
         if (!strstr(said(name, i), sentence))
             fail_msg("'%s' is not in: %s", sentence, said(name, i));
-        const char *why = *c.weight ? " was " : "its weights and inputs were finite";
+        const char *why =
+            *c.weight ? " was " : "the weights and inputs of this operator were finite";
         assert_non_null(strstr(said(name, i), why));
         free_events(&e);
     }

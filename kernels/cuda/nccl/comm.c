@@ -102,8 +102,9 @@ static pst_status ask(pst_nccl_comm *c) {
     PST_TRY(pst_nccl_comm_check(
         c, c->config.nccl->init(&c->comm, (int)c->config.n, c->id, (int)c->own, &config),
         "ncclCommInitRankConfig"));
-    return c->comm ? PST_OK
-                   : pst_fail(PST_EINTERNAL, "NCCL: %s: it returned no communicator", c->config.of);
+    return c->comm
+               ? PST_OK
+               : pst_fail(PST_EINTERNAL, "NCCL: %s: no communicator was returned", c->config.of);
 }
 
 /* Every member does this first, in one group, within which operations do not wait for each

@@ -206,7 +206,7 @@ static const char *reject(uint32_t ranks_here) {
     if (!pst_nccl_get(&why)) return why;
     if (cudaGetDeviceCount(&count) != cudaSuccess) {
         cudaGetLastError();
-        return "there is no GPU";
+        return "this machine has no usable GPU";
     }
     if (ranks_here <= (uint32_t)count) return NULL;
     snprintf(line, sizeof line,
