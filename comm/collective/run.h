@@ -24,7 +24,7 @@ struct pst_coll {
     const pst_coll_algorithm *forced;
     pst_coll_host_map *hosts; /* NULL: all members on one host */
     pst_coll_outboxes *outboxes;
-    int shared; /* all members have mapped all outboxes */
+    int shared; /* 1: all members have mapped all outboxes */
     uint64_t explained[PST_COLL_KINDS];
 
     pst_coll_kind kind;

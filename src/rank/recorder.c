@@ -13,12 +13,12 @@ enum { ELEMENTS = 4096 };
 struct pst_recorder {
     FILE *file;
     char path[4096];
-    uint64_t elements; /* stored of a tensor */
+    uint64_t elements; /* largest number of stored elements per tensor or piece */
     char whole[PST_NAME_MAX + 32];
     pst_hasher *hasher;
-    uint8_t *packed; /* elements to be stored */
-    size_t room;     /* its bytes */
-    int started;     /* the run's first step has begun */
+    uint8_t *packed; /* buffer for the elements to store */
+    size_t room;     /* size of the buffer in bytes */
+    int started;     /* 1: the first step of the run has begun */
     uint8_t *read;   /* [n_param] recorded in this step as an operator reads it */
 };
 

@@ -71,7 +71,7 @@ static pst_status skip(pst_trainer *t, double loss, double norm, const pst_culpr
     if (t->metrics && !t->skip_logged++)
         pst_log(PST_LOG_WARN,
                 "step %" PRIu64 " is skipped: loss %g, gradient norm %g; %s; further skipped steps "
-                                "are listed in metrics.jsonl only",
+                "are listed in metrics.jsonl only",
                 t->step, fabs(loss), fabs(norm), what);
     return PST_OK;
 }

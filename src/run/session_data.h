@@ -4,7 +4,7 @@
 #define PST_RUN_SESSION_DATA_H
 #include "run/trainer.h"
 
-typedef struct pst_feed pst_feed; /* a data tensor */
+typedef struct pst_feed pst_feed; /* a data tensor of the graph and its valid values */
 typedef struct {
     uint32_t n;
     pst_feed *feed; /* [n] in the order in which the data tensors were added to the graph */
