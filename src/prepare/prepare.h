@@ -146,8 +146,8 @@ pst_status pst_prepare_narrow(const pst_prepared *p, int *narrow);
 pst_status pst_prepare_schedules(pst_prepared *p);
 pst_status pst_prepare_eval_schedules(pst_prepared *p);
 void pst_prepare_close_schedules(pst_prepared *p);
-/* prepare/devices.c. Sets p->device, p->throttle and p->slow. EINPUT: a key is invalid, or keys
- * contradict each other. */
+/* prepare/devices.c. Sets p->device, p->throttle and p->slow; calls pst_prepare_cluster. EINPUT:
+ * keys contradict each other. */
 pst_status pst_prepare_devices(pst_prepared *p);
 /* Sets options->device and options->isa from parallel.device; options->threads must be set. EINPUT:
  * no such device, or it is not usable. */
