@@ -127,8 +127,8 @@ static void warn_of_width(const pst_graph *g, const pst_node *node) {
     const uint64_t pack = 16 / pst_dtype_bytes(s.dtype);
     if (s.factors != PST_F32 && s.pitch % pack)
         pst_log(PST_LOG_WARN,
-                "%s has %llu outputs, which is not a multiple of %llu: its matrix products may "
-                "take several times as long as with %llu outputs",
+                "%s has output size %llu, which is not a multiple of %llu: the matrix products "
+                "may take several times as long as with size %llu",
                 node->name, (unsigned long long)s.n, (unsigned long long)pack,
                 (unsigned long long)((s.n + 63) / 64 * 64));
 }

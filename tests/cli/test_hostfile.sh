@@ -24,7 +24,7 @@ refused() {
 rm -f hosts
 refused 2 'cannot read the host file hosts'
 echo '# nobody' >hosts
-refused 2 'hosts names no host'
+refused 2 'hosts lists no host'
 printf 'localhost slots=2\n\nother slot=2\n' >hosts
 refused 2 "hosts:3: unexpected 'slot=2'; expected HOST slots=N"
 echo 'localhost slots=0' >hosts
@@ -39,7 +39,7 @@ echo 'localhost slots=2' >hosts
 PENSTOCK_SSH=' ' refused 2 'PENSTOCK_SSH is empty'
 PENSTOCK_SSH=false refused 2 'hosts:1: host localhost (127.0.0.1) with ranks 0 to 1 could not be reached or started'
 PENSTOCK_HOST_JOB='0 1 1 a b' refused 2 'PENSTOCK_HOST_JOB is for internal use by --hostfile' </dev/null
-RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 refused 2 '--hostfile starts the ranks itself'
+RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 refused 2 '--hostfile starts the ranks, but another launcher'
 
 hash_of() { sed -n 's/.*"weights_xxh64": *"\([0-9a-f]*\)".*/\1/p' "$1/metrics.jsonl"; }
 timeout 30 "$PENSTOCK" train run.yaml name=one -q || fail 'one process'

@@ -75,7 +75,7 @@ expect() {
 expect 4 'no layout fits in the memory of 4 devices.*a layout would fit with' train run.yaml -n 4 memory=100K
 expect 4 'no layout fits in the memory of 3 devices' train run.yaml -n 3 memory=100K transport=auto
 expect 2 'the job has 4 ranks, but parallel.pipeline is 3' train run.yaml -n 4 pipeline=3
-expect 2 'the plan assigns devices to ranks' train run.yaml -n 2 'devices=[1, 0]'
+expect 2 'penstock plan assigns devices to ranks itself' train run.yaml -n 2 'devices=[1, 0]'
 expect 4 'no layout fits in the memory of 2 devices' inspect tight.yaml -n 2
 [ ! -e runs/run ] || fail "a run that failed has a folder"
 

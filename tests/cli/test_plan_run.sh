@@ -103,14 +103,14 @@ rc=0
 expect_plan 2 'from 1 to' run.yaml -n 0
 expect_plan 2 'at least 8, but there are only 4 devices' run.yaml -n 4 pipeline=8
 expect_plan 2 'infeasible: 64 pipeline stages need at least one operator each, but the model has 22' run.yaml -n 64 pipeline=64
-expect_plan 2 'has 4 devices' run.yaml --cluster '1x4 h100' -n 5
+expect_plan 2 'has only 4 devices' run.yaml --cluster '1x4 h100' -n 5
 expect_plan 2 'micro_batch (3) does not divide' run.yaml -n 4 micro_batch=3
 expect_plan 2 'schedule solved for at most 64 devices' run.yaml --cluster '16x8 h100 ib:400Gb/s' schedule=solved
 expect_plan 2 'does not support schedule custom' run.yaml -n 4 schedule=custom
 expect_plan 2 'one mode for all chunks' run.yaml -n 4 'recompute=[none, full]'
 expect_plan 2 'no layout is feasible' run.yaml -n 4 tensor=4
 expect_plan 2 'parallel.replicas has 2 numbers' run.yaml -n 4 data=4 'replicas=[4, 4]'
-expect_plan 2 'do not divide train.batch 8' run.yaml -n 2 'replicas=[2, 3]'
+expect_plan 2 'does not divide train.batch 8' run.yaml -n 2 'replicas=[2, 3]'
 printf 'machine: {cpu: A, isa: avx2, cpus: 2, threads: 1, ranks: 2}\nprecision: fp32\noptimizer: adamw\noperators: [{op: a, ns: 1}]\n' >other.yaml
 expect_plan 2 "other.yaml: the profile has processor 'A'" run.yaml -n 2 --profile other.yaml
 "$PENSTOCK" plan run.yaml -n 2 'replicas=[1, 3]' >out && grep -q 'per replica 1, 3$\|per replica 1, 3,' out || fail "replicas as given: $(cat out)"

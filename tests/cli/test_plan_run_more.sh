@@ -66,7 +66,7 @@ for plan in solved named; do "$PENSTOCK" train -q run.yaml transport=self layers
 
 # the smallest cluster that fits is enough, and no smaller one; as of processors, for products of a GPU have 32 MiB of
 # workspace, which counts where the module is
-expect_plan 4 'the smallest cluster of this kind on which one fits: [0-9]* nodes, [0-9]* devices$' run.yaml device=cpu --cluster '2x1 h100 memory:260KiB ib:400Gb/s'
+expect_plan 4 'the smallest cluster of this kind on which a layout fits: [0-9]* nodes, [0-9]* devices$' run.yaml device=cpu --cluster '2x1 h100 memory:260KiB ib:400Gb/s'
 fits() { "$PENSTOCK" plan run.yaml device=cpu layers=4 channels=256 --cluster "$1x1 h100 memory:24MiB ib:400Gb/s" >out 2>err; }
 expect_plan 4 'one fits: [0-9]* nodes, [0-9]* devices, assuming ib:400Gb/s between nodes' run.yaml device=cpu layers=4 channels=256 --cluster '1x1 h100 memory:24MiB'
 nodes=$(sed -n 's/.*one fits: \([0-9]*\) nodes.*/\1/p' err)
@@ -75,7 +75,7 @@ fits "$nodes" || fail "it does not fit on $nodes nodes, as was said"
 
 # a profile (of one rank, which has no peer) of another model is refused, or forced
 "$PENSTOCK" profile run.yaml -n 1 --seconds 0.01 -o own.yaml >out || fail "profile of one rank"
-expect_plan 2 'made for another model' run.yaml -n 1 channels=48 --profile own.yaml
+expect_plan 2 'the profile is of another model' run.yaml -n 1 channels=48 --profile own.yaml
 "$PENSTOCK" plan run.yaml -n 1 channels=48 --profile own.yaml --force >out 2>err || fail "forced: $(cat err)"
 grep -q '^costs  *profile own.yaml' out && [ "$(grep -c 'were not measured' err)" = 1 ] || fail "forced: $(cat out err)"
 sed 's/cpu: "[^"]*"/cpu: "Z80"/' own.yaml >z80.yaml

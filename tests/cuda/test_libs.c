@@ -377,7 +377,7 @@ static void convolution_too_large(void **state) {
     assert_int_equal(case_graph(&k, &g), PST_OK);
     const pst_kernel_row *row = pst_cuda_convolution_rows().row;
     assert_non_null(
-        strstr(row->reject(g, &g->node[g->n_node - 1], device), "less than 2^31 numbers"));
+        strstr(row->reject(g, &g->node[g->n_node - 1], device), "less than 2^31 elements"));
     pst_graph_close(g);
 }
 
@@ -463,8 +463,8 @@ static void old_kernels_on_blackwell_are_said(void **state) {
     rewind(said);
     assert_non_null(fgets(text, sizeof text, said));
     assert_string_equal(text, "warning: attention B: with deterministic sums cuDNN uses its A100 "
-                              "kernel on this GPU instead of Blackwell's own; "
-                              "parallel.deterministic=false lets it choose\n");
+                              "kernel on this GPU instead of the faster Blackwell kernel; "
+                              "parallel.deterministic=false allows that kernel\n");
     assert_null(fgets(text, sizeof text, said));
     fclose(said);
 }
@@ -752,7 +752,7 @@ static void choices_that_are_given(void **state) {
     assert_int_equal(forward(3, 4), PST_OK);
     assert_int_equal(fake_blas.ran, 102);
     assert_int_equal(pst_cuda_choices.give(device, 1, &few, 1), PST_EINPUT);
-    assert_non_null(strstr(pst_error(), "is not 8 numbers of 16"));
+    assert_non_null(strstr(pst_error(), "expected 8 numbers of 16"));
     again(&wrong, 1);
     assert_int_equal(forward(3, 4), PST_EINPUT);
     assert_non_null(

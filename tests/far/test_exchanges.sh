@@ -29,7 +29,7 @@ for sequence in false true; do
 done
 
 "$PENSTOCK" train run.yaml -n 4 parallel.tensor=4 parallel.device=cpu parallel.collectives=fast >out 2>&1
-[ $? = 2 ] && grep -q '^penstock: parallel.collectives fast needs GPUs and parallel.transport nccl' out ||
+[ $? = 2 ] && grep -q '^penstock: parallel.collectives fast needs GPUs and parallel.transport=nccl' out ||
     fail "on CPUs: $(cat out)"
 "$PENSTOCK" train run.yaml -n 1 parallel.device=cpu parallel.collectives=fast >out 2>&1
 [ $? = 0 ] && grep -q 'parallel.collectives has no effect without parallel.tensor' out || fail "one rank: $(cat out)"

@@ -141,7 +141,7 @@ static void test_contradictions(void **state) {
     const char *passes[] = {"train.batch=1048576", "train.micro_batch=1"};
     c = parse(SMALL, passes, 2);
     assert_int_equal(prepare(c, 5, &p), PST_EINPUT);
-    assert_non_null(strstr(pst_error(), "1048576 micro-batches x 5 stages are too many"));
+    assert_non_null(strstr(pst_error(), "1048576 micro-batches x 5 stages exceed the maximum"));
     pst_config_close(c);
     c = parse(SMALL, NULL, 0);
     assert_int_equal(prepare(c, 1000, &p), PST_EINPUT);

@@ -156,7 +156,7 @@ static void test_refused_on_cpus(void **state) {
                               "parallel.reproducible=2"};
     run_result r = run_here(YAML, "factors-reproducible", 1, "", override, 3);
     assert_int_equal(r.exit_status, 2);
-    assert_non_null(strstr(pst_error(), "parallel.reproducible does not work in fp8"));
+    assert_non_null(strstr(pst_error(), "parallel.reproducible does not support fp8"));
     const char *loose[] = {"train.precision=fp32", "parallel.deterministic=false",
                            "parallel.reproducible=2"};
     r = run_here(YAML, "loose-reproducible", 1, "", loose, 3);

@@ -606,7 +606,7 @@ static void wrong_plans(void **state) {
         const char *setting, *words;
     } contradiction[] = {{"batch=16", "train.batch is 16"},
                          {"micro_batch=4", "train.micro_batch is given as 4, but the plan says 2"},
-                         {"memory=4096", "its limit is"},
+                         {"memory=4096", "the limit is"},
                          {"device=nosuch", "nosuch"}};
     for (size_t i = 0; i < sizeof contradiction / sizeof *contradiction; i++) {
         pst_config *c = config_of(&contradiction[i].setting, 1);

@@ -203,7 +203,7 @@ static void plans(void **state) {
     assert_same(&loaded, &straight, 0);
     s = NULL;
     assert_int_equal(pst_session_open(one, graph, plan, &s), PST_EINPUT); /* operators are others */
-    assert_non_null(strstr(pst_error(), "the plan is for "));
+    assert_non_null(strstr(pst_error(), "made for "));
     assert_null(s);
     assert_int_equal(pst_plan_solve(two, graph, 3, &again), PST_EINPUT);
     pst_plan_close(plan);

@@ -215,7 +215,7 @@ static void refused(void **state) {
     (void)state;
     const char *wrong[] = {"parallel.data=2", "parallel.zero=2", "parallel.reproducible=2"};
     assert_int_equal(run_here(SMALL, "wrong", 2, "", wrong, 3).exit_status, 2);
-    assert_non_null(strstr(pst_error(), "parallel.zero: 1"));
+    assert_non_null(strstr(pst_error(), "parallel.zero=1"));
 }
 
 static int cleanup(void **state) {
