@@ -68,8 +68,8 @@ for plan in solved named; do "$PENSTOCK" train -q run.yaml transport=self layers
 # workspace, which counts where the module is
 expect_plan 4 'the smallest cluster of this kind on which a layout fits: [0-9]* nodes, [0-9]* devices$' run.yaml device=cpu --cluster '2x1 h100 memory:260KiB ib:400Gb/s'
 fits() { "$PENSTOCK" plan run.yaml device=cpu layers=4 channels=256 --cluster "$1x1 h100 memory:24MiB ib:400Gb/s" >out 2>err; }
-expect_plan 4 'one fits: [0-9]* nodes, [0-9]* devices, assuming ib:400Gb/s between nodes' run.yaml device=cpu layers=4 channels=256 --cluster '1x1 h100 memory:24MiB'
-nodes=$(sed -n 's/.*one fits: \([0-9]*\) nodes.*/\1/p' err)
+expect_plan 4 'a layout fits: [0-9]* nodes, [0-9]* devices, assuming ib:400Gb/s between nodes' run.yaml device=cpu layers=4 channels=256 --cluster '1x1 h100 memory:24MiB'
+nodes=$(sed -n 's/.*a layout fits: \([0-9]*\) nodes.*/\1/p' err)
 fits "$nodes" || fail "it does not fit on $nodes nodes, as was said"
 ! fits $((nodes - 1)) || fail "it fits on less than $nodes nodes"
 

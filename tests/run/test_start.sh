@@ -32,7 +32,7 @@ port=$((port + 1))
 for r in 0 2; do rank $r run.yaml parallel.wait=2 parallel.memory=$((100 + r))M; done
 ended 0 3
 said 0.log '1 of 3 ranks did not join at 127.0.0.1:'
-said 0.log 'within 2 s: 1'
+said 0.log 'within 2 s; missing: 1'
 wait
 name=$(hostname)
 case $(getent hosts "$name") in
@@ -40,7 +40,7 @@ case $(getent hosts "$name") in
     RANK=0 WORLD_SIZE=2 MASTER_ADDR=$name MASTER_PORT=$((port + 1)) timeout 60 "$PENSTOCK" train run.yaml parallel.wait=1 >lo.log 2>&1
     [ $? = 3 ] || fail "rank 0 on loopback: $(cat lo.log)"
     said lo.log "1 of 2 ranks did not join at $name:$((port + 1)) (127.0."
-    said lo.log ', which other hosts cannot reach) within 1 s: 1'
+    said lo.log ', which other hosts cannot reach) within 1 s; missing: 1'
     ;;
 esac
 
@@ -50,11 +50,11 @@ began=$(date +%s)
 RANK=1 WORLD_SIZE=2 MASTER_ADDR=224.0.0.1 MASTER_PORT=$port timeout 60 "$PENSTOCK" train run.yaml parallel.wait=50 >route.log 2>&1
 [ $? = 3 ] || fail "no route: $(cat route.log)"
 [ $(($(date +%s) - began)) -lt 30 ] || fail 'no route: it went on trying'
-said route.log "rank 1 waits for rank 0 at 224.0.0.1:$port, up to 50 s: Network is unreachable"
+said route.log "rank 1 tries to connect to rank 0 at 224.0.0.1:$port for up to 50 s: Network is unreachable"
 said route.log "rank 1 cannot connect to rank 0 at 224.0.0.1:$port within "
 RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((port + 1)) timeout 60 "$PENSTOCK" train run.yaml parallel.wait=8 >refused.log 2>&1
 [ $? = 3 ] || fail "nobody there: $(cat refused.log)"
-said refused.log ", up to 8 s: Connection refused"
+said refused.log " for up to 8 s: Connection refused"
 said refused.log ' within 8 s: Connection refused'
 
 if command -v mpirun >/dev/null 2>&1; then
