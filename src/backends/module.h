@@ -1,6 +1,6 @@
-/* The accelerator module (kernels/module.h): libpenstock-cuda.so beside libpenstock, or the file
- * named by PENSTOCK_MODULE. Loaded once, when it is first needed, and kept until the process ends.
- * Any thread. */
+/* The accelerator module (kernels/module.h): libpenstock-cuda.so in the folder of libpenstock, or
+ * the file named by PENSTOCK_MODULE. Loaded once, when it is first needed, and kept until the
+ * process ends. Any thread. */
 #ifndef PST_BACKENDS_MODULE_H
 #define PST_BACKENDS_MODULE_H
 #include "kernels/module.h"

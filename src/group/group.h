@@ -35,9 +35,9 @@ typedef struct {
     uint32_t *host;   /* [n_rank] number of the host of each rank */
 } pst_group;
 
-/* Connects the job's processes or, if this process has all ranks, opens a hub. The world must be
- * open; on success the group owns it. EINPUT: the transport is not usable; EPEER: a process
- * failed. */
+/* Connects the job's processes or, if this process has all ranks, connects its ranks within the
+ * process. The world must be open; on success the group owns it. EINPUT: the transport is not
+ * usable; EPEER: a process failed. */
 pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_rank,
                           pst_group **group);
 /* Opens every rank of this process (device, arena and executor). */

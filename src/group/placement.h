@@ -20,8 +20,8 @@ pst_sharing pst_placement_worst(const pst_rank_place *place, uint32_t n, uint32_
 /* The same for this process's rank of a world, after pst_compare_ranks. The result has 0 ranks if
  * unknown. */
 pst_sharing pst_placement_worst_in_world(pst_world *w);
-/* Sets sharing, processors and host_processors of w, after pst_compare_ranks has exchanged the
- * places; they stay 0 if unknown. ENOMEM. */
+/* Sets sharing, processors and host_processors of w, after pst_compare_ranks has read the places of
+ * all ranks; they stay 0 if unknown. ENOMEM. */
 pst_status pst_placement_count(pst_world *w);
 /* Threads for each rank, at least 1: the rank's share of the processors of its sharing group. If w
  * is NULL or has one process, or the sharing group is unknown: the processors of this process

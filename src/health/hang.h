@@ -21,8 +21,8 @@ void pst_hang_close(pst_hang *h);
  * Allocates nothing. */
 void pst_hang_learn(pst_hang *h, const pst_report *report);
 /* To be called repeatedly while the rank waits; a short wait costs only a clock reading per call.
- * x: this rank's executor. EPEER: this rank has found and accused the culprit; all ranks learn of
- * it from pst_heartbeat_check. */
+ * x: this rank's executor. EPEER: this rank has accused the suspect; all ranks learn of it from
+ * pst_heartbeat_check. */
 pst_status pst_hang_check(pst_hang *h, pst_executor *x);
 /* To be called when the heartbeat of `rank` has stopped: reports the positions of that rank and of
  * this one. Returns EPEER. */

@@ -16,8 +16,8 @@ typedef struct {
 } pst_events_scalar;
 
 /* folder: created if it is missing. first_step: the first step that will be written. most_scalars:
- * the most values in one call of pst_events_scalars. text: shown by TensorBoard as preformatted
- * text with the name `tag`. ENOMEM: no memory, or the file cannot be written. */
+ * largest number of values in one call of pst_events_scalars. text: shown by TensorBoard as
+ * preformatted text with the name `tag`. ENOMEM: no memory, or the file cannot be written. */
 pst_status pst_events_open(const char *folder, uint64_t first_step, uint32_t most_scalars,
                            const char *tag, const char *text, pst_events **events);
 void pst_events_close(pst_events *events);

@@ -15,7 +15,7 @@ typedef struct {
     double predicted_step_s, predicted_bubble;
     uint64_t tokens;      /* tokens trained on since training started */
     int post;             /* 1: post-validation is on */
-    uint32_t rolled_back; /* number of ranks that had to undo STEP (post-validation) */
+    uint32_t rolled_back; /* number of ranks that had to roll back STEP (post-validation) */
     int scales;           /* 1: there is a loss scale */
     double loss_scale;    /* loss scale of this step */
     uint64_t skipped;     /* skipped steps so far, including this one if it overflowed */

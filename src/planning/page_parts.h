@@ -11,6 +11,6 @@ pst_status pst_plan_page_fill(const pst_prepared *p, const pst_search_result *re
 /* planning/page_ranks.c: fills page->rank and page->trace for the ranks that are shown. ENOMEM. */
 pst_status pst_plan_page_ranks(const pst_prepared *p, pst_plan_page *page);
 /* planning/page_memory.c: fills to->held, the memory in use during the step, from the lifetimes of
- * the rank's slots. ENOMEM. */
+ * the rank's memory slots (pipeline/compile/slots.h). ENOMEM. */
 pst_status pst_plan_page_held(const pst_prepared *p, uint32_t rank, pst_plan_rank *to);
 #endif

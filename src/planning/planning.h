@@ -15,7 +15,7 @@ typedef struct {
 } pst_planning_part_key;
 typedef struct {
     pst_planning_part_key key;
-    pst_status status; /* EINPUT: infeasible; `why` has the reason */
+    pst_status status; /* EINPUT: infeasible; `why` gives the reason */
     char why[160];
     pst_graph *graph; /* graph of the first tensor rank */
     /* number of operators of the whole model; [n + 1] index in `graph` of the first operator of

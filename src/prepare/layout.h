@@ -19,7 +19,7 @@ pst_status pst_prepare_layout_devices(const pst_config *config, const pst_plan *
 /* prepare/build.c: prepares a layout that names its schedule, or with options.schedules. */
 pst_status pst_prepare_build(const pst_config *config, const pst_prepare_options *options,
                              const pst_layout *layout, pst_prepared **prepared);
-/* prepare/solved.c: the same for a layout whose schedule is to be solved. */
+/* prepare/solved.c: the same for a layout whose schedule the solver computes. */
 pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_options *options,
                               const pst_layout *layout, pst_prepared **prepared);
 #endif

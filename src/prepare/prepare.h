@@ -49,9 +49,9 @@ typedef struct {
     uint32_t n_schedule;
     int split; /* 1: split backward passes into B and W, also if the named schedule fuses them */
     /* 0: prepare all lanes. 1 + k: prepare only the lane of replica k and tensor rank 0, to predict
-     * a large job quickly: lists, slots and memory maps of the other lanes are NULL or empty, and
-     * exchanges between replicas are summarised (job.h, pst_job_spec.alone). The lane's memory maps
-     * equal those of the whole job. Not with schedule solved. */
+     * a large job quickly: instruction lists, memory slots and memory maps of the other lanes are
+     * NULL or empty, and communication between replicas is summarised (job.h, pst_job_spec.alone).
+     * The lane's memory maps equal those of the whole job. Not with schedule solved. */
     uint32_t lane;
     /* 1: the job is only predicted, not run: if it is large, pst_prepare sets `lane` to that of the
      * slowest replica. Needs a layout with a cut. */
@@ -70,7 +70,7 @@ typedef struct {
     pst_model_config model_config; /* all 0 with a given graph */
     const pst_optim_row *optim;    /* NULL if options.infer */
     pst_costs costs;               /* costs on the kind of device that the first rank has */
-    pst_profile *profile;          /* parallel.profile; NULL: durations are modelled */
+    pst_profile *profile;          /* parallel.profile; NULL: durations are estimated */
     /* data of parallel.measured while programs are built; else NULL */
     pst_measured *measured;
     pst_graph *whole; /* the unsplit model */
@@ -95,15 +95,15 @@ typedef struct {
     /* [n_rank] device of each rank: index in the cluster; without a cluster, index of the launched
      * process */
     uint32_t *device;
-    /* elements per message of a reduction between replicas, chosen by the links; 0: each sum is one
-     * message */
+    /* elements per message of a reduction between replicas, chosen for the links; 0: each sum is
+     * one message */
     uint64_t message;
     /* slowest link between tensor ranks of a stage; between neighbouring stages */
     pst_cluster_link tensor_link, stage_link;
     /* [n_rank] factor by which a rank is slowed down on purpose (parallel.throttle); 1: not slowed
      * down */
     double *throttle;
-    /* [n_rank] expected time of a rank's computation, as a multiple of the modelled or measured
+    /* [n_rank] expected time of a rank's computation, as a multiple of the estimated or measured
      * time */
     double *slow;
     /* [grid.data] schedule of each replica; pointers may be equal */
@@ -223,7 +223,7 @@ pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit);
  * file. given: -n, or the size of the job; 0: neither is known. EINPUT: they contradict each
  * other. */
 pst_status pst_prepare_ranks(const pst_config *config, int64_t given, uint32_t *n_rank);
-/* Number of lanes in the run file: replicas x tensor ranks of the stage that has most. */
+/* Number of lanes in the run file: replicas x the largest number of tensor ranks of a stage. */
 uint32_t pst_prepare_lanes(const pst_config *config);
 /* Number of ranks of a job with `stages` stages. If parallel.tensor is a list, its length is the
  * number of stages, and `stages` is ignored. */

@@ -27,7 +27,7 @@ typedef struct {
 pst_status pst_prepare_problems_open(const pst_prepared *p, uint64_t limit,
                                      pst_prepare_problems *x);
 void pst_prepare_problems_close(pst_prepare_problems *x);
-/* Solves all problems; replaces earlier solutions. budget_divisor: divides the solver's effort.
+/* Solves all problems and replaces earlier solutions. budget_divisor: divides the solver's effort.
  * *bound_ns: the largest of the lower bounds of a step, without the flush. EINPUT: infeasible
  * within the memory limits. */
 pst_status pst_prepare_problems_solve(pst_prepare_problems *x, uint32_t budget_divisor,

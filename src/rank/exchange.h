@@ -1,6 +1,6 @@
-/* The exchanges of a tensor group (graph/op.h, pst_exchange) as non-blocking collectives over the
- * group. Sums are in fp32, in bf16 graphs too, in the order that comm/collective/collective.h
- * fixes: every rank gets the same bits. */
+/* Communication between the ranks of a tensor group (graph/op.h, pst_exchange) as non-blocking
+ * collectives over the group. Sums are in fp32, in bf16 graphs too, in the order that
+ * comm/collective/collective.h fixes: every rank gets the same bits. */
 #ifndef PST_RANK_EXCHANGE_H
 #define PST_RANK_EXCHANGE_H
 #include "comm/collective/collective.h"

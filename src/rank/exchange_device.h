@@ -1,7 +1,7 @@
-/* The exchanges of a tensor group (graph/op.h, pst_exchange) for devices whose memory the host
- * cannot access: parts are sent from device to device like the executor's messages, and the device
- * adds them. Sums are in fp32, added in the order of the ranks and rounded once, so every rank gets
- * the same bits. */
+/* Communication between the ranks of a tensor group (graph/op.h, pst_exchange) for devices whose
+ * memory the host cannot access: parts are sent from device to device like the executor's messages,
+ * and the device adds them. Sums are in fp32, added in the order of the ranks and rounded once, so
+ * every rank gets the same bits. */
 #ifndef PST_RANK_EXCHANGE_DEVICE_H
 #define PST_RANK_EXCHANGE_DEVICE_H
 #include "rank/rank.h"
@@ -20,9 +20,9 @@ pst_status pst_device_exchange_start(pst_device_exchanger *x, const pst_node *no
  * grows with each message that has arrived. */
 pst_status pst_device_exchange_test(pst_device_exchanger *x, uint64_t *moved);
 /* 1: exchanges are queued on the device like operators, with pst_device_exchange_queue: a
- * pst_launch_fn whose block is the pst_rank_call of the step. All ranks of the group queue an
- * exchange at the same place of their lists. With pst_rank.library_adds the communication library
- * adds. */
+ * pst_launch_fn whose argument block is the pst_rank_call of the tape step. All ranks of the group
+ * queue an exchange at the same place of their lists. With pst_rank.library_adds the communication
+ * library adds. */
 int pst_device_exchange_queues(const pst_rank *r);
 pst_status pst_device_exchange_queue(pst_device *device, const void *block);
 /* To be called when a peer is lost: the exchange under way fails with `status`. */

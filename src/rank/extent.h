@@ -1,5 +1,5 @@
-/* Type and extent in memory of an operand of a step, for code that inspects operands (replay.h,
- * recorder.h). */
+/* Type and extent in memory of an operand of a tape step, for code that inspects operands
+ * (replay.h, recorder.h). */
 #ifndef PST_RANK_EXTENT_H
 #define PST_RANK_EXTENT_H
 #include "pipeline/compile/cut.h"
@@ -12,7 +12,7 @@ typedef struct {
     uint64_t row, pitch; /* elements of a row, and from one row to the next; pitch 0: no gaps */
 } pst_extent;
 
-/* graph, cut: those of this tensor rank; chunk: the chunk with the step that has this operand. */
+/* graph, cut: those of this tensor rank; chunk: the chunk whose tape contains the operand. */
 pst_extent pst_extent_of(const pst_graph *graph, const pst_cut *cut, uint32_t chunk,
                          const pst_operand *operand);
 #endif

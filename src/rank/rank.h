@@ -13,7 +13,7 @@
 #include "rank/replay.h"
 #include "rank/work.h"
 
-/* Argument block of a launch: the block that the kernel reads, the kernel, and the step. */
+/* Argument block of a launch: the block that the kernel reads, the kernel, and the tape step. */
 typedef struct {
     pst_call call;
     const pst_kernel_row *kernel;
@@ -63,13 +63,14 @@ struct pst_rank {
     /* parallel.collectives fast: the communication library adds the parts of tensor ranks */
     int library_adds;
     pst_coll *coll;
-    /* exchanges within the tensor group; NULL with one tensor rank, and with device timed */
+    /* communication within the tensor group; NULL with one tensor rank, and with device timed */
     pst_exchanger *exchanger;
-    /* the tensor exchange under way: step, chunk, micro-batch and start time */
+    /* the communication under way within the tensor group: tape step, chunk, micro-batch and start
+     * time */
     const pst_step *exchange_step;
     uint32_t exchange_chunk, exchange_micro;
     uint64_t exchange_ns;
-    /* with `on_device`: used instead of `exchanger` for exchanges within a pass */
+    /* with `on_device`: used instead of `exchanger` for communication within a pass */
     struct pst_device_exchanger *device_exchanger;
     void *partial; /* with `on_device`: host copy of the accumulators that the tensor group adds */
     /* throttled rank: ns that it must still sleep; negative: it has slept too long */
@@ -79,10 +80,11 @@ struct pst_rank {
     const pst_arith *arith;
     /* [n_param] list of the parameters that STEP updates in one launch */
     pst_arith_param *step_param;
-    const float **piece; /* pieces of gradients whose squares NORM sums */
-    uint64_t *piece_n;   /* number of elements of each piece */
-    /* rank 0: [n_term] offsets in `control` of all pieces' sums of squares, by parameter in name
-     * order; other ranks: NULL */
+    const float **piece; /* ranges of gradients, at most PST_PIECE elements each, whose squares NORM
+                            sums */
+    uint64_t *piece_n;   /* number of elements of each range */
+    /* rank 0: [n_term] offsets in `control` of the sums of squares of all ranges, by parameter in
+     * name order; other ranks: NULL */
     uint64_t *term;
     uint32_t n_term;
     pst_rank_call call;
@@ -92,7 +94,7 @@ struct pst_rank {
     uint64_t sample; /* global index of the first sample that this rank computes in the batch */
     uint64_t step;   /* number of the step */
     pst_optim_hyper hyper; /* learning rate, t and corrections of this step */
-    /* post-validation: STEP did not wait for rank 0's answer; the answer required an undo */
+    /* post-validation: STEP did not wait for rank 0's answer; the answer required a rollback */
     int stepped, rolled_back;
     uint64_t targets; /* number of targets in this step's batch, over which the loss is the mean */
     /* loss scale of this step's gradients (scaler.h); grad_norm does not contain it */
@@ -175,7 +177,7 @@ pst_status pst_rank_touched(const pst_rank *r, uint64_t from, uint64_t *end);
 pst_status pst_rank_intact(const pst_rank *r, int *intact);
 
 /* rank/norm.c: the instructions NORM and, on rank 0, GATHER, which adds the sums of squares of all
- * pieces in name order, so that the norm has the same bits in every layout, and answers with the
+ * ranges in name order, so that the norm has the same bits in every layout, and answers with the
  * clip factor. norm_open: allocates and, on rank 0, locates these sums. pull: *control: current
  * contents of `control`, `bytes` bytes from `offset` on. */
 pst_status pst_rank_norm(pst_device *device, const void *block);
@@ -195,8 +197,8 @@ pst_status pst_rank_exchange_open(pst_rank *r);
 void pst_rank_exchange_close(pst_rank *r);
 pst_status pst_rank_exchange(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro);
 pst_status pst_rank_exchanged(void *arg);
-/* rank/address.c: the address of an operand of a step. rank/work.c: record_op adds a launch to the
- * timeline. */
+/* rank/address.c: the address of an operand of a tape step. rank/work.c: record_op adds a launch to
+ * the timeline. */
 void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand,
                        uint32_t micro);
 const pst_cut *pst_rank_cut(const pst_rank *r);

@@ -43,7 +43,7 @@ typedef enum {
     PST_RECORD_STATE
 } pst_record_kind;
 
-/* A record: one tensor, or one piece of a parameter. Unused members are 0. */
+/* A record: one tensor, or a range of a parameter's elements. Unused members are 0. */
 typedef struct {
     uint32_t phase, kind; /* pst_record_phase, pst_record_kind */
     uint64_t step;        /* from 0 */
@@ -56,7 +56,8 @@ typedef struct {
     /* number of elements that follow: those with an index that is a multiple of `stride` */
     uint32_t stored;
     uint64_t stride;
-    uint64_t from, n; /* elements [from, from + n) of the tensor; from > 0 for pieces only */
+    uint64_t from, n; /* elements [from, from + n) of the tensor; from > 0 for ranges of parameters
+                         only */
     uint64_t digest;  /* pst_hash_bytes of these n elements, without gaps */
     uint32_t n_dim;
     uint64_t dim[PST_MAX_DIM];

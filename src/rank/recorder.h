@@ -3,8 +3,8 @@
  * operator reads or writes, of every gradient sum, and of weights and optimizer state after each
  * step, with some of the elements. `penstock verify` compares such files of several layouts.
  *
- * PENSTOCK_RECORD_ELEMENTS=N: stores at most N elements of a tensor or piece (default 4096), evenly
- * spaced. PENSTOCK_RECORD_WHOLE=NAME: stores all elements of this tensor.
+ * PENSTOCK_RECORD_ELEMENTS=N: stores at most N elements per record (default 4096), evenly spaced.
+ * PENSTOCK_RECORD_WHOLE=NAME: stores all elements of this tensor.
  *
  * Without PENSTOCK_RECORD no recorder is opened, and the cost is one comparison with NULL per
  * launch. Recording slows steps down and makes asynchronous devices synchronous. */
@@ -33,8 +33,7 @@ typedef struct {
 } pst_recorder_launch;
 pst_status pst_recorder_before(pst_rank *r, const pst_recorder_launch *launch);
 pst_status pst_recorder_after(pst_rank *r, const pst_recorder_launch *launch);
-/* Records the outputs of an exchange of the tensor group; to be called when the exchange is
- * done. */
+/* Records the outputs of communication within the tensor group; to be called when it is done. */
 pst_status pst_recorder_exchanged(pst_rank *r, uint32_t chunk, const pst_step *step,
                                   uint32_t micro);
 /* Records the reduced gradients that this rank owns; to be called when NORM begins. */

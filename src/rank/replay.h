@@ -17,7 +17,8 @@ typedef struct {
     /* Program order: F before B and W, then by micro-batch, then by position on the tape. The first
      * record of all ranks in this order is the origin: the inputs of that operator were finite. */
     uint32_t phase, micro, position;
-    /* pass: pst_pass; PST_PASS_COUNT: REDUCE, which adds the uses of a shared parameter */
+    /* pass: pst_pass; PST_PASS_COUNT: REDUCE, which adds the gradients of the uses of a tied
+     * parameter */
     uint32_t rank, node, pass;
     uint32_t kind, tensor, saved; /* kind: pst_value_kind of the value that was written */
     /* parameter, if its gradient was written; PST_NONE: a value was written */
@@ -34,7 +35,7 @@ typedef struct {
 
 /* Clears the rank's record. */
 void pst_replay_begin(pst_rank *r);
-/* A pst_launch_fn used instead of the normal one: checks the inputs of the step, runs the step, and
+/* A pst_launch_fn used instead of the normal one: checks the inputs of the tape step, runs it, and
  * checks its outputs. */
 pst_status pst_replay_kernel(pst_device *device, const void *block);
 /* Checks elements [from, from + n) of a parameter's gradient after REDUCE has summed them over uses

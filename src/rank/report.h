@@ -23,6 +23,6 @@ typedef struct {
     uint64_t works;       /* 1: `work` was measured */
     uint64_t requests;    /* signals that this rank has received: PST_STOP_ bits (stop.h) */
     uint64_t saving;      /* pst_save_state */
-    uint64_t rolled_back; /* post-validation: STEP was undone */
+    uint64_t rolled_back; /* post-validation: STEP was rolled back */
 } pst_report;
 #endif

@@ -90,7 +90,7 @@ typedef struct {
     char layout[512], model[256], cluster[512], costs[256], search[512]; /* "": not shown */
     pst_grid grid;
     uint64_t step_ns, flush_ns, bound_ns; /* bound_ns: lower bound; 0: none */
-    /* gap: above the lower bound; flops_per_s: per rank, 0: unknown */
+    /* gap: how far the step is above the lower bound; flops_per_s: per rank, 0: unknown */
     double gap, bubble, tokens_per_s, flops_per_s;
     uint32_t n_op, n_chunk, n_rank, n_region; /* n_rank: number of ranks that are shown */
     uint32_t all_ranks;

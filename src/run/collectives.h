@@ -1,5 +1,5 @@
-/* parallel.collectives: exact sums of tensor ranks (added in rank order) or fast ones (added by
- * NCCL). Checks of this key and of parallel.gradients. */
+/* parallel.collectives: reproducible sums of tensor ranks (added in rank order) or fast ones (added
+ * by NCCL). Checks of this key and of parallel.gradients. */
 #ifndef PST_RUN_COLLECTIVES_H
 #define PST_RUN_COLLECTIVES_H
 #include "prepare/prepare.h"

@@ -14,7 +14,7 @@ pst_status pst_resume_read_hf(pst_rank *r, const char *source);
  * checkpoint does not match, or ranks have found different checkpoints. */
 pst_status pst_resume_read(pst_trainer *t);
 /* Check that the checkpoint `resume`, or the Hugging Face weights `source`, match this run: headers
- * and shapes, not the contents of tensors. EINPUT: the message has the reason. Not collective. */
+ * and shapes, not the contents of tensors. EINPUT: the message gives the reason. Not collective. */
 pst_status pst_resume_check(const pst_prepared *p, pst_data *data, const char *resume);
 pst_status pst_resume_check_hf(const pst_prepared *p, const char *source);
 /* Reads Hugging Face weights (model.weights) into all ranks. Collective. */
