@@ -141,9 +141,9 @@ const char *pst_cpu_no_bf16(void);
 uint32_t pst_isa_lower(uint32_t machine, const char *level);
 pst_status pst_isa_check(uint32_t machine, const char *level);
 const char *pst_isa_name(uint32_t isa); /* the highest level that isa contains */
-/* How matrix products are computed with these instruction sets, for `doctor`: whose kernels, and
- * the blocks. Only the number of terms per slice affects the bits of a result. Writes to text,
- * which is terminated, and returns it. */
+/* How matrix products are computed with these instruction sets, for `doctor`: which library's
+ * kernels, and the sizes of blocks. Only the number of terms per slice affects the bits of a
+ * result. Writes to text, which is terminated, and returns it. */
 const char *pst_cpu_products(uint32_t isa, char *text, size_t bytes);
 /* Peak FLOP/s of `threads` cores in matrix products of this dtype (summed in fp32), measured with a
  * loop of about 3 ms. */

@@ -76,8 +76,8 @@ typedef struct {
     pst_status (*connect)(pst_transport *transport, uint64_t *bytes);
     /* Collectives of the tensor group, called within a launch: queued after the work that is queued
      * already. All ranks of the group call them in the same order. The caller may reuse the lists
-     * on return. A NULL pointer: the host runs these exchanges. The order of additions in `sum` may
-     * change from call to call, but the result has the same bits on all ranks. */
+     * on return. A NULL pointer: the host runs these collectives. The order of additions in `sum`
+     * may change from call to call, but the result has the same bits on all ranks. */
     pst_status (*swap)(pst_transport *transport, const pst_swap *swap);
     pst_status (*sum)(pst_transport *transport, const pst_group_sum *sum);
 } pst_direct_ops;

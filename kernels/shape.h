@@ -61,8 +61,8 @@ static inline pst_convolution_shape pst_convolution_shape_of(const pst_graph *g,
                                    .padding = node->attr.padding};
 }
 
-/* For attention: the lengths of the samples (NULL: none); the number of positions of a sample that
- * are not padding; the operands after the inputs. */
+/* For attention. Return the lengths of the samples (NULL: none), the number of positions of a
+ * sample that are not padding, and the operands after the inputs. */
 static inline const int32_t *pst_call_lengths(const pst_call *call) {
     return call->node->n_in > 1 ? call->arg[1] : NULL;
 }
@@ -74,8 +74,8 @@ static inline void *const *pst_call_behind(const pst_call *call) {
     return call->arg + call->node->n_in;
 }
 
-/* For embedding and vocabulary_* operators: the size of the whole vocabulary, over all tensor
- * ranks; here: the size of this rank's part. */
+/* For embedding and vocabulary_* operators: returns the size of the whole vocabulary, over all
+ * tensor ranks; here: the size of this rank's part. */
 static inline uint64_t pst_call_tokens(const pst_call *call, uint64_t here) {
     return call->node->attr.total ? call->node->attr.total : here;
 }

@@ -11,7 +11,7 @@
 
 /* SEGMENT: bytes of the segments into which large messages are split: a segment fits in a
  * processor's cache while it is added, and the next one is in transit meanwhile. SCRATCH: bytes of
- * memory for received segments. MAX_SLOTS: most segments in that memory. */
+ * memory for received segments. MAX_SLOTS: maximum number of segments in that memory. */
 enum {
     PST_COLL_SEGMENT = 256 << 10,
     PST_COLL_SCRATCH = 1 << 20,
@@ -24,8 +24,8 @@ enum {
 /* Collectives that only exist as parts of others; both send to member 0. */
 enum { PST_COLL_REDUCE = PST_COLL_KINDS, PST_COLL_GATHER };
 
-/* PUT: copies into this rank's outbox (outbox.h). ADD, COPY: read a received slot. SKIP: does
- * nothing. */
+/* PUT: copies into this rank's outbox (outbox.h). ADD, COPY: read a slot with received data. SKIP:
+ * does nothing. */
 typedef enum {
     PST_COLL_SKIP,
     PST_COLL_SEND,

@@ -38,7 +38,7 @@ pst_status pst_coll_hosts(pst_coll *c, const uint32_t *host);
 pst_status pst_coll_share(pst_coll *c);
 /* pst_coll_watch: from now on collectives publish their state to *position, which is borrowed and
  * not shared with other writers. pst_coll_place: the source line that calls the next collectives,
- * for messages about hangs; the texts are borrowed. */
+ * for messages about hangs; the strings are borrowed. */
 void pst_coll_watch(pst_coll *coll, pst_position *position);
 void pst_coll_place(pst_coll *coll, const char *file, const char *function, uint32_t line);
 

@@ -6,7 +6,7 @@
 
 enum { PST_COLL_RUNS = 3 };
 typedef struct {
-    /* number of hosts; most members on one host; number of this member's host */
+    /* number of hosts; largest number of members on one host; number of this member's host */
     uint32_t n_host, max_per_host, host;
     int contiguous;
     /* [n] number of each member's host; hosts are numbered in the order of their first member */

@@ -8,7 +8,7 @@
 /* Number of segments per member that an outbox holds. */
 enum { PST_COLL_OUTBOX_ROUNDS = 4 };
 
-/* With this, another process finds and verifies a member's file. */
+/* The data with which another process finds and verifies a member's file. */
 typedef struct {
     int32_t pid, fd; /* fd -1: no file */
     uint64_t nonce[2];
@@ -16,7 +16,7 @@ typedef struct {
 
 typedef struct {
     uint32_t n, me;
-    int agreeing; /* 1: in the second all-gather, that of `mapped` */
+    int agreeing; /* 1: the second all-gather, of `mapped`, is under way */
     int fd;
     pst_coll_announcement *all; /* [n] */
     uint8_t *mapped;            /* [n] 1: the member has mapped all outboxes */

@@ -36,12 +36,12 @@ int pst_launch_stop_exit(int signal);
  * status of a stop that one of them has announced (pst_heartbeat_stopped) have not failed: that
  * status becomes the job's status.
  *
- * end->exit_status: 0 if all ranks exited with 0; else the status of the culprit (3 if it was
- * killed, stopped, or exited early with 0); 128 + the signal if a signal from the user ended the
- * job, or if SIGINT, SIGTERM, SIGHUP or SIGQUIT ended a rank before its first instruction (the
- * other ranks are then killed).
+ * end->exit_status: 0 if all ranks exited with 0; else the status of the rank that caused the
+ * failure (3 if it was killed, stopped, or exited early with 0); 128 + the signal if a signal from
+ * the user ended the job, or if SIGINT, SIGTERM, SIGHUP or SIGQUIT ended a rank before its first
+ * instruction (the other ranks are then killed).
  *
- * stderr gets one line about the culprit: rank, host, what happened, and where: as reported by a
+ * stderr gets one line about that rank: number, host, what happened, and where: as reported by a
  * survivor (pst_heartbeat_report_dead), else the last instruction from the heartbeat page. Not for
  * statuses 2, 4 and 5, after which the rank itself has printed the reason. After status 3 the note
  * of a rank follows (pst_heartbeat_note).

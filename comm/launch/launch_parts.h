@@ -1,5 +1,6 @@
-/* Internals of the launcher: launch.c starts and watches ranks, launch_blame.c finds the culprit,
- * launch_signals.c handles signals, launch_host.c is the launcher of one host among several. */
+/* Internals of the launcher: launch.c starts and watches ranks, launch_blame.c finds the rank that
+ * caused a failure (the culprit), launch_signals.c handles signals, launch_host.c is the launcher
+ * of one host among several. */
 #ifndef PST_COMM_LAUNCH_LAUNCH_PARTS_H
 #define PST_COMM_LAUNCH_LAUNCH_PARTS_H
 #include "comm/launch/launch.h"
@@ -33,7 +34,7 @@ typedef struct {
     uint32_t n_received;
 } pst_launch_host_job;
 
-/* How certain it is that a rank is the culprit. A rank that exited with status 3 has usually
+/* How certain it is that a rank caused the failure. A rank that exited with status 3 has usually
  * reacted to the failure of another rank. So may a rank that aborted: UCX calls abort() when it
  * reads the memory of a process that is ending. */
 typedef enum { NOBODY, FOLLOWER, ABORTED, CULPRIT } certainty;
@@ -72,7 +73,7 @@ typedef struct {
     uint64_t kill_ns;
     certainty blame;
     uint32_t culprit;
-    char what[320]; /* what happened to the culprit, not printed yet; "": nothing to print */
+    char what[320]; /* what happened to rank `culprit`, not printed yet; "": nothing to print */
     int exit_status;
 } launcher;
 
@@ -86,8 +87,8 @@ void pst_launch_host_report(const char *format, ...) PST_PRINTF(1, 2);
 /* Records a failure of a rank; what: NULL: the rank has printed the reason itself. */
 void pst_launch_blame(launcher *l, certainty how_sure, uint32_t rank, int exit_status,
                       const char *what);
-/* Prints the culprit when another rank has reported where the culprit was; at_last: 1: prints it
- * also without such a report. */
+/* Prints which rank caused the failure, once another rank has reported where that rank was;
+ * at_last: 1: also without such a report. */
 void pst_launch_print_culprit(launcher *l, int at_last);
 void pst_launch_begin_end(launcher *l);
 void pst_launch_read_verdict(launcher *l);

@@ -11,7 +11,7 @@ extern const pst_transport_ops pst_transport_ucx;
  * all ranks (pst_transport.reaches_cuda). */
 void pst_transport_ucx_cuda(int wanted);
 
-/* `self`: one hub joins the n ranks of a process. Sends and receives are matched in the order of
+/* `self`: one hub connects the n ranks of a process. Sends and receives are matched in the order of
  * posts per (source, channel, seq). There is no buffer: when both are posted, the bytes are copied
  * and both complete. The hub owns its endpoints. One thread. */
 typedef struct pst_self_hub pst_self_hub;

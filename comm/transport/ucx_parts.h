@@ -35,7 +35,8 @@ typedef struct pst_ucx {
     struct pst_ucx *next_leaked;
 } pst_ucx;
 
-/* Undoes UCX's default effects on the program: signal handlers and log output. */
+/* Removes UCX's signal handlers and stops its log output, which affect the whole program by
+ * default. */
 void pst_ucx_undo_defaults(void);
 pst_status pst_ucx_fail(pst_status status, const char *what, ucs_status_t rc);
 /* Opens context, worker and an endpoint to every rank; u->ep must be allocated. Collective: a rank

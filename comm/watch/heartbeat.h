@@ -11,8 +11,8 @@ typedef struct pst_heartbeat pst_heartbeat;
 enum {
     PST_HEARTBEAT_MS = 50,
     PST_HEARTBEAT_MISSES = 40
-}; /* MS: ms per tick. A peer that does not tick during MISSES ticks of this rank (2 s) is
-      considered dead */
+}; /* MS: ms per tick. A peer whose tick count does not change during MISSES ticks of this rank (2
+      s) is considered dead */
 
 /* Opens the page and starts the thread. Collective over the ranks of this host (uses put, get and
  * fence of the world). The page is an anonymous file (memfd), which the other ranks open through
@@ -28,14 +28,14 @@ volatile uint64_t *pst_heartbeat_instr(pst_heartbeat *h);
 pst_status pst_heartbeat_check(pst_heartbeat *h);
 /* The number of ranks that share the page: those of this host. */
 uint32_t pst_heartbeat_ranks(const pst_heartbeat *h);
-/* From now on the heartbeat's thread calls tick(arg) at every tick (PST_HEARTBEAT_MS). NULL: ends
- * that; no call is running when this function returns. */
+/* From now on the heartbeat's thread calls tick(arg) at every tick (PST_HEARTBEAT_MS). NULL: stops
+ * these calls; none is running when this function returns. */
 void pst_heartbeat_on_tick(pst_heartbeat *h, void (*tick)(void *arg), void *arg);
 /* The published position of a rank of the job; NULL: the rank is on another host. */
 pst_position *pst_heartbeat_position(pst_heartbeat *h, uint32_t rank);
 /* 1: the rank has exited normally. */
 int pst_heartbeat_left(pst_heartbeat *h, uint32_t rank);
-/* 1: another rank, *rank, has stopped ticking. */
+/* 1: the tick count of another rank, *rank, has stopped. */
 int pst_heartbeat_silent(pst_heartbeat *h, uint32_t *rank);
 /* Accuses `rank` of a hang: on every rank, the next pst_heartbeat_check fails with the message
  * `verdict`, unless an earlier fault is recorded. is_stuck: 1: that rank will not exit by
@@ -76,14 +76,14 @@ int pst_heartbeat_page_absent(const pst_heartbeat_page *page, uint32_t rank);
 int pst_heartbeat_page_rank(const pst_heartbeat_page *page, uint32_t rank, uint32_t *number);
 /* 1: the rank has begun its first instruction. */
 int pst_heartbeat_page_started(const pst_heartbeat_page *page, uint32_t rank);
-/* 1: some rank, *rank, has stopped ticking. */
+/* 1: the tick count of some rank, *rank, has stopped. */
 int pst_heartbeat_page_silent(const pst_heartbeat_page *page, uint32_t *rank);
 /* 1: a rank was accused (pst_heartbeat_accuse): *rank; the message is *verdict, which lives as long
  * as the page. */
 int pst_heartbeat_page_hung(const pst_heartbeat_page *page, uint32_t *rank, int *is_stuck,
                             const char **verdict);
 /* What a survivor has reported about a dead rank; the text of pst_heartbeat_note; the text of
- * pst_heartbeat_set_reason. NULL: none. The texts live as long as the page. */
+ * pst_heartbeat_set_reason. NULL: none. The strings live as long as the page. */
 const char *pst_heartbeat_page_dead_report(const pst_heartbeat_page *page, uint32_t rank);
 const char *pst_heartbeat_page_note(const pst_heartbeat_page *page);
 /* The signal given to pst_heartbeat_stopped; 0: none. */

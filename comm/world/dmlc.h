@@ -9,7 +9,7 @@
 typedef enum { PST_DMLC_NONE, PST_DMLC_WORKER, PST_DMLC_SCHEDULER, PST_DMLC_SERVER } pst_dmlc_role;
 
 /* Reads the variables into *role and *job; job->rank is UINT32_MAX if the scheduler is to assign
- * it. The texts are those of the environment. EINPUT: an unknown role, or a missing or invalid
+ * it. The strings point into the environment. EINPUT: an unknown role, or a missing or invalid
  * variable. */
 pst_status pst_dmlc_read(pst_dmlc_role *role, pst_tcp_job *job);
 /* Runs the scheduler: waits job->seconds for all workers, then until all have exited. EPEER: the

@@ -1,5 +1,5 @@
 /* The rendezvous of world `tcp`: ranks connect to rank 0's address, prove that they know the job's
- * secret, and stay connected to rank 0. From a process that has not proved it, only a message of
+ * secret, and stay connected to rank 0. From a process that has not proved this, only a message of
  * fixed size is read. */
 #ifndef PST_COMM_WORLD_TCP_H
 #define PST_COMM_WORLD_TCP_H
@@ -23,12 +23,12 @@ typedef struct {
 pst_status pst_tcp_check_secret(const pst_tcp_job *job);
 /* 1: the address is reachable from this host only. */
 int pst_tcp_is_loopback(const struct sockaddr *at);
-/* "NAME:PORT", followed by the numeric address if NAME is a host name, and a remark if that is
- * loopback. Returns text. */
+/* Formats an address as "NAME:PORT", followed by the numeric address if NAME is a host name, and a
+ * remark if that is loopback. Returns text. */
 enum { PST_TCP_ADDRESS_TEXT = 200 };
 const char *pst_tcp_address_text(const pst_tcp_job *job, const struct sockaddr *at, socklen_t bytes,
                                  char text[PST_TCP_ADDRESS_TEXT]);
-/* The same for the local address of a socket. */
+/* Formats the local address of a socket in the same way. */
 const char *pst_tcp_own_address_text(const pst_tcp_job *job, int fd,
                                      char text[PST_TCP_ADDRESS_TEXT]);
 /* Accepts a connection and sets it up (pst_tcp_set_up); *fd is -1 if the other end has closed it

@@ -1,6 +1,6 @@
-/* Worlds: `single` (one process, one rank), `pmix` (our launcher, mpirun, srun --mpi=pmix) and
- * `tcp` (MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE and PENSTOCK_SECRET; the next port if the agent
- * of torchrun uses MASTER_PORT). */
+/* Worlds: `single` (one process, one rank), `pmix` (penstock's launcher, mpirun, srun --mpi=pmix)
+ * and `tcp` (MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE and PENSTOCK_SECRET; the next port if the
+ * agent of torchrun uses MASTER_PORT). */
 #ifndef PST_COMM_WORLD_WORLD_H
 #define PST_COMM_WORLD_WORLD_H
 #include "base/world.h"

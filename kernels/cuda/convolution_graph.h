@@ -20,7 +20,7 @@ enum { PST_CONV_X = 1, PST_CONV_WEIGHT, PST_CONV_Y };
  * sums of products in fp32 by more than rounding (TF32 that was not requested, sums in the
  * operands' type, Winograd, FFT). */
 void pst_cuda_convolution_graph(pst_dnn_graph *g, const pst_cuda_convolution_shape *shape);
-/* The most bytes of workspace that a plan may need: engines for fp32 and TF32 transpose images to
+/* Maximum workspace, in bytes, that a plan may need: engines for fp32 and TF32 transpose images to
  * [b,C,H,W] and back, others pad channels to the width of their tensor cores. */
 uint64_t pst_cuda_convolution_workspace(const pst_cuda_convolution_shape *shape);
 /* Why cuDNN does not support this shape; NULL: it does. */

@@ -59,7 +59,7 @@ pst_status pst_cudnn_status(cudnnStatus_t status, const char *what);
  * thread's last error. */
 cudaError_t pst_cuda_answer(cudaError_t error);
 /* To be called by every kernel row after its last launch: returns an error of the launch itself. If
- * the device fails later, the message names `kernel`, a text that must outlive the device. */
+ * the device fails later, the message names `kernel`, a string that must outlive the device. */
 pst_status pst_cuda_launched(const char *kernel);
 /* Returns the name from this thread's last pst_cuda_launched, and resets it to NULL. */
 const char *pst_cuda_take_name(void);

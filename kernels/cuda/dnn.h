@@ -14,7 +14,7 @@ typedef struct {
     pst_dnn_desc op[PST_DNN_OPS];
     uint32_t n, n_op;
     cudnnStatus_t error;
-    const char *what; /* step that failed; NULL: none */
+    const char *what; /* call that failed; NULL: none */
     char why[256];    /* cuDNN's message */
     int64_t next;     /* number of the next virtual tensor */
     /* bits 1 << CUDNN_NUMERICAL_NOTE_*: engines with one of these notes are rejected; by default

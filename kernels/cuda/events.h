@@ -10,7 +10,7 @@ typedef struct pst_cuda_events pst_cuda_events;
 pst_status pst_cuda_events_open(const cudaStream_t stream[PST_Q_COUNT], pst_cuda_events **events);
 /* To be called after work was queued on `queue`. *id: an event that completes when this work and
  * all work queued there before it has ended; id NULL: no event. submit_ns: when the work was
- * queued; name: of the work, must outlive the events. Waits if all events of the ring are
+ * queued; name: name of the work; must outlive the events. Waits if all events of the ring are
  * pending. */
 pst_status pst_cuda_events_add(pst_cuda_events *e, pst_queue queue, const char *name,
                                uint64_t submit_ns, uint64_t *id);

@@ -145,7 +145,7 @@ typedef struct {
 /* As pst_optim_hyper, with derived values that are computed on the host. */
 typedef struct {
     int kind;   /* pst_optim_kind */
-    int begins; /* SGD's first update */
+    int begins; /* 1: first update of SGD */
     float lr, beta1, beta2, eps, momentum, grad_scale, step, root2, rest1, rest2;
 } pst_cuda_rule;
 typedef struct {

@@ -7,14 +7,14 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/kernel.h"
 
-/* Of a device: the compute stream; where kernels report an index out of range; the number of the
- * current launch; memory for sums of squares, of *blocks blocks. */
+/* Return, for a device: the compute stream; where kernels report an index out of range; the number
+ * of the current launch; memory for sums of squares, of *blocks blocks. */
 enum { PST_CUDA_SUMS = 1 << 16 };
 pst_cuda_queue pst_cuda_queue_of(const pst_device *device);
 pst_cuda_fault *pst_cuda_fault_of(const pst_device *device);
 uint64_t pst_cuda_launch_of(const pst_device *device);
 double *pst_cuda_sums_of(const pst_device *device, uint32_t *blocks);
-/* pst_kernel_row.captures of rows whose launches always do the same work. */
+/* Implements pst_kernel_row.captures for rows whose launches always do the same work. */
 static inline int pst_cuda_captures_always(pst_device *device, const pst_call *call) {
     (void)device;
     (void)call;

@@ -16,14 +16,15 @@ typedef struct {
 } pst_cuda_entry;
 
 /* In a plan: marks a product that is not fused (`apart`) instead of an algorithm. */
-enum { PST_CUDA_APART = 0xff /* each byte of the stored algorithm */ };
+enum { PST_CUDA_APART = 0xff /* value of every byte of the stored algorithm */ };
 static inline int pst_cuda_is_fused(const pst_cuda_shape *s) { return s->gelu || s->sums_b; }
 static inline pst_cuda_shape pst_cuda_unfused(pst_cuda_shape s) {
     s.gelu = s.sums_b = 0;
     return s;
 }
 
-/* product_run.c. "BF16 BF16 TN bias 3072x8192x768": for messages and plans. */
+/* product_run.c. Formats the name of a product, such as "BF16 BF16 TN bias 3072x8192x768", for
+ * messages and plans. */
 void pst_cuda_product_name(const pst_cuda_shape *s, char *text, size_t bytes);
 /* Queues a product with this algorithm. */
 cublasStatus_t pst_cuda_product_run(pst_cuda_device *d, const pst_cuda_entry *e,

@@ -69,7 +69,7 @@ typedef struct pst_nccl_comm pst_nccl_comm;
 typedef struct {
     const pst_nccl *nccl;
     pst_transport *inner; /* transport that carries the communicator's unique id */
-    uint32_t channel;     /* channel of `inner` for that */
+    uint32_t channel;     /* channel of `inner` for the unique id */
     pst_device *device;
     cudaStream_t stream; /* NULL: open creates one with higher priority than computation */
     /* [n] ranks of the communicator, including this one; used during open only */
