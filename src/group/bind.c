@@ -71,7 +71,7 @@ static pst_status apply(hwloc_topology_t t, hwloc_const_bitmap_t set) {
                         list);
     int has_memory = !hwloc_set_membind(t, set, HWLOC_MEMBIND_BIND, 0);
     pst_log(PST_LOG_DEBUG, "bound to processors %s%s", list,
-            has_memory ? ", and to their memory" : "");
+            has_memory ? ", and memory to their NUMA nodes" : "");
     return PST_OK;
 }
 
@@ -96,7 +96,7 @@ static pst_status bind_share(pst_world *w, const pst_config *c, const pst_rank_p
     if (status == PST_OK && why && core)
         status = pst_fail(
             PST_EINPUT,
-            "parallel.bind core: %u ranks with %s on %d processors: %s; use parallel.bind=auto", n,
+            "parallel.bind core: %u ranks on %s share %d processors: %s; use parallel.bind=auto", n,
             w->host, CPU_COUNT(&mine->mask), why);
     if (status == PST_OK && why) pst_log(PST_LOG_DEBUG, "not bound: %s", why);
     if (status == PST_OK && set) status = apply(t, set);

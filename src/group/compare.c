@@ -190,15 +190,16 @@ static ranks different(const uint64_t *all, uint32_t n) {
 pst_status pst_compare_prepared(pst_group *g, const pst_prepared *p, pst_data *data,
                                 const pst_evaluate_sets *sets) {
     static const char *const what[][3] = {
-        {"has different data", "have different data", "data.paths must name"},
+        {"has different data", "have different data", "the files of data.paths must be the same"},
         {"has a different plan", "have a different plan",
-         "parallel.cluster and measured must name"},
+         "the files of parallel.cluster and parallel.measured must be the same"},
         {"has a different schedule", "have a different schedule",
-         "parallel.schedule_file, cluster and measured must name"},
+         "the files of parallel.schedule_file, parallel.cluster and parallel.measured must be the "
+         "same"},
         {"computes on a different device", "compute on a different device",
-         "parallel.device must name"},
+         "parallel.device must name the same device"},
         {"is evaluated on different data", "are evaluated on different data",
-         "eval.sets must name"}};
+         "the files of eval.sets must be the same"}};
     const char *device = p->options.device ? p->options.device->name : "";
     if (g->hub) return PST_OK;
     const uint64_t own[] = {data->row->hash(data), hash_plan(p->plan), hash_lists(p->job),
@@ -213,8 +214,7 @@ pst_status pst_compare_prepared(pst_group *g, const pst_prepared *p, pst_data *d
         ranks others = different(all, g->n_rank);
         print_ranks(&others, what[i][0], what[i][1], who, sizeof who);
         if (others.n)
-            status =
-                pst_fail(PST_EINPUT, "%s than rank 0: %s the same on all hosts", who, what[i][2]);
+            status = pst_fail(PST_EINPUT, "%s than rank 0: %s on all hosts", who, what[i][2]);
     }
     return pst_group_agree(g, status);
 }

@@ -69,8 +69,9 @@ pst_status pst_identity_get(pst_world *w, uint32_t rank, pst_identity *out) {
     if (same) memcpy(out, value, sizeof *out);
     free(value);
     return same ? PST_OK
-                : pst_fail(PST_EINPUT, "rank %u runs another version of penstock than this one, %s",
-                           rank, pst_identity_version());
+                : pst_fail(PST_EINPUT,
+                           "rank %u runs a different version of penstock than this rank, %s", rank,
+                           pst_identity_version());
 }
 
 pst_status pst_identity_place(pst_world *w, uint32_t rank, pst_rank_place *place) {

@@ -52,7 +52,7 @@ pst_sharing pst_placement_worst(const pst_rank_place *place, uint32_t n, uint32_
 static pst_status read_all(pst_world *w, pst_rank_place **out) {
     pst_rank_place *place = calloc(w->size, sizeof *place);
     pst_status status =
-        place ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the places of %u ranks", w->size);
+        place ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the placement of %u ranks", w->size);
     for (uint32_t r = 0; status == PST_OK && r < w->size; r++)
         status = pst_identity_place(w, r, place + r);
     if (status == PST_OK) *out = place;

@@ -163,8 +163,8 @@ pst_status pst_hang_mismatch(pst_hang *h, uint32_t rank, uint32_t instr, uint64_
     where(h, rank, mine);
     if (order.kind == PST_SUSPECT_NOBODY) {
         snprintf(line, sizeof line,
-                 "rank %u on %s sent a message of the wrong size, in %s: %s; rank %u in %s", sender,
-                 h->host, its, said, rank, mine);
+                 "rank %u on %s sent a message of the wrong size during %s: %s; rank %u is in %s",
+                 sender, h->host, its, said, rank, mine);
     } else {
         sender = order.culprit;
         h->suspect = order;

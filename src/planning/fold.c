@@ -22,7 +22,7 @@ pst_status pst_planning_fold_nodes(const pst_graph *whole, const pst_graph *part
         while (j < part->n_node && strcmp(part->node[j].name, whole->node[i].name)) j++;
         if (j++ < part->n_node) continue;
         free(at);
-        return pst_fail(PST_EINTERNAL, "operator %s is missing in a tensor rank's graph",
+        return pst_fail(PST_EINTERNAL, "operator %s is missing from a tensor rank's graph",
                         whole->node[i].name);
     }
     at[whole->n_node] = part->n_node;

@@ -133,5 +133,6 @@ pst_status pst_planning_json(pst_planning *x, const char *change, const char *cl
         json_object_set_new(j, "searched", searched(x)) != 0 ||
         json_dumpf(j, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;
     json_decref(j);
-    return failed ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
+    return failed ? pst_fail(PST_ENOMEM, "cannot write the plan as JSON: %s", strerror(errno))
+                  : PST_OK;
 }

@@ -21,7 +21,7 @@ static void append(char *text, size_t capacity, const char *format, ...) {
 static void recompute_text(const uint8_t *recompute, uint32_t n, char *text, size_t capacity) {
     for (uint32_t c = 1; c < n; c++)
         if (recompute[c] != recompute[0]) {
-            snprintf(text, capacity, "per stage");
+            snprintf(text, capacity, "different per chunk");
             return;
         }
     snprintf(text, capacity, "%s", pst_recompute_name((pst_recompute)recompute[0]));
@@ -61,7 +61,7 @@ static void describe_model(const pst_prepared *p, pst_plan_page *page) {
 static void describe_cluster(const pst_cluster *c, uint32_t used, pst_plan_page *page) {
     char *text = page->cluster;
     if (!c) {
-        append(text, sizeof page->cluster, "%u equal rank%s", used, pst_plural(used));
+        append(text, sizeof page->cluster, "%u rank%s of equal speed", used, pst_plural(used));
         return;
     }
     append(text, sizeof page->cluster, "%u device%s on %u node%s: ", c->n_device,
@@ -84,9 +84,9 @@ static void describe_costs(const pst_prepared *p, pst_plan_page *page) {
     char *text = page->costs;
     size_t capacity = sizeof page->costs;
     if (*p->config->parallel.measured)
-        append(text, capacity, "measured by the run %s, else ", p->config->parallel.measured);
-    if (p->profile) append(text, capacity, "profile %s, else ", p->config->parallel.profile);
-    append(text, capacity, "modelled from the datasheet of %s",
+        append(text, capacity, "measured in run %s, otherwise ", p->config->parallel.measured);
+    if (p->profile) append(text, capacity, "profile %s, otherwise ", p->config->parallel.profile);
+    append(text, capacity, "estimated for %s",
            p->costs.kind ? p->costs.kind->name : "a nominal CPU core");
 }
 

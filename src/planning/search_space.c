@@ -202,7 +202,8 @@ static pst_status choose_micros(pst_planning *x) {
         return pst_fail(PST_EINPUT,
                         "parallel.replicas: the sum, %" PRIu64
                         " micro-batches, does not divide train.batch %" PRId64 "%s",
-                        sum, c->train.batch, given ? " into parts of train.micro_batch" : "");
+                        sum, c->train.batch,
+                        given ? "; expected train.batch = sum x train.micro_batch" : "");
     fix(&x->problem.micro_batch, size);
     return PST_OK;
 }

@@ -137,11 +137,13 @@ static void print_memory(const pst_planning *x, const pst_candidate *c, FILE *ou
     const uint32_t more = c->layout.pipeline > MOST_STAGES ? c->layout.pipeline - MOST_STAGES : 0,
                    full = find_fullest(x, c);
     if (more && full < MOST_STAGES)
-        fprintf(out, "            %u more stages, none uses a larger share than stage %u\n", more,
-                full);
+        fprintf(out, "            %u more stages; stage %u uses the largest share of its memory\n",
+                more, full);
     if (more && full >= MOST_STAGES) {
-        fprintf(out, "            %u more stages; the largest share is used by\n            ",
-                more);
+        fprintf(
+            out,
+            "            %u more stages; the largest share of its memory is used by\n            ",
+            more);
         print_stage(x, c, full, out);
     }
     if (!c->exact)
@@ -246,5 +248,6 @@ pst_status pst_planning_text(pst_planning *x, FILE *out) {
     }
     print_costs(x, out);
     print_rows(x, out);
-    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
+    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write the result: %s", strerror(errno))
+                       : PST_OK;
 }

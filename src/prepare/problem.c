@@ -84,7 +84,8 @@ static pst_status fill_replicas(const pst_prepared *p, uint64_t limit,
     uint32_t n = p->cut->n_chunk, stages = p->grid.pipeline;
     x->ns = calloc(n, sizeof *x->ns);
     x->limit = malloc(stages * sizeof *x->limit);
-    if (!x->ns || !x->limit) return pst_fail(PST_ENOMEM, "no memory to solve for %u chunks", n);
+    if (!x->ns || !x->limit)
+        return pst_fail(PST_ENOMEM, "no memory to solve a schedule of %u chunks", n);
     memset(x->limit, 0xff, stages * sizeof *x->limit);
     for (uint32_t r = 0; r < p->options.n_rank; r++) {
         uint32_t stage = pst_grid_at(p->grid, r).stage;
@@ -120,7 +121,7 @@ pst_status pst_prepare_problems_open(const pst_prepared *p, uint64_t limit,
                                 .hop = calloc(n, sizeof *x->hop),
                                 .held = calloc(n, sizeof *x->held)};
     if (!x->of || !x->schedule || !x->hop || !x->held)
-        return pst_fail(PST_ENOMEM, "no memory to solve for %u chunks", n);
+        return pst_fail(PST_ENOMEM, "no memory to solve a schedule of %u chunks", n);
     time_hops(p, x->hop);
     fill_held(p, x->held);
     for (uint32_t k = 0; k < p->grid.data; k++) {

@@ -96,7 +96,8 @@ static pst_status check_shapes(const char *path, const pst_profile *profile, con
                         missing, steps, names, path);
     if (!quiet)
         pst_log(PST_LOG_WARN,
-                "parallel.profile: %u of %u operators were not measured and are modelled: %s",
+                "parallel.profile: %u of %u operators were not measured; their durations are "
+                "estimated: %s",
                 missing, steps, names);
     return PST_OK;
 }
@@ -148,8 +149,9 @@ pst_status pst_profile_open_for(pst_prepared *p) {
     if (!pst_costs_profiled(p->costs.kind, p->profile)) {
         if (!p->options.quiet)
             pst_log(PST_LOG_WARN,
-                    "parallel.profile: %s was measured on other devices, so %s is modelled", path,
-                    p->costs.kind->name);
+                    "parallel.profile: %s was measured on other devices, so durations on %s are "
+                    "estimated",
+                    path, p->costs.kind->name);
         pst_profile_close(p->profile);
         p->profile = NULL;
         return PST_OK;

@@ -81,7 +81,7 @@ static pst_status try_solver(selection *c, uint32_t budget_divisor) {
         status = prepare_with(c, solved_name(), place->n_virtual, x.schedule, x.n, &p);
         if (status != PST_OK) break;
         again = pst_prepare_problems_tighten(p, c->limit, &x);
-        consider(c, p, "a new order");
+        consider(c, p, "a new order of passes");
     }
     pst_prepare_problems_close(&x);
     pst_prepared_close(first);
@@ -194,10 +194,12 @@ static void describe(const selection *c) {
     uint64_t bound = c->bound_ns[c->best_at], least = bound + p->timing->flush_ns;
     uint32_t chunks = p->schedule->n_chunk / p->schedule->n_rank, rank;
     int n = snprintf(
-        p->solved, sizeof p->solved, "%s, %u chunk%s per rank, %s %.1f MiB each: %.3f ms as %s",
+        p->solved, sizeof p->solved,
+        "%s, %u chunk%s per rank, %s %.1f MiB per rank: %.3f ms per step, from %s durations",
         c->from, chunks, chunks == 1 ? "" : "s",
-        pst_prepare_excess(p, c->limit, &rank) ? "beyond" : "within", (double)c->limit * 0x1p-20,
-        (double)p->timing->step_ns * 1e-6, *c->config->parallel.measured ? "measured" : "modelled");
+        pst_prepare_excess(p, c->limit, &rank) ? "above" : "within", (double)c->limit * 0x1p-20,
+        (double)p->timing->step_ns * 1e-6,
+        *c->config->parallel.measured ? "measured" : "estimated");
     if (bound && least <= p->timing->step_ns)
         snprintf(p->solved + n, sizeof p->solved - (size_t)n, ", lower bound %.3f ms (gap %.2f%%)",
                  (double)least * 1e-6, ((double)p->timing->step_ns / (double)least - 1) * 100);

@@ -165,7 +165,8 @@ pst_status pst_exchange_start(pst_exchanger *x, const pst_graph *g, const pst_no
         return PST_OK;
     case PST_EXCHANGE_NONE: break;
     }
-    return pst_fail(PST_EINTERNAL, "operator %s is not an exchange", node->name);
+    return pst_fail(PST_EINTERNAL, "operator %s does not communicate between tensor ranks",
+                    node->name);
 }
 
 pst_status pst_exchange_share(pst_exchanger *x, const uint32_t *host) {

@@ -233,11 +233,11 @@ void pst_replay_text(const pst_graph *g, const pst_culprit *c, char text[PST_REP
         char where[96];
         const pst_param *p = g->param + c->bad_param;
         print_index(p->n_dim, p->dim, c->weight_index, where);
-        snprintf(why, sizeof why, "the weight %s already was %g at %s", p->name, shown(c->weight),
+        snprintf(why, sizeof why, "the weight %s was already %g at %s", p->name, shown(c->weight),
                  where);
     } else {
         snprintf(why, sizeof why, "the weights and inputs of this operator were %s",
-                 c->bad_input ? "not finite already" : "finite");
+                 c->bad_input ? "already not finite" : "finite");
     }
     snprintf(text, PST_REPLAY_TEXT, "the first is %g at %s of %s, written by %s; %s",
              shown(c->value), index, tensor, by, why);

@@ -92,7 +92,7 @@ static void draw_tiles(const pst_plan_page *page, FILE *out) {
                   out);
     }
     draw_tile("Bubble", pst_html_share(page->bubble, value),
-              "on the rank that works longest, first to last pass", out);
+              "of the rank with the longest time from its first to its last pass", out);
     draw_memory(page, out);
     int fits = 0;
     for (uint32_t i = 0; i < page->n_row; i++) fits |= page->row[i].fits;

@@ -12,19 +12,19 @@ enum { PST_PLAN_ROWS = 64, PST_PLAN_TEXT = 160 };
 /* Kinds of a rank's time: X(name, text, CSS class, help). */
 /* clang-format off */
 #define PST_PLAN_TIMES(X) \
-    X(F, "forward", "kF", "F, without tensor exchanges") \
+    X(F, "forward", "kF", "F, without communication between tensor ranks") \
     X(B, "input gradient", "kB", "B, without recomputation") \
     X(W, "weight gradient", "kW", "W") \
     X(BW, "backward", "kBW", \
       "B and W in one pass, without recomputation") \
     X(AGAIN, "recomputation", "kagain", "activations computed again because they were not kept") \
-    X(EXCHANGE, "tensor exchange", "kexchange", \
-      "collectives among tensor ranks, within passes") \
+    X(EXCHANGE, "tensor communication", "kexchange", \
+      "collectives between tensor ranks, within passes") \
     X(MESSAGE, "messages", "ktransfer", \
       "idle while a message from another stage is in transit") \
     X(REPLICA, "gradient sums", "kreplica", \
-      "reduction of gradients over replicas and of shared parameters, " \
-      "with the waits for it and for weights") \
+      "reduction of gradients over replicas and of tied parameters, " \
+      "including waits for these and for weights") \
     X(STEP, "optimizer", "kflush", "norm and optimizer step") \
     X(IDLE, "bubble", "kidle", "other idle time")
 /* clang-format on */

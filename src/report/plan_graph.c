@@ -168,10 +168,10 @@ void pst_plan_draw_graph(const pst_plan_page *page, FILE *out) {
     if (!page->n_op) return;
     fputs("<section id=\"graph\"><h2>Where the model is cut</h2>\n<p class=\"sub\">The operators "
           "in order, one line per chunk; the width is the time of all passes for one micro-batch. "
-          "↓: bytes sent to the next line per micro-batch; gradients of the same size come back. "
-          "Point at an operator to see its cost.",
+          "↓: bytes sent to the next line per micro-batch; gradients of the same size are sent "
+          "back. Point at an operator to see its cost.",
           out);
-    if (page->grid.tensor > 1) fputs(" Dark: collectives among tensor ranks.", out);
+    if (page->grid.tensor > 1) fputs(" Dark: collectives between tensor ranks.", out);
     if (!ops)
         fprintf(out, " There are %u operators; %s are drawn.", page->n_op,
                 together > 1 ? "groups of layers" : "whole layers");

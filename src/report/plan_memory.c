@@ -127,7 +127,7 @@ static void draw_table(const pst_plan_page *page, FILE *out) {
         pst_html_text(out, page->region_name[k]);
         fputs("</th>", out);
     }
-    fputs("<th class=\"n\">in use at once</th><th class=\"n\">predicted peak</th><th "
+    fputs("<th class=\"n\">largest amount in use</th><th class=\"n\">predicted peak</th><th "
           "class=\"n\">limit</th></tr></thead><tbody>\n",
           out);
     for (uint32_t i = 0; i < page->n_rank; i++) {
@@ -155,8 +155,8 @@ void pst_plan_draw_memory(const pst_plan_page *page, FILE *out) {
     int drawn = capacity > 0 && capacity <= FAR * most;
     double full = 1.04 * (drawn ? fmax(capacity, most) : most);
     fputs("<section id=\"memory\"><h2>Memory over the step</h2>\n<p class=\"sub\">Every tensor has "
-          "a fixed place that is reserved before the first step, so the predicted peak is the end "
-          "of the arena, however much of it is in use at a time.",
+          "a fixed offset in the arena, which is allocated before the first step, so the predicted "
+          "peak is the size of the arena, even if less of it is in use at any time.",
           out);
     if (capacity > 0 && !drawn)
         fprintf(out, " A rank may use up to %s", pst_html_bytes(least, text));
@@ -166,11 +166,12 @@ void pst_plan_draw_memory(const pst_plan_page *page, FILE *out) {
     fputs("</p>\n<p class=\"legend\"><span class=\"key\"><i class=\"fixed\"></i>during the whole "
           "step: weights, optimizer state, gradients, data</span><span class=\"key\"><i "
           "class=\"slots\"></i>activations and messages of micro-batches in flight</span><span "
-          "class=\"key\"><i class=\"scratch\"></i>scratch of the running pass</span><span "
+          "class=\"key\"><i class=\"scratch\"></i>scratch memory of the running pass</span><span "
           "class=\"key\"><i class=\"limit peak\"></i>predicted peak</span>",
           out);
     if (drawn)
-        fputs("<span class=\"key\"><i class=\"limit room\"></i>limit of the rank</span>", out);
+        fputs("<span class=\"key\"><i class=\"limit room\"></i>memory limit of the rank</span>",
+              out);
     fputs("</p>\n<div class=\"ranks\">\n", out);
     for (uint32_t i = 0; i < page->n_rank; i++) draw_rank(page, &page->rank[i], full, out);
     fputs("</div>\n", out);

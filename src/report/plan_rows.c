@@ -43,7 +43,7 @@ static void draw_row(const pst_plan_row *r, int best, uint64_t shortest, FILE *o
         fprintf(out, "<td class=\"n\">%s</td>", pst_html_share(r->bubble, text));
     }
     fputs("<td class=\"long\">", out);
-    if (best && !*r->why) fputs("the plan", out);
+    if (best && !*r->why) fputs("the best", out);
     pst_html_text(out, r->why);
     fputs("</td></tr>\n", out);
 }
@@ -54,9 +54,10 @@ static void draw_table(const pst_plan_page *page, uint32_t first, uint32_t end, 
           "class=\"n\">tensor</th>"
           "<th class=\"n\">replicas</th><th>schedule</th><th "
           "class=\"n\">micro-batches</th><th>recomputation</th>"
-          "<th class=\"n\">step</th><th class=\"n\">longer</th><th class=\"n\">peak memory</th><th "
+          "<th class=\"n\">step</th><th class=\"n\">longer by</th><th class=\"n\">peak "
+          "memory</th><th "
           "class=\"n\">bubble</th>"
-          "<th>why it loses</th></tr></thead><tbody>\n",
+          "<th>reason</th></tr></thead><tbody>\n",
           out);
     for (uint32_t i = first; i < end; i++)
         draw_row(&page->row[i], !i && page->row[i].fits, shortest, out);

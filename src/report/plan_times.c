@@ -37,7 +37,7 @@ static void draw_bar(const pst_plan_page *page, const pst_plan_rank *r, FILE *ou
                 r->us[k] / end * 100, kinds[k].name, pst_html_ms(r->us[k] * 1e-3, text));
         fprintf(out, ", %s\"></i>", pst_html_share(r->us[k] / end, text));
     }
-    fprintf(out, "</div><div class=\"value\">%s computes</div>\n",
+    fprintf(out, "</div><div class=\"value\">%s computing</div>\n",
             pst_html_share(computes / end, text));
 }
 

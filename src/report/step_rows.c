@@ -23,9 +23,8 @@ static const kind_row kinds[PST_REPORT_KIND_COUNT] = {
     [PST_REPORT_B] = {"B", "kB", "input gradient"},
     [PST_REPORT_W] = {"W", "kW", "weight gradient"},
     [PST_REPORT_BW] = {"BW", "kBW", "backward, both gradients at once"},
-    [PST_REPORT_FLUSH] =
-        {"flush", "kflush",
-         "reduction of shared gradients, norm and optimizer at the end of the step"},
+    [PST_REPORT_FLUSH] = {"flush", "kflush",
+                          "reductions of gradients, norm and optimizer at the end of the step"},
     [PST_REPORT_TRANSFER] = {"transfer", "ktransfer",
                              "idle while a message to the rank is in transit"},
     [PST_REPORT_IDLE] = {"idle", "kidle", "other idle time"},
@@ -282,7 +281,7 @@ static void draw_time_table(const pst_report_trace *t, FILE *out) {
 void pst_report_draw_times(const pst_report_data *d, FILE *out) {
     const pst_report_trace *t = &d->trace;
     if (!t->n || !(longest(t) > 0)) return;
-    fputs("<section id=\"times\"><h2>Where the time of that step went</h2>\n", out);
+    fputs("<section id=\"times\"><h2>Where the time of this step went</h2>\n", out);
     draw_legend(t, PST_REPORT_IDLE, out);
     fputs("<div class=\"bars\">\n", out);
     for (uint32_t r = 0; r < rows(t); r++) {

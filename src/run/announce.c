@@ -55,7 +55,7 @@ static void warn_of_unequal(const pst_prepared *p) {
         if (pst_prepare_speed(p, k) != pst_prepare_speed(p, 0)) return;
     pst_log(PST_LOG_WARN,
             "%u micro-batches cannot be divided evenly among %u replicas: some have %u, the others "
-            "%u, and these wait in every step; use a train.batch that is a multiple of "
+            "have %u and wait in every step; use a train.batch that is a multiple of "
             "train.micro_batch x parallel.data",
             n, data, n / data + 1, n / data);
 }
@@ -121,9 +121,9 @@ void pst_announce_run(const pst_trainer *t) {
            (double)params / 1e6, t->config->train.precision, p->options.n_rank,
            pst_plural(p->options.n_rank));
     if (*grid) printf(" (%s)", grid);
-    printf(" of %u thread%s, %s, %u micro-batches of %u\n", p->options.threads,
+    printf(" of %u thread%s, %s, %u micro-batches of %u sample%s\n", p->options.threads,
            pst_plural(p->options.threads), p->plan->layout.schedule, p->plan->layout.n_micro,
-           p->plan->layout.micro_batch);
+           p->plan->layout.micro_batch, pst_plural(p->plan->layout.micro_batch));
     if (*p->solved) printf("schedule:  solved, %s\n", p->solved);
     printf("predicted: bubble %.1f%%, arena %.1f MiB on the largest rank\n",
            p->timing->bubble * 100, (double)most / 1048576.0);

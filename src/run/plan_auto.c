@@ -24,8 +24,8 @@ static int is_valid_for(const pst_config *c, const pst_plan *plan, const char *p
     pst_config *copy;
     uint32_t ranks = pst_plan_job_ranks(plan);
     if (n_rank && ranks != n_rank) {
-        pst_log(PST_LOG_INFO, "%s is for %u ranks, but the job has %u; making a new plan", path,
-                ranks, n_rank);
+        pst_log(PST_LOG_INFO, "%s is for %u ranks, but the job has %u ranks; making a new plan",
+                path, ranks, n_rank);
         return 0;
     }
     pst_status status = pst_config_copy(c, &copy);
@@ -158,11 +158,11 @@ static pst_status find(const pst_config *config, const pst_world *world, uint32_
 
 static void say(const pst_plan *p, int begun) {
     const pst_layout *l = &p->layout;
-    printf("planned:   %u stage%s x %u replica%s x %u tensor rank%s, %s, %u micro-batches of %u: "
-           "%.3f ms per step",
+    printf("planned:   %u stage%s x %u replica%s x %u tensor rank%s, %s, %u micro-batches of %u "
+           "sample%s: %.3f ms per step",
            l->pipeline, pst_plural(l->pipeline), l->data, pst_plural(l->data), l->tensor,
            pst_plural(l->tensor), l->schedule, l->n_micro, l->micro_batch,
-           (double)p->step_ns * 1e-6);
+           pst_plural(l->micro_batch), (double)p->step_ns * 1e-6);
     if (begun) printf(", the plan of the resumed run\n");
     else printf(", lower bound over all layouts %.3f ms\n", (double)p->bound_ns * 1e-6);
     fflush(stdout);

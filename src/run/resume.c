@@ -159,7 +159,7 @@ static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_
     if (info->data_hash != data->row->hash(data))
         return pst_fail(PST_EINPUT,
                         "%s was trained on different data (files, sizes, split or context differ), "
-                        "so its position cannot be restored",
+                        "so the position in the data cannot be restored",
                         ckpt->path);
     return PST_OK;
 }

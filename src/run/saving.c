@@ -182,7 +182,7 @@ static const char *every_says = "checkpoint.every";
 static const char *purpose(const pst_trainer *t) {
     int64_t every = t->config->checkpoint.every;
     if (every > 0 && t->step % (uint64_t)every == 0) return every_says;
-    return t->validation_loss < t->best_loss ? "the best evaluation so far" : "requested";
+    return t->validation_loss < t->best_loss ? "the lowest validation loss so far" : "requested";
 }
 
 /* Warns that training waited for the previous checkpoint; the cause may be other than

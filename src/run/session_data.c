@@ -61,7 +61,7 @@ static pst_status check_values(const pst_trainer *t, const pst_feed *f, const in
     if (least >= f->least && most <= f->most) return PST_OK;
     return pst_fail(PST_EINPUT, "data tensor %s contains %d; expected %s%d",
                     t->p->graph->tensor[f->tensor].name, most > f->most ? most : least,
-                    f->least ? "a negative number or 0 to " : "0 to ", f->most);
+                    f->least ? "a negative number, or 0 to " : "0 to ", f->most);
 }
 
 pst_status pst_session_data_check(const pst_session_data *d, const pst_trainer *t,

@@ -48,7 +48,7 @@ static void on_stop(int number) {
     stopped_ns = now;
     if (number == SIGTERM) terminated = 1;
     else interrupted = 1;
-    say("stopping after this step", " (a second time: at once, without saving)");
+    say("stopping after this step", " (a second signal stops at once, without saving)");
 }
 
 void pst_stop_announce(void) { say("stopping after this step, saving", ""); }

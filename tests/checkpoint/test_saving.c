@@ -194,8 +194,9 @@ static void test_waited(void **state) {
         free(text);
         return;
     }
-    const char *at = strstr(text, " (the best evaluation so far) until the checkpoint of step ");
-    if (!at || !strstr(at, " (the best evaluation so far) was written\n"))
+    const char *at =
+        strstr(text, " (the lowest validation loss so far) until the checkpoint of step ");
+    if (!at || !strstr(at, " (the lowest validation loss so far) was written\n"))
         fail_msg("not the cause: %s", text);
     if (strstr(text, "checkpoint.every")) fail_msg("it is not checkpoint.every: %s", text);
     free(text);

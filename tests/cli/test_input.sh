@@ -164,7 +164,7 @@ expect 2 'schedule.yaml:5:22: unknown schedule "nosuch"' "$PENSTOCK" train sched
 expect 2 'schedule.yaml:5:22: unknown schedule "nosuch"' "$PENSTOCK" plan schedule.yaml -n 2
 train 2 "override 'schedule=1f1bb': unknown schedule .1f1bb.; did you mean .1f1b." schedule=1f1bb
 if ! "$PENSTOCK" train run.yaml -n 2 data=2 batch=13 micro_batch=0 steps=1 warmup=0 name=odd >out 2>err ||
-    ! grep -q 'cannot be divided evenly among 2 replicas: some have 7, the others 6' err; then
+    ! grep -q 'cannot be divided evenly among 2 replicas: some have 7, the others have 6' err; then
     echo "FAILED: 13 micro-batches for 2 replicas: $(cat err)"
     bad=1
 fi

@@ -35,7 +35,7 @@ has out '^planned: .*the plan of the resumed run'
 cmp was.yaml runs/run/plan.yaml || fail "resumed with another plan"
 grep -q 'settings differ.*micro_batch' err && fail "what is planned is said to be changed: $(cat err)"
 "$PENSTOCK" train --resume runs/run steps=3 -n 2 >out 2>err || fail "resumed on fewer: $(cat err)"
-has err 'is for 4 ranks, but the job has 2; making a new plan'
+has err 'is for 4 ranks, but the job has 2 ranks; making a new plan'
 [ "$(ranks runs/run)" = 2 ] || fail "planned anew for $(ranks runs/run) ranks"
 "$PENSTOCK" train --resume runs/run steps=3 data=4 >out 2>err || fail "resumed with another key: $(cat err)"
 [ "$(grep -c 'making a new plan' err)" = 1 ] || fail "not said once: $(cat err)"

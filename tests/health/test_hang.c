@@ -200,7 +200,7 @@ static void test_one_process(void **state) {
         int status;
     } cases[] = {{"drop:rank=1,message=30", "rank 1 on ", 3},
                  {"drop:rank=1,message=30", " lost a message to rank ", 3},
-                 {"size:rank=1,message=30", " sent a message of the wrong size, in ", 3}};
+                 {"size:rank=1,message=30", " sent a message of the wrong size during ", 3}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *words[] = {"-q", "-n", "3", "parallel.transport=self", NULL};
         char name[32];

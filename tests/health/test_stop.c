@@ -164,7 +164,7 @@ static void said_once(const char *name, int n, int rank, int signal, const char 
 static void test_said(void **state) {
     (void)state;
     said_once("said-interrupt", 1, -1, SIGINT,
-              "\nstopping after this step (a second time: at once, without saving)\n");
+              "\nstopping after this step (a second signal stops at once, without saving)\n");
     said_once("said-hangup", 2, -1, SIGHUP, "\nstopping after this step, saving\n");
     said_once("said-rank", 2, 1, SIGTERM, "\nstopping after this step, saving\n");
 }

@@ -729,7 +729,7 @@ static void wrong_steps(void **state) {
     tokens[5] = 0;
     targets[BATCH * TIME - 1] = VOCABULARY;
     REFUSED(pst_session_step(s, batch, 2, NULL),
-            "targets contains 11; expected a negative number or 0 to 10");
+            "targets contains 11; expected a negative number, or 0 to 10");
     REFUSED(pst_session_evaluate(s, batch, 2, NULL), "loss is NULL");
     REFUSED(pst_session_save(s, NULL), "folder is NULL");
     REFUSED(pst_session_load(s, NULL), "path is NULL");

@@ -85,19 +85,19 @@ port=$((port + 1))
 rank 0 run.yaml
 for r in 1 2; do rank $r run.yaml 'data.paths=[other.txt]'; done
 for r in 0 1 2; do ended $r 2; done
-said 0.log 'ranks 1, 2 have different data than rank 0: data.paths must name the same on all hosts'
+said 0.log 'ranks 1, 2 have different data than rank 0: the files of data.paths must be the same on all hosts'
 for r in 1 2; do [ ! -s $r.log ] || fail "rank $r says it again: $(cat $r.log)"; done
 port=$((port + 1))
 for r in 0 1 2; do rank $r run.yaml "eval.sets.more=$([ $r = 1 ] && echo other.txt || echo text.txt)"; done
 for r in 0 1 2; do ended $r 2; done
-said 0.log 'rank 1 is evaluated on different data than rank 0: eval.sets must name the same on all hosts'
+said 0.log 'rank 1 is evaluated on different data than rank 0: the files of eval.sets must be the same on all hosts'
 for r in 0 1 2; do
     echo "nodes: [{devices: [{speed: $((1 + 30 * (r > 1)))}, {speed: 1}, {speed: 1}]}]" >cluster.$r
 done
 port=$((port + 1))
 for r in 0 1 2; do rank $r run.yaml parallel.cluster=cluster.$r; done
 for r in 0 1 2; do ended $r 2; done
-said 0.log 'rank 2 has a different plan than rank 0: parallel.cluster and measured must name the same on all hosts'
+said 0.log 'rank 2 has a different plan than rank 0: the files of parallel.cluster and parallel.measured must be the same on all hosts'
 
 hash_of() { sed -n 's/.*"weights_xxh64": *"\([0-9a-f]*\)".*/\1/p' "$1/metrics.jsonl"; }
 timeout 30 "$PENSTOCK" train run.yaml name=one -q || fail 'one process'
