@@ -143,10 +143,10 @@ static void explain(pst_coll *c, const pst_coll_shape *shape, const pst_coll_alg
                         : snprintf(text + used, sizeof text - used, ", %s %.1f us", x->name, x->us);
         if (added > 0 && used + (uint32_t)added < sizeof text) used += (uint32_t)added;
     }
-    pst_log(PST_LOG_DEBUG, "%s of %llu bytes among %u ranks on %u host%s: %s%s (modelled%s)",
+    pst_log(PST_LOG_DEBUG, "%s of %llu bytes among %u ranks on %u host%s: %s%s (estimated: %s)",
             pst_coll_name(c->kind), (unsigned long long)shape->bytes, c->n, shape->n_host,
-            shape->n_host > 1 ? "s" : "", chosen->name, chosen == c->forced ? ", as forced" : "",
-            text);
+            shape->n_host > 1 ? "s" : "", chosen->name, chosen == c->forced ? " (forced)" : "",
+            text[0] ? text + 2 : "");
 }
 
 static void choose(pst_coll *c) {

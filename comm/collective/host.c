@@ -146,7 +146,7 @@ uint32_t pst_coll_host_runs(pst_coll_host_map *map, const pst_coll_run *collecti
 /* --- the row of the table --------------------------------------------------------------------- */
 
 static const char *host_reject(const pst_coll_shape *s) {
-    if (s->n_host == 1) return "all are on one host";
+    if (s->n_host == 1) return "all ranks are on one host";
     if (s->max_per_host == 1) return "each rank is on its own host";
     return s->kind == PST_COLL_ALL_GATHER && !s->contiguous
                ? "the ranks of a host are not consecutive"

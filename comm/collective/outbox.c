@@ -76,7 +76,7 @@ pst_status pst_coll_outboxes_open(uint32_t n, uint32_t me, pst_coll_outboxes **o
     }
     if (!o || !o->all || !o->mapped || !o->mem) {
         pst_coll_outboxes_close(o);
-        return pst_fail(PST_ENOMEM, "no memory to share memory among %u ranks", n);
+        return pst_fail(PST_ENOMEM, "no memory for shared-memory buffers of %u ranks", n);
     }
     pst_coll_announcement *a = &o->all[me];
     o->mem[me] = create(n, &o->fd, a->nonce);

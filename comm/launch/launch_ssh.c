@@ -124,11 +124,13 @@ static pst_status start(const pst_host *host, char **word, const sigset_t *mask,
                         pst_ssh_process *process) {
     int to[2], from[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, to))
-        return pst_fail(PST_ENOMEM, "cannot open a socket to start host %s: %m", host->name);
+        return pst_fail(PST_ENOMEM, "cannot open a socket to start the launcher on host %s: %m",
+                        host->name);
     if (pipe2(from, O_CLOEXEC)) {
         close(to[0]);
         close(to[1]);
-        return pst_fail(PST_ENOMEM, "cannot open a pipe to start host %s: %m", host->name);
+        return pst_fail(PST_ENOMEM, "cannot open a pipe to start the launcher on host %s: %m",
+                        host->name);
     }
     pid_t parent = getpid(), child = fork();
     if (child == 0) become(word, to[0], from[1], mask, parent);

@@ -99,7 +99,8 @@ static pst_status self_open(pst_world *world, const pst_clock *clock, pst_transp
     (void)world;
     (void)clock;
     (void)transport;
-    return pst_fail(PST_EINPUT, "transport self cannot be opened for a world (%s); open a hub",
+    return pst_fail(PST_EINPUT,
+                    "transport self cannot be opened for a world (%s); use pst_self_hub_open",
                     self_reject(NULL));
 }
 
@@ -168,8 +169,9 @@ static uint64_t self_next_ns(pst_transport *t) {
 static pst_status self_arm(pst_transport *t, int *fd) {
     (void)t;
     (void)fd;
-    return pst_fail(PST_EINPUT,
-                    "transport self cannot sleep, because all ranks run in this thread");
+    return pst_fail(
+        PST_EINPUT,
+        "transport self has no file descriptor to wait for: all ranks run in this thread");
 }
 
 /* Every transfer that involves this rank fails. */
@@ -210,13 +212,13 @@ static const pst_transport_ops self_ops = {
 /* --- the hub ---------------------------------------------------------------------------------- */
 
 pst_status pst_self_hub_open(uint32_t n_rank, const pst_clock *clock, pst_self_hub **out) {
-    if (!n_rank) return pst_fail(PST_EINPUT, "a hub needs at least one rank");
+    if (!n_rank) return pst_fail(PST_EINPUT, "pst_self_hub_open: 0 ranks; expected 1 or more");
     pst_self_hub *hub = calloc(1, sizeof *hub);
     self_endpoint *end = calloc(n_rank, sizeof *end);
     if (!hub || !end) {
         free(hub);
         free(end);
-        return pst_fail(PST_ENOMEM, "no memory for a hub of %u ranks", n_rank);
+        return pst_fail(PST_ENOMEM, "no memory to connect %u ranks of one process", n_rank);
     }
     hub->n = n_rank;
     hub->end = end;

@@ -94,7 +94,7 @@ pst_status pst_ucx_agree(pst_world *w, const pst_ucx_rdma *mine, uint32_t *commo
     rank_rdma own = {.rdma = *mine}, other;
     uint32_t all = PST_UCX_RC | PST_UCX_DC | PST_UCX_UD;
     snprintf(own.host, sizeof own.host, "%s", w->host);
-    snprintf(why, PST_UCX_WHY, "all ranks have RDMA, this rank on %s", mine->device);
+    snprintf(why, PST_UCX_WHY, "all ranks have RDMA; this rank uses %s", mine->device);
     PST_TRY(w->ops->put(w, "penstock.ucx.rdma", &own, sizeof own));
     PST_TRY(w->ops->fence(w));
     for (uint32_t r = 0; r < w->size && all; r++) {
@@ -105,7 +105,7 @@ pst_status pst_ucx_agree(pst_world *w, const pst_ucx_rdma *mine, uint32_t *commo
             all = 0;
             snprintf(why, PST_UCX_WHY, "rank %u on %s: %s", r, other.host,
                      *other.rdma.why ? other.rdma.why
-                                     : "it has a different kind of RDMA than lower ranks");
+                                     : "its kind of RDMA differs from that of lower ranks");
         }
     }
     if (mine->kinds & PST_UCX_USER_TLS) snprintf(why, PST_UCX_WHY, "%s", mine->why);

@@ -320,14 +320,18 @@ pst_status pst_heartbeat_check(pst_heartbeat *h) {
     uint32_t rank = h->page->line[line].rank;
     if (kind == FAULT_HUNG) return pst_fail(PST_EPEER, "%s", h->page->verdict);
     if (line == h->line)
-        return pst_fail(PST_EPEER, "the other ranks have declared rank %u on %s dead (last: %s)",
+        return pst_fail(PST_EPEER,
+                        "the other ranks have declared rank %u on %s dead (last activity: %s)",
                         rank, h->host, where);
     switch (kind) {
     case FAULT_SILENT:
-        return pst_fail(PST_EPEER, "rank %u on %s has sent no heartbeat for %.1f s (last: %s)",
-                        rank, h->host, PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES / 1000.0, where);
+        return pst_fail(PST_EPEER,
+                        "rank %u on %s has sent no heartbeat for %.1f s (last activity: %s)", rank,
+                        h->host, PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES / 1000.0, where);
     case FAULT_DEAD:
-        return pst_fail(PST_EPEER, "rank %u on %s died (last: %s)", rank, h->host, where);
-    default: return pst_fail(PST_EPEER, "rank %u on %s failed (last: %s)", rank, h->host, where);
+        return pst_fail(PST_EPEER, "rank %u on %s died (last activity: %s)", rank, h->host, where);
+    default:
+        return pst_fail(PST_EPEER, "rank %u on %s failed (last activity: %s)", rank, h->host,
+                        where);
     }
 }

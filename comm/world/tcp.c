@@ -92,7 +92,7 @@ static void avoid_agent_store(pst_tcp_job *job, char next_port[8]) {
     if (!store || strcmp(store, "True") != 0 || !port || port > 65535) return;
     snprintf(next_port, 8, "%u", port < 65535 ? port + 1 : port - 1);
     job->port = next_port;
-    job->variables = "MASTER_ADDR, and the port next to MASTER_PORT, where torchrun has its store";
+    job->variables = "MASTER_ADDR and a port next to MASTER_PORT, which torchrun's store uses";
 }
 
 static pst_status read_variables(pst_tcp_job *job, char next_port[8]) {

@@ -286,7 +286,7 @@ pst_status pst_tcp_check_secret(const pst_tcp_job *job) {
     if (job->size > 1 && (!job->secret || strlen(job->secret) < PST_SECRET_MIN))
         return pst_fail(
             PST_EINPUT,
-            "PENSTOCK_SECRET %s: set it to the same random text of at least %d characters on all "
+            "PENSTOCK_SECRET %s: set it to the same random string of at least %d characters on all "
             "ranks of the job (openssl rand -hex 16); it keeps other processes out",
             job->secret ? "is too short" : "is not set", PST_SECRET_MIN);
     return PST_OK;

@@ -206,7 +206,8 @@ static void run_block(job *j, pst_device *device) {
 
 const char *pst_cpu_products(uint32_t isa, char *text, size_t bytes) {
     if (isa & PST_ISA_AVX2)
-        snprintf(text, bytes, "penstock's: slices of %d terms, blocks of %d x %d, tiles of %d x %d",
+        snprintf(text, bytes,
+                 "penstock's kernels: slices of %d terms, blocks of %d x %d, tiles of %d x %d",
                  SLICE, BLOCK_ROWS, BLOCK_COLS, TILE_ROWS,
                  isa & PST_ISA_AVX512 ? TILE_COLS : TILE_COLS_AVX2);
     else snprintf(text, bytes, "oneDNN's sgemm; fp32 only");

@@ -49,7 +49,7 @@ pst_status pst_isa_check(uint32_t machine, const char *level) {
     if (levels[i].isa & ~machine)
         return pst_fail(
             PST_EINPUT,
-            "PENSTOCK_ISA is %s, but this CPU has no more than %s; the variable can only lower the "
+            "PENSTOCK_ISA is %s, but this CPU supports at most %s; the variable can only lower the "
             "instruction set: unset it",
             level, pst_isa_name(machine));
     return PST_OK;

@@ -252,7 +252,7 @@ static pst_status run_part(pst_cuda_device *d, const pst_cuda_attention_shape *s
     if (s->loose && cudnnGetVersion() < CLEARS)
         PST_TRY(pst_cuda_status(
             cudaMemsetAsync(sums, 0, pst_cuda_attention_sums(s), d->stream[PST_Q_COMPUTE]),
-            "sums of attention"));
+            "clearing the sums of attention"));
     return pst_dnn_run(d->dnn, plan, l.n, l.number, l.at, workspace);
 }
 

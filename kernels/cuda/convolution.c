@@ -32,7 +32,7 @@ static void make_plan(pst_cuda_device *d, const pst_cuda_convolution_shape *s, p
     if (pst_dnn_plan_make(&g, &target, pst_cuda_convolution_workspace(s), plan) != PST_OK)
         snprintf(why, bytes,
                  "cuDNN has no convolution kernel for batch %llu, images of %llux%llux%llu, %llu "
-                 "output channels, windows of %llux%llu: %s",
+                 "output channels, filters of %llux%llu: %s",
                  (unsigned long long)s->of.images, (unsigned long long)s->of.height,
                  (unsigned long long)s->of.width, (unsigned long long)s->of.in,
                  (unsigned long long)s->of.out, (unsigned long long)s->of.h,

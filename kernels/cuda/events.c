@@ -208,7 +208,7 @@ pst_status pst_cuda_events_test(pst_cuda_events *e, uint64_t id, uint64_t *start
                                 uint64_t *end_ns) {
     slot *s = slot_of(e, id);
     if (id >= e->next || s->id != id || s->silent)
-        return pst_fail(PST_EINTERNAL, "event %llu does not exist, or its slot was reused",
+        return pst_fail(PST_EINTERNAL, "event %llu does not exist, or is no longer recorded",
                         (unsigned long long)id);
     if (!s->tested) {
         cudaError_t error = *e->lost ? cudaErrorUnknown : pst_cuda_answer(cudaEventQuery(s->event));
@@ -250,7 +250,7 @@ static pst_status make(pst_cuda_events *e) {
     void *words = NULL;
     PST_TRY(pst_cuda_status(
         cudaHostAlloc(&words, PST_Q_COUNT * sizeof *e->progress, cudaHostAllocDefault),
-        "allocating pinned memory for numbers of launches"));
+        "allocating pinned memory for launch counters"));
     e->progress = words;
     for (uint32_t q = 0; q < PST_Q_COUNT; q++) {
         e->progress[q] = 0;

@@ -22,8 +22,8 @@ pst_module_open(const pst_module_host *given) {
         return NULL;
     }
     if (strcmp(given->build, PST_VERSION)) {
-        pst_fail(PST_EINPUT, "it belongs to penstock %s, but the program is %s", PST_VERSION,
-                 given->build);
+        pst_fail(PST_EINPUT, "it belongs to penstock %s, but the program is penstock %s",
+                 PST_VERSION, given->build);
         return NULL;
     }
     /* Read by the driver when it is first called. Streams that share one of the default 8 hardware

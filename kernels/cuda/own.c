@@ -248,7 +248,7 @@ static pst_status vocabulary_part(pst_device *device, const pst_call *call) {
     s.logits = call->arg[0];
     s.part = call->arg[2];
     pst_cuda_vocabulary_part(pst_cuda_queue_of(device), dtype_of(call), &s);
-    return pst_cuda_launched("a vocabulary's part of cross-entropy");
+    return pst_cuda_launched("cross-entropy over a part of the vocabulary");
 }
 
 /* IN1 IN2 OUT0 SAVED0 */
@@ -259,7 +259,7 @@ static pst_status vocabulary_loss(pst_device *device, const pst_call *call) {
     s.lse = call->arg[3];
     s.parts = pst_tensor_last(pst_call_in(call, 2)) / 3;
     pst_cuda_vocabulary_loss(pst_cuda_queue_of(device), &s);
-    return pst_cuda_launched("cross-entropy of vocabulary parts");
+    return pst_cuda_launched("cross-entropy over all parts of the vocabulary");
 }
 
 /* Kernels that read indices need the number of their launch, and cross-entropy's gradient its

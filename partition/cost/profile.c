@@ -149,7 +149,8 @@ pst_status pst_profile_set(pst_profile *p, pst_profile_kind kind, const char *te
 static pst_status differ(const char *what, const char *its, const char *here) {
     return !strcmp(its, here)
                ? PST_OK
-               : pst_fail(PST_EINPUT, "the profile has %s '%s' instead of '%s'", what, its, here);
+               : pst_fail(PST_EINPUT, "the profile was measured with %s '%s', not '%s'", what, its,
+                          here);
 }
 
 pst_status pst_profile_check(const pst_profile *p, const pst_profile_head *here) {

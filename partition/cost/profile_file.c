@@ -26,11 +26,12 @@ enum { N_WORK = sizeof works / sizeof *works };
 
 static pst_status read_text(const pst_yaml *y, const yaml_node_t *node, char *to, size_t bytes) {
     const char *text = pst_yaml_text(node);
-    if (node && !*text) return pst_yaml_fail(y, node, "expected ", "a text");
-    if (strlen(text) >= bytes) return pst_yaml_fail(y, node, "this text is too long", "");
+    if (node && !*text) return pst_yaml_fail(y, node, "expected ", "a string");
+    if (strlen(text) >= bytes) return pst_yaml_fail(y, node, "this string is too long", "");
     for (const char *c = text; *c; c++)
         if ((unsigned char)*c < ' ' || *c == '"' || *c == '\\')
-            return pst_yaml_fail(y, node, "expected ", "plain text");
+            return pst_yaml_fail(y, node, "expected ",
+                                 "a string without quotes, backslashes and control characters");
     snprintf(to, bytes, "%s", text);
     return PST_OK;
 }

@@ -44,5 +44,5 @@ pst_status pst_downset_blocks(const pst_downset_problem *p, const uint32_t *bloc
     }
     if (ok) fill_nets(p, block_of, mark, to);
     free(mark);
-    return ok ? PST_OK : pst_no_memory("for a coarse split");
+    return ok ? PST_OK : pst_no_memory("for a coarse partition");
 }

@@ -90,7 +90,7 @@ static pst_status fewest_open(fewest *s) {
     s->done = calloc(n, sizeof *s->done);
     s->active = calloc(states, sizeof *s->active);
     if (!s->cells || !s->lowest || !s->done || !s->active)
-        return pst_no_memory("to search the splits of a graph");
+        return pst_no_memory("to search the partitions of a graph");
     fill(s);
     return pst_downset_parts_open(s->p, s->list, &s->parts);
 }
@@ -189,7 +189,7 @@ static pst_status plan_of(const fewest *s, uint32_t last, pst_downset_plan *plan
     plan->devices = malloc(((size_t)n + 1) * sizeof *plan->devices);
     if (!plan->part_of || !plan->kind || !plan->devices) {
         pst_downset_plan_close(plan);
-        return pst_no_memory("to search the splits of a graph");
+        return pst_no_memory("to search the partitions of a graph");
     }
     c = end;
     for (uint32_t d = l->n - 1; d;) { /* a part that is written later replaces items of an earlier

@@ -23,7 +23,7 @@ pst_status pst_downset_parts_open(const pst_downset_problem *p, const pst_downse
     s->stack = calloc((size_t)p->n_item + 1, sizeof *s->stack);
     if (!s->seen || !s->net_of_first || !s->net_of || !s->held || !s->below || !s->stack) {
         pst_downset_parts_close(s);
-        return pst_fail(PST_ENOMEM, "no memory to search the splits of a graph");
+        return pst_fail(PST_ENOMEM, "no memory to search the partitions of a graph");
     }
     s->part_bytes = offsetof(pst_downset_part, on) + p->n_kind * sizeof s->stack->on[0];
     for (uint32_t i = 0; i < pins; i++) s->net_of_first[p->pin[i] + 2]++;

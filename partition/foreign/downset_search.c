@@ -88,7 +88,7 @@ static pst_status search_open(search *s) {
         !(s->left = calloc(s->n_state, sizeof *s->left)) ||
         !(s->active = calloc(s->n_state, sizeof *s->active)) ||
         !(s->lowest = calloc(s->n_state, sizeof *s->lowest)))
-        return pst_no_memory("to search the splits of a graph");
+        return pst_no_memory("to search the partitions of a graph");
     fill(s);
     return pst_downset_parts_open(p, s->list, &s->parts);
 }
@@ -161,7 +161,7 @@ static pst_status plan_of(const search *s, uint32_t state, pst_downset_plan *pla
     made.devices = malloc((n + 1) * sizeof *made.devices);
     if (!made.part_of || !made.kind || !made.devices) {
         pst_downset_plan_close(&made);
-        return pst_no_memory("to search the splits of a graph");
+        return pst_no_memory("to search the partitions of a graph");
     }
     for (uint32_t d = full, at = state; d;) { /* later parts come first; earlier ones overwrite what
                                                  they hold */

@@ -181,7 +181,7 @@ static pst_status solve_blocks(const pst_downset_problem *p, const uint32_t *ord
 static pst_status try_blocks(const pst_downset_problem *p, const uint32_t *order,
                              pst_downset_plan *plan) {
     uint32_t *block_of = malloc(((size_t)p->n_item + 1) * sizeof *block_of);
-    if (!block_of) return pst_fail(PST_ENOMEM, "no memory for a coarse split");
+    if (!block_of) return pst_fail(PST_ENOMEM, "no memory for a coarse partition");
     return solve_blocks(p, order, block_of, plan);
 }
 

@@ -8,7 +8,7 @@ static pst_status parse_json(const char *text, size_t bytes, const char *where, 
     json_error_t error;
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!root && json_error_code(&error) == json_error_out_of_memory)
-        return pst_fail(PST_ENOMEM, "%s: out of memory", where);
+        return pst_fail(PST_ENOMEM, "%s: no memory to read the graph", where);
     if (!root)
         return pst_fail(PST_EINPUT, "%s:%d:%d: not JSON: %s", where, error.line, error.column,
                         error.text);
@@ -27,7 +27,7 @@ static pst_status parse_json(const char *text, size_t bytes, const char *where, 
 pst_status pst_import_parse(const char *text, size_t bytes, const char *where,
                             pst_import **import) {
     pst_import *im = calloc(1, sizeof *im);
-    if (!im) return pst_fail(PST_ENOMEM, "%s: out of memory", where);
+    if (!im) return pst_fail(PST_ENOMEM, "%s: no memory to read the graph", where);
     size_t at = 0;
     while (at < bytes && strchr(" \t\r\n", text[at]) && text[at]) at++;
     pst_status status;

@@ -35,7 +35,7 @@ static pst_status group_devices(const pst_cluster *c, const char *where, uint32_
                           group[g].memory != memory))
             g++;
         if (g == most)
-            return pst_fail(PST_EINPUT, "%s: more than %u kinds of devices are not supported here",
+            return pst_fail(PST_EINPUT, "%s: too many kinds of devices; at most %u are supported",
                             where, most);
         if (g == *n) group[(*n)++] = (device_group){slower, memory, d->kind, 0, d->speed};
         group[g].count++;

@@ -45,7 +45,7 @@ static pst_status read_node(const pst_import_at *at, pst_import *im, uint32_t v,
 static pst_status read_nodes(const pst_import_at *root, const json_t *nodes, pst_import *im,
                              pst_import_id *ids) {
     int64_t *label = malloc((im->n_node + 1) * sizeof *label);
-    if (!label) return pst_fail(PST_ENOMEM, "%s: out of memory", root->where);
+    if (!label) return pst_fail(PST_ENOMEM, "%s: no memory to read the graph", root->where);
     pst_status status = PST_OK;
     for (uint32_t v = 0; status == PST_OK && v < im->n_node; v++) {
         pst_import_at at;
@@ -93,7 +93,7 @@ pst_status pst_import_dnn(const json_t *json, const char *where, pst_import *im)
     PST_TRY(pst_import_allocate(im, (uint32_t)json_array_size(nodes),
                                 (uint32_t)json_array_size(edges), 2));
     pst_import_id *ids = calloc((size_t)im->n_node + 1, sizeof *ids);
-    if (!ids) return pst_fail(PST_ENOMEM, "%s: out of memory", where);
+    if (!ids) return pst_fail(PST_ENOMEM, "%s: no memory to read the graph", where);
     pst_status status = read_nodes(&root, nodes, im, ids);
     if (status == PST_OK) status = read_edges(&root, edges, im, ids);
     free(ids);

@@ -209,7 +209,8 @@ pst_status pst_import_pipedream(const char *text, size_t bytes, const char *wher
     o.ids = calloc(PST_IMPORT_NODES, sizeof *o.ids);
     o.input = calloc(4, PST_IMPORT_NODES);
     pst_status status = PST_OK;
-    if (!r || !o.ids || !o.input) status = pst_fail(PST_ENOMEM, "%s: out of memory", where);
+    if (!r || !o.ids || !o.input)
+        status = pst_fail(PST_ENOMEM, "%s: no memory to read the graph", where);
     if (status == PST_OK) {
         o.result = o.input + PST_IMPORT_NODES;
         o.has_before = o.result + PST_IMPORT_NODES;
@@ -220,7 +221,8 @@ pst_status pst_import_pipedream(const char *text, size_t bytes, const char *wher
     if (status == PST_OK) {
         edge = calloc((size_t)o.n_edge + 1, sizeof *edge);
         number = calloc((size_t)o.n + 1, sizeof *number);
-        if (!edge || !number) status = pst_fail(PST_ENOMEM, "%s: out of memory", where);
+        if (!edge || !number)
+            status = pst_fail(PST_ENOMEM, "%s: no memory to read the graph", where);
     }
     if (status == PST_OK) status = read_graph(r, &o, edge, number, im);
     free(r);

@@ -157,7 +157,7 @@ static int by_ends(const void *a, const void *b) {
 /* An edge has one number of bytes, so it may occur only once. */
 static pst_status check_once(const char *where, const pst_import *im) {
     pst_import_edge *edge = malloc(((size_t)im->n_edge + 1) * sizeof *edge);
-    if (!edge) return pst_fail(PST_ENOMEM, "%s: out of memory", where);
+    if (!edge) return pst_fail(PST_ENOMEM, "%s: no memory to read the graph", where);
     memcpy(edge, im->edge, im->n_edge * sizeof *edge);
     qsort(edge, im->n_edge, sizeof *edge, by_ends);
     pst_status status = PST_OK;
@@ -191,7 +191,8 @@ static pst_status read_graph(const pst_import_at *root, const json_t *nodes, con
     PST_TRY(read_degrees(root, nodes, p));
     p->way = calloc((size_t)p->n_node * p->n_degree * PST_TENSOR_WAYS + 1, sizeof *p->way);
     p->edge = calloc((size_t)p->n_edge + 1, sizeof *p->edge);
-    if (!p->way || !p->edge) return pst_fail(PST_ENOMEM, "%s: out of memory", root->where);
+    if (!p->way || !p->edge)
+        return pst_fail(PST_ENOMEM, "%s: no memory to read the graph", root->where);
     PST_TRY(read_edges(root, edges, im, ids));
     PST_TRY(pst_tensor_link(p));
     return read_ways(root, nodes, ids, p);
@@ -205,7 +206,7 @@ pst_status pst_import_piper(const json_t *json, const char *where, pst_import *i
     im->unit = "s";
     im->kind[0].name = "device";
     pst_tensor_problem *p = im->tensor = calloc(1, sizeof *im->tensor);
-    if (!p) return pst_fail(PST_ENOMEM, "%s: out of memory", where);
+    if (!p) return pst_fail(PST_ENOMEM, "%s: no memory to read the graph", where);
     PST_TRY(pst_import_integer(&root, "maxDevices", 1, MOST_DEVICES, 0, &devices));
     PST_TRY(pst_import_integer(&root, "mbsInBatch", 1, MOST_MICRO_BATCHES, 0, &micro_batches));
     PST_TRY(pst_import_number(&root, "maxMemoryPerDevice", 1, MOST, 0, &p->memory));
@@ -219,7 +220,7 @@ pst_status pst_import_piper(const json_t *json, const char *where, pst_import *i
     p->devices = (uint32_t)devices;
     p->micro_batches = (uint32_t)micro_batches;
     pst_import_id *ids = calloc((size_t)im->n_node + 1, sizeof *ids);
-    if (!ids) return pst_fail(PST_ENOMEM, "%s: out of memory", where);
+    if (!ids) return pst_fail(PST_ENOMEM, "%s: no memory to read the graph", where);
     pst_status status = read_graph(&root, nodes, edges, im, ids);
     free(ids);
     return status;

@@ -64,7 +64,7 @@ static pst_status apply_pipedream(const pst_plan_graph_options *o, const pst_clu
                                           : "number of devices; give --devices and --bandwidth");
     if (o->memory > 0)
         return pst_fail(PST_EINPUT,
-                        "PipeDream's cost model has no memory limit; leave out --memory");
+                        "PipeDream's cost model supports no memory limit; leave out --memory");
     if (o->machines * o->devices > MOST_DEVICES)
         return pst_fail(PST_EINPUT, "too many devices; at most %d are supported", MOST_DEVICES);
     if (o->machines > 1 && !(o->between > 0))
@@ -84,7 +84,7 @@ static pst_status apply_to(const pst_plan_graph_options *o, const pst_cluster *c
                            pst_import *im) {
     if (cluster && im->tensor)
         return pst_fail(PST_EINPUT,
-                        "Piper's cost model has one kind of devices; leave out --cluster");
+                        "Piper's cost model supports only one kind of device; leave out --cluster");
     if (cluster && (o->devices > 0 || o->memory > 0 || o->machines > 0))
         return pst_fail(PST_EINPUT, "--cluster gives the devices and their memory; leave out "
                                     "--devices, --memory and --machines");
@@ -211,8 +211,9 @@ static void print_text(const pst_import *im, const pst_import_plan *plan, FILE *
             is_proven(plan) ? ": proven optimal" : "");
     fprintf(out, "%u nodes as %u items; %u downsets%s; %.3f s\n", im->n_node, plan->n_item,
             plan->n_downset,
-            plan->complete ? ""
-                           : " (only those near one order of the items, because all are too many)",
+            plan->complete
+                ? ""
+                : " (only those near one order of the items, because there are too many)",
             plan->seconds);
     print_table(im, plan, out);
 }

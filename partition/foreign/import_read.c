@@ -69,7 +69,7 @@ static pst_status read_ways(const reader *r, const pst_import_at *at, const json
     const json_t *ways = json_object_get(at->json, "ways");
     uint32_t t = 0;
     while (t < p->n_degree && p->degree[t] != r->plan->tensor[r->plan->n_part]) t++;
-    if (t == p->n_degree) return wrong(at, "tensor: no node has this degree");
+    if (t == p->n_degree) return wrong(at, "tensor: no node supports this tensor degree");
     if (json_array_size(ways) != json_array_size(nodes))
         return wrong(at, "ways: expected one variant name per node");
     for (size_t i = 0; i < json_array_size(nodes); i++) {
@@ -99,9 +99,9 @@ static pst_status read_stage(const reader *r, const pst_import_at *at) {
     PST_TRY(pst_import_integer(at, "group", 0, MOST, 1, &group));
     PST_TRY(pst_import_integer(at, "machines", 1, MOST, 1, &machines));
     if (r->im->format == PST_IMPORT_DNN && data > 1)
-        return wrong(at, "data: this cost model has no replicas; expected 1");
+        return wrong(at, "data: this cost model supports no replicas; expected 1");
     if (!r->im->tensor && tensor > 1)
-        return wrong(at, "tensor: this cost model has no tensor degrees; expected 1");
+        return wrong(at, "tensor: this cost model supports no tensor parallelism; expected 1");
     plan->devices[s] = (uint32_t)data;
     plan->tensor[s] = (uint32_t)tensor;
     plan->group[s] = (uint32_t)group;
@@ -214,14 +214,14 @@ pst_status pst_import_read_plan(const pst_import *im, const char *text, size_t b
     pst_import_plan made = {0};
     json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!json && json_error_code(&error) == json_error_out_of_memory)
-        return pst_fail(PST_ENOMEM, "%s: out of memory", where);
+        return pst_fail(PST_ENOMEM, "%s: no memory to read the plan", where);
     if (!json)
         return pst_fail(PST_EINPUT, "%s:%d:%d: not JSON: %s", where, error.line, error.column,
                         error.text);
     pst_import_at root = {.where = where, .json = json};
     pst_import_id *ids = calloc((size_t)im->n_node + 1, sizeof *ids);
-    pst_status status =
-        ids ? read_plan(im, &root, ids, &made) : pst_fail(PST_ENOMEM, "%s: out of memory", where);
+    pst_status status = ids ? read_plan(im, &root, ids, &made)
+                            : pst_fail(PST_ENOMEM, "%s: no memory to read the plan", where);
     if (status == PST_OK) {
         status = pst_import_evaluate(im, &made);
         if (status == PST_EINTERNAL)

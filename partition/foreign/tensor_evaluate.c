@@ -46,13 +46,15 @@ static pst_status check(const pst_tensor_problem *p, const pst_tensor_plan *plan
     uint64_t devices = 0;
     for (uint32_t s = 0; s < plan->n_part; s++) {
         if (plan->data[s] < 1 || p->micro_batches % plan->data[s])
-            return NO_PLAN("stage %u has %u replicas, which do not divide the micro-batches", s,
-                           plan->data[s]);
+            return NO_PLAN(
+                "stage %u has %u replicas, which do not divide the number of micro-batches", s,
+                plan->data[s]);
         devices += (uint64_t)plan->data[s] * plan->degree[s];
         *replicas += plan->data[s];
     }
     if (devices > p->devices || *replicas > p->micro_batches)
-        return NO_PLAN("more devices than the workload has, or more replicas than micro-batches");
+        return NO_PLAN("the stages use more devices than the workload has, or more replicas than "
+                       "micro-batches");
     for (uint32_t v = 0; v < p->n_node; v++)
         if (plan->part_of[v] >= plan->n_part) return NO_PLAN("node %u is in no stage", v);
     for (uint32_t i = 0; i < p->n_edge; i++)

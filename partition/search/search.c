@@ -24,7 +24,7 @@ static pst_status make_result(pst_search_state *s, pst_search_result **result) {
     if (r) r->row = calloc(s->n_set, sizeof *r->row);
     if (!r || !r->row) {
         free(r);
-        return pst_fail(PST_ENOMEM, "no memory for %u rows", s->n_set);
+        return pst_fail(PST_ENOMEM, "no memory for %u rows of the result", s->n_set);
     }
     r->n_row = s->n_set;
     r->timed_out = pst_search_timed_out(&s->x);

@@ -81,7 +81,7 @@ static void why_longer(const pst_search_problem *p, const pst_candidate *best,
     if (candidate->step_ns < best->step_ns) {
         snprintf(row->why, sizeof row->why, "may be faster; not verified within the time limit");
     } else if (candidate->step_ns == best->step_ns) {
-        snprintf(row->why, sizeof row->why, "as fast as the best");
+        snprintf(row->why, sizeof row->why, "as fast as the best layout");
     } else if (used < by_best && most == computation) {
         snprintf(row->why, sizeof row->why, "uses only %u of %u devices", used,
                  p->cluster->n_device);

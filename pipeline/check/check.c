@@ -26,7 +26,8 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
     if (in->opcode == PST_OP_SEND) queue = PST_Q_SEND;
     if (in->opcode == PST_OP_RECV) queue = PST_Q_RECV;
     if (head && queue == PST_Q_COMPUTE)
-        return fail_at(rank, i, "a compute instruction is not allowed in the head");
+        return fail_at(rank, i,
+                       "a compute instruction among the weight messages at the start of the list");
     if (head) queue = PST_Q_HEAD;
     if (in->queue != queue) return fail_at(rank, i, "wrong queue for this opcode");
     if (queue != PST_Q_COMPUTE && in->peer >= job->n_rank)
@@ -85,8 +86,9 @@ static pst_status check_lists(const pst_checker *c) {
     for (uint32_t r = 0; r < job->n_rank; r++) {
         if (job->list[r].n_flush > job->list[r].n_instr ||
             job->list[r].n_head > job->list[r].n_instr - job->list[r].n_flush)
-            return pst_fail(PST_EINPUT,
-                            "rank %u: head and flush are longer than the instruction list", r);
+            return pst_fail(
+                PST_EINPUT,
+                "rank %u: weight messages and flush are longer than the instruction list", r);
         for (uint32_t i = 0; i < job->list[r].n_instr; i++) PST_TRY(check_instr(c, r, i));
     }
     return PST_OK;
@@ -155,7 +157,8 @@ static pst_status check_all_there(const pst_checker *c) {
                 const pst_instr *in = at == PST_NONE ? NULL : &job->list[rank].instr[at];
                 if (in && (!in->n || in->from + in->n == c->cut->chunk[k].program[op].n_step))
                     continue;
-                return pst_fail(PST_EINPUT, "%s c%u m%u is missing on rank %u%s",
+                return pst_fail(PST_EINPUT,
+                                "%s of chunk %u, micro-batch %u is missing on rank %u%s",
                                 pst_opcode_name(op), k, m, rank, in ? " (the last part)" : "");
             }
         }
@@ -180,8 +183,8 @@ static pst_status check_passes(pst_checker *c) {
                 const pst_instr *in = &job->list[r].instr[i];
                 if (in->opcode > PST_OP_BW) continue;
                 if (!is_in_program(c, in))
-                    status =
-                        pst_checker_fail_at(c, r, i, "the steps are out of the range of the pass");
+                    status = pst_checker_fail_at(c, r, i,
+                                                 "the operators are outside the range of the pass");
                 else if (pst_instr_begins(in)) status = place_pass(c, r, i, next);
                 else status = place_part(c, r, i, latest);
                 latest = i;
@@ -198,7 +201,7 @@ static pst_status check_passes(pst_checker *c) {
 static pst_status check_slot_table(const pst_checker *c) {
     const pst_slots *s = c->slots;
     if (s->n_class != c->cut->n_class || s->n_micro < c->n_micro) {
-        return pst_fail(PST_EINPUT, "the slot table was made for another job");
+        return pst_fail(PST_EINPUT, "the table of memory slots was made for another job");
     }
     for (uint32_t k = 0; k < s->n_class; k++) {
         const pst_class *x = &s->class_[k];
@@ -207,15 +210,16 @@ static pst_status check_slot_table(const pst_checker *c) {
             continue;
         if (x->chunk != c->cut->class_[k].chunk || x->bytes < c->cut->class_[k].bytes) {
             return pst_fail(
-                PST_EINPUT, "slot class %u: slots have %llu bytes, but the values need %llu bytes",
-                k, (unsigned long long)x->bytes, (unsigned long long)c->cut->class_[k].bytes);
+                PST_EINPUT,
+                "memory slots of class %u have %llu bytes, but the values need %llu bytes", k,
+                (unsigned long long)x->bytes, (unsigned long long)c->cut->class_[k].bytes);
         }
         for (uint32_t m = 0; m < c->n_micro; m++) {
             if (x->slot_of_micro[m] < x->n_slot) continue;
-            return pst_fail(
-                PST_EINPUT,
-                "slot class %u of chunk %u: micro-batch %u has no slot; the class has %u slots", k,
-                x->chunk, m, x->n_slot);
+            return pst_fail(PST_EINPUT,
+                            "memory slots of class %u, chunk %u: none is assigned to micro-batch "
+                            "%u; expected one of %u",
+                            k, x->chunk, m, x->n_slot);
         }
     }
     return PST_OK;

@@ -176,7 +176,7 @@ static pst_status check_return(const flush *f, uint32_t param) {
     uint32_t wanted = here && f->c->job->grid.data == 1;
     return back != wanted
                ? fail_flush(
-                     f, "the RECV of a shared parameter's gradient sum is missing or occurs twice")
+                     f, "the RECV of a tied parameter's gradient sum is missing or occurs twice")
                : PST_OK;
 }
 
@@ -189,7 +189,7 @@ static pst_status check_flush(flush *f) {
         if (in->param != PST_NONE && (in->param >= n_param || in->use >= uses_of(f->c, in->param)))
             return fail_flush(f, "unknown parameter or use of a parameter");
         if (in->n && (f->c->job->grid.data == 1 || in->param == PST_NONE))
-            return fail_flush(f, "an exchange between replicas, but there is only one replica");
+            return fail_flush(f, "a message between replicas, but there is only one replica");
         if (in->queue == PST_Q_COMPUTE || in->n) continue; /* pieces: pipeline/check/replicas.c */
         PST_TRY(in->param == PST_NONE ? check_norm_message(f, i) : check_accumulator(f, i));
     }

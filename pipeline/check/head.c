@@ -57,18 +57,18 @@ static pst_status check_piece(const head *h, uint32_t i) {
         return pst_checker_fail_at(h->c, h->rank, i, "the message is not for a weight");
     uint32_t k = stepped_by(h, in);
     if (k == h->share->n_replica)
-        return pst_checker_fail_at(h->c, h->rank, i, "the elements are not exactly one piece");
+        return pst_checker_fail_at(h->c, h->rank, i, "the elements are not exactly one shard");
     uint32_t owner = owner_of(h, in->param, k);
     if (in->opcode == PST_OP_SEND)
         return owner == h->rank
                    ? pst_checker_need(h->c, h->rank, i, h->step)
-                   : pst_checker_fail_at(h->c, h->rank, i, "another rank updates this piece");
+                   : pst_checker_fail_at(h->c, h->rank, i, "another rank updates this shard");
     PST_TRY(check_readers(h, in->param, i, &holds));
     if (!holds || owner == h->rank || in->peer != owner ||
         h->seen[h->base[in->param] + in->from / PST_PIECE]++)
         return pst_checker_fail_at(
             h->c, h->rank, i,
-            "this rank does not need the piece from this sender, or receives it twice");
+            "this rank does not need the shard from this sender, or receives it twice");
     return PST_OK;
 }
 
@@ -107,12 +107,11 @@ pst_status pst_checker_head(const pst_checker *c, uint32_t rank) {
               .rank = rank,
               .step = PST_NONE};
     if (!job->zero || !c->cut->graph)
-        return h.list->n_head
-                   ? pst_fail(
-                         PST_EINPUT,
-                         "rank %u: the list has a head, but no optimizer state is sharded (zero 0)",
-                         rank)
-                   : PST_OK;
+        return h.list->n_head ? pst_fail(PST_EINPUT,
+                                         "rank %u: the list begins with weight messages, but no "
+                                         "optimizer state is sharded (zero 0)",
+                                         rank)
+                              : PST_OK;
     h.share = job->share[h.at.tensor];
     h.first = malloc(job->n_chunk * sizeof *h.first);
     h.base = malloc((h.share->n_param + (size_t)1) * sizeof *h.base);
@@ -122,9 +121,10 @@ pst_status pst_checker_head(const pst_checker *c, uint32_t rank) {
     }
     h.seen = calloc((size_t)pieces + 1, 1);
     for (uint32_t k = 0; h.first && k < job->n_chunk; k++) h.first[k] = PST_NONE;
-    pst_status status = h.first && h.base && h.seen
-                            ? check_pieces(&h)
-                            : pst_fail(PST_ENOMEM, "no memory to check the head of rank %u", rank);
+    pst_status status =
+        h.first && h.base && h.seen
+            ? check_pieces(&h)
+            : pst_fail(PST_ENOMEM, "no memory to check the weight messages of rank %u", rank);
     free(h.first);
     free(h.base);
     free(h.seen);

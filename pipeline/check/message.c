@@ -54,17 +54,17 @@ static pst_status check_pair(const pst_checker *c, uint32_t rank, uint32_t i) {
     if (flush != pst_instr_is_flush(theirs, j))
         return pst_checker_fail_at(c, rank, i, "only one of SEND and RECV is in the flush");
     if (head != pst_instr_is_head(theirs, j))
-        return pst_checker_fail_at(c, rank, i, "only one of SEND and RECV is in the head");
+        return pst_checker_fail_at(c, rank, i, "only one of SEND and RECV is a weight message");
     if (piece != pst_job_is_piece(theirs, j))
         return pst_checker_fail_at(c, rank, i,
-                                   "only one of SEND and RECV transfers a piece of a gradient");
+                                   "only one of SEND and RECV transfers a shard of a gradient");
     if (head || flush || piece) {
         int same = send->param == recv->param && send->from == recv->from && send->n == recv->n &&
                    (send->use == PST_NONE) == (recv->use == PST_NONE) &&
                    (!piece || (send->chunk == recv->chunk && send->micro == recv->micro));
         return same ? PST_OK
                     : pst_checker_fail_at(c, rank, i,
-                                          "SEND and RECV name different pieces of parameters");
+                                          "SEND and RECV name different shards of parameters");
     }
     uint32_t sent = c->cut->chunk[send->chunk].local[send->local].value;
     if (sent != c->cut->chunk[recv->chunk].local[recv->local].value || send->micro != recv->micro) {

@@ -235,7 +235,8 @@ static pst_status check_pairs(const pst_checker *c, uint32_t rank, const held_bu
             if (h->class_->slot_of_micro[a] != h->class_->slot_of_micro[b]) continue;
             if (leaves_before(c, h, a, b, &birth, &use)) continue;
             if (leaves_before(c, h, b, a, &other[0], &other[1])) continue;
-            return pst_checker_fail(c, rank, birth, "reuses a slot that is still used by", use);
+            return pst_checker_fail(c, rank, birth, "reuses a memory slot that is still used by",
+                                    use);
         }
     return PST_OK;
 }
@@ -281,13 +282,14 @@ static pst_status check_offsets(const pst_checker *c, uint32_t k) {
         const pst_buffer *a = &chunk->buffer[i];
         if (a->place != PST_PLACE_SLOT || a->class_ != k) continue;
         if (a->offset + a->bytes > c->slots->class_[k].bytes) {
-            return pst_fail(PST_EINPUT, "slot class %u: buffer %u does not fit in the slot", k, i);
+            return pst_fail(PST_EINPUT, "memory slots of class %u: buffer %u does not fit", k, i);
         }
         for (uint32_t j = 0; j < i; j++) {
             const pst_buffer *b = &chunk->buffer[j];
             if (b->place != PST_PLACE_SLOT || b->class_ != k || !a->bytes || !b->bytes) continue;
             if (a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset) continue;
-            return pst_fail(PST_EINPUT, "slot class %u: buffers %u and %u overlap", k, j, i);
+            return pst_fail(PST_EINPUT, "memory slots of class %u: buffers %u and %u overlap", k, j,
+                            i);
         }
     }
     return PST_OK;
@@ -305,7 +307,8 @@ pst_status pst_checker_slots(const pst_checker *c, uint32_t rank) {
                      .order = malloc(c->n_micro * sizeof *h.order),
                      .holder = malloc(((size_t)most_slot + 1) * sizeof *h.holder)};
     pst_status status = PST_OK;
-    if (!h.list || !h.order || !h.holder) status = pst_fail(PST_ENOMEM, "no memory to check slots");
+    if (!h.list || !h.order || !h.holder)
+        status = pst_fail(PST_ENOMEM, "no memory to check memory slots");
     for (uint32_t k = 0; k < c->cut->n_class && status == PST_OK; k++) {
         if (c->job->rank_of_chunk[c->cut->class_[k].chunk] != pst_checker_stage(c, rank)) continue;
         status = check_offsets(c, k);

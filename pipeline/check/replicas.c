@@ -58,9 +58,9 @@ static pst_status list_pieces(exchange *x) {
         pst_piece whole = {.param = in->param, .from = in->from};
         if (in->param >= g->n_param || !pst_share_find(x->c->job->share[x->at.tensor], &whole))
             return fail_piece(x, in->param, in->from,
-                              "no piece of the parameter begins at this element");
+                              "no shard of the parameter begins at this element");
         if (in->n != whole.n)
-            return fail_piece(x, in->param, in->from, "the elements are not exactly one piece");
+            return fail_piece(x, in->param, in->from, "the elements are not exactly one shard");
         uint32_t k = x->base[in->param] + in->from / PST_PIECE;
         if (x->head[k] == PST_NONE) x->head[k] = i;
         else x->next[x->tail[k]] = i;
@@ -143,7 +143,7 @@ static uint32_t lanes_through(const exchange *x, uint32_t stage) {
     return x->at.tensor < degree ? (degree - x->at.tensor - 1) / own + 1 : 0;
 }
 
-/* At the owner of the piece: its sum, and the messages with it. */
+/* At the owner of the shard: its sum, and the messages with it. */
 static pst_status check_owner(const exchange *x, const piece *p) {
     const pst_job *job = x->c->job;
     pst_interval own = {x->at.replica, x->at.replica + 1};
@@ -215,7 +215,7 @@ static pst_status check_return(const exchange *x, const piece *p, uint32_t sent,
     if (in->peer != rank_at(x, pst_checker_stage_of_use(x->c, p->param, 0), p->owner) ||
         in->buffer || in->use != use)
         return fail_piece(x, p->param, p->from,
-                          "the sum is not received from the owner of the piece");
+                          "the sum is not received from the owner of the shard");
     PST_TRY(sent != PST_NONE ? pst_checker_need(x->c, x->rank, sent, recv)
                              : check_lent(x, p->param, use, recv));
     return pst_checker_need(x->c, x->rank, recv, x->step);

@@ -121,7 +121,7 @@ static pst_status check_owner(const rounds *x, uint32_t head, uint32_t micro, ui
         }
     }
     if (*added == PST_NONE)
-        return pst_fail(PST_EINPUT, "rank %u: a piece of a gradient of micro-batch %u is not added",
+        return pst_fail(PST_EINPUT, "rank %u: a shard of a gradient of micro-batch %u is not added",
                         x->rank, micro);
     return before == PST_NONE || before < *added
                ? PST_OK
@@ -135,7 +135,7 @@ static pst_status check_other(const rounds *x, uint32_t head, uint32_t chunk, ui
                               uint32_t owner) {
     if (head == PST_NONE && takes_part(x, x->at.replica, micro))
         return pst_fail(PST_EINPUT,
-                        "rank %u: a piece of a gradient of chunk %u, micro-batch %u is not sent",
+                        "rank %u: a shard of a gradient of chunk %u, micro-batch %u is not sent",
                         x->rank, chunk, micro);
     if (head == PST_NONE) return PST_OK;
     const pst_instr *in = &x->list->instr[head];
@@ -185,7 +185,7 @@ static pst_status list_pieces(const rounds *x) {
                                        "the gradient is not sharded on this rank");
         pst_piece whole = {.param = in->param, .from = in->from};
         if (!pst_share_find(x->c->job->share[x->at.tensor], &whole) || in->n != whole.n)
-            return pst_checker_fail_at(x->c, x->rank, i, "the elements are not exactly one piece");
+            return pst_checker_fail_at(x->c, x->rank, i, "the elements are not exactly one shard");
         size_t bin =
             (size_t)(x->base[in->param] + in->from / PST_PIECE) * x->c->job->n_micro + in->micro;
         size_t cell = (size_t)in->chunk * x->c->job->n_micro + in->micro;
@@ -204,13 +204,14 @@ static pst_status check_slots(const rounds *x) {
     if (!s->gradient)
         return pst_fail(
             PST_EINPUT,
-            "rank %u: the gradients are sharded, but the slot table has no gradient slots",
+            "rank %u: the gradients are sharded, but there are no memory slots for gradients",
             x->rank);
     for (uint32_t i = 0; i < x->first; i++) {
         const pst_instr *in = &x->list->instr[i];
         if (in->opcode != (x->c->job->split ? PST_OP_W : PST_OP_BW)) continue;
         uint32_t slot = s->gradient[(size_t)in->chunk * s->n_micro + in->micro];
-        if (slot >= cells) return pst_checker_fail_at(x->c, x->rank, i, "unknown gradient slot");
+        if (slot >= cells)
+            return pst_checker_fail_at(x->c, x->rank, i, "unknown memory slot for a gradient");
         uint32_t before = x->occupant[slot];
         for (uint32_t k = before != PST_NONE ? x->cell_head[before] : PST_NONE; k != PST_NONE;
              k = x->cell_next[k])

@@ -42,8 +42,7 @@ static pst_status check_param(const pst_checker *c, uint32_t rank, uint32_t p, c
     for (uint32_t k = 0; k < c->job->parts; k++)
         if (at[k].joined != (owner ? n_use - 1 : 0))
             return fail_sum(
-                rank, p,
-                "the gradient of a use of this shared parameter is missing or added twice");
+                rank, p, "the gradient of a use of this tied parameter is missing or added twice");
     uint32_t all = owner ? c->job->parts : 1;
     return at[0].sum.lo == 0 && at[0].sum.hi == all
                ? PST_OK

@@ -85,7 +85,7 @@ static pst_status change_device(pst_cluster *c, char *name, const char *value, c
     if (!speed && !memory)
         return wrong(change, "unknown property of a device; expected speed or memory");
     if (speed && (!pst_number_real(value, &v) || v < 1e-3 || v > 1e3))
-        return wrong(change, "expected a speed from 0.001 to 1000 (1: the data sheet of the kind)");
+        return wrong(change, "expected a speed from 0.001 to 1000 (1: as in the data sheet)");
     if (memory && (!pst_number_bytes(value, &v) || v < 1 || v >= 0x1p60))
         return wrong(change, "expected a size, such as 40GiB");
     for (uint32_t d = from; d < to; d++) {

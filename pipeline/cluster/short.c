@@ -120,7 +120,7 @@ static pst_status read_option(reader *r, group *g) {
     *value++ = 0;
     if (!strcmp(text, "speed")) {
         if (!pst_number_real(value, &g->speed) || g->speed < 1e-3 || g->speed > 1e3)
-            return fail(r, "expected a speed from 0.001 to 1000 (1: the data sheet of the kind)");
+            return fail(r, "expected a speed from 0.001 to 1000 (1: as in the data sheet)");
     } else if (!strcmp(text, "memory")) {
         if (!pst_number_bytes(value, &v) || v < 1 || v >= 0x1p60)
             return fail(r, "expected a size, such as 64GiB");

@@ -57,7 +57,7 @@ static pst_status build_program(pst_cut *cut, const pst_chooser *chooser, const 
              pass_in_program(opcode, pst_cut_step_pass(cut, s), cut->split);
     if (!n) return PST_OK;
     if (!(p->step = calloc(n, sizeof *p->step)))
-        return pst_fail(PST_ENOMEM, "no memory for a program of %u steps", n);
+        return pst_fail(PST_ENOMEM, "no memory for a pass of %u operators", n);
     for (uint32_t s = 0; s < cut->tape->n_step; s++) {
         if (pst_cut_step_chunk(cut, s) != c ||
             !pass_in_program(opcode, pst_cut_step_pass(cut, s), cut->split))

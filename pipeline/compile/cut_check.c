@@ -22,14 +22,14 @@ static pst_status play_program(const pst_cut *cut, uint32_t c, uint32_t opcode, 
     for (uint32_t s = 0; s < p->n_step; s++) {
         const pst_step *step = p->step + s;
         if (cut->chunk_of_node[step->node] != c)
-            return pst_fail(PST_EINTERNAL, "chunk %u: node %u belongs to another chunk", c,
+            return pst_fail(PST_EINTERNAL, "chunk %u: operator %u belongs to another chunk", c,
                             step->node);
         for (int write = 0; write < 2; write++)
             for (uint32_t i = 0; i < step->n_operand; i++) {
                 const pst_operand *o = step->operand + i;
                 if (o->kind != PST_OPERAND_VALUE) continue;
                 if (o->index >= chunk->n_local)
-                    return pst_fail(PST_EINTERNAL, "chunk %u: unknown local %u", c, o->index);
+                    return pst_fail(PST_EINTERNAL, "chunk %u: unknown local value %u", c, o->index);
                 if (!write && o->access & PST_READ)
                     PST_TRY(play_read(chunk, holds, c, o->index, event));
                 if (write && o->access & PST_WRITE)
@@ -72,7 +72,7 @@ static pst_status check_local(const pst_cut *cut, uint32_t c, const pst_local *l
             k->deaths != b->deaths || b->offset + b->bytes > k->bytes)
             return pst_fail(
                 PST_EINTERNAL,
-                "chunk %u: the slot class of value %u has another chunk, lifetime or size", c,
+                "chunk %u: the memory slots of value %u are of another chunk, lifetime or size", c,
                 l->value);
     }
     if (b->place == PST_PLACE_SCRATCH &&
@@ -119,7 +119,8 @@ pst_status pst_cut_check(const pst_cut *cut) {
             PST_TRY(check_local(cut, c, chunk->local + i));
     }
     if (steps != cut->tape->n_step)
-        return pst_fail(PST_EINTERNAL, "the chunks have %u steps in total, but the tape has %u",
+        return pst_fail(PST_EINTERNAL,
+                        "the chunks contain %u operator calls in total, but the tape contains %u",
                         steps, cut->tape->n_step);
     uint64_t *side = calloc((size_t)cut->n_channel + 1, sizeof *side);
     pst_status status =

@@ -102,7 +102,8 @@ static void emit_param(pst_job_builder *b, uint8_t opcode, uint32_t param, uint3
 
 static void emit_pieces(pst_job_builder *b, uint8_t opcode, const place *order, uint32_t n) {
     uint32_t *before = malloc(b->job->grid.data * sizeof *before);
-    if (!before) b->status = pst_fail(PST_ENOMEM, "no memory for the head of rank %u", b->rank);
+    if (!before)
+        b->status = pst_fail(PST_ENOMEM, "no memory for the weight messages of rank %u", b->rank);
     for (uint32_t i = 0, first = 0; i < n && b->status == PST_OK;
          first += b->job->pieces[order[i++].param]) {
         const uint32_t param = order[i].param;
@@ -134,7 +135,7 @@ void pst_builder_head(pst_job_builder *b) {
     if (!g) return;
     place *order = malloc((g->n_param + (size_t)1) * sizeof *order);
     if (!order) {
-        b->status = pst_fail(PST_ENOMEM, "no memory for the head of rank %u", b->rank);
+        b->status = pst_fail(PST_ENOMEM, "no memory for the weight messages of rank %u", b->rank);
         return;
     }
     uint32_t n = order_params(b, order);
@@ -152,7 +153,7 @@ void pst_builder_await_head(pst_job_builder *b) {
     /* first pass of each chunk */
     uint32_t *first = b->n_head ? malloc(b->cut->n_chunk * sizeof *first) : NULL;
     if (b->n_head && !first)
-        b->status = pst_fail(PST_ENOMEM, "no memory for the head of rank %u", b->rank);
+        b->status = pst_fail(PST_ENOMEM, "no memory for the weight messages of rank %u", b->rank);
     for (uint32_t c = 0; first && c < b->cut->n_chunk; c++) first[c] = PST_NONE;
     for (uint32_t i = b->n_instr; first && i-- > b->n_head;)
         if (b->instr[i].opcode <= PST_OP_BW) first[b->instr[i].chunk] = i;

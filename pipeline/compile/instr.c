@@ -20,7 +20,7 @@ const char *pst_instr_text(const pst_job *job, uint32_t rank, uint32_t index, ch
                (in->queue != PST_Q_COMPUTE && !pst_instr_is_flush(list, index))) {
         int used = snprintf(what, sizeof what, " c%u m%u", in->chunk, in->micro);
         if (in->n)
-            snprintf(what + used, sizeof what - (size_t)used, " steps %u to %u", in->from,
+            snprintf(what + used, sizeof what - (size_t)used, " operators %u to %u", in->from,
                      in->from + in->n - 1);
     } else if (in->queue != PST_Q_COMPUTE) {
         snprintf(what, sizeof what, " norm");

@@ -329,7 +329,7 @@ static pst_status check_channels(const pst_cut *cut) {
     return pst_fail(
         PST_EINPUT,
         "%llu message channels; expected at most %d: use fewer chunks, or fewer uses of "
-        "shared parameters",
+        "tied parameters",
         (unsigned long long)n, PST_CHANNEL_COLLECTIVE);
 }
 
@@ -356,7 +356,8 @@ static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
     if (!b->rounds) return PST_OK;
     if (b->job->alone) PST_TRY(pst_summary_open(b));
     b->slots->gradient = calloc((size_t)b->cut->n_chunk * b->n_micro, sizeof *b->slots->gradient);
-    return b->slots->gradient ? PST_OK : pst_fail(PST_ENOMEM, "no memory for gradient slots");
+    return b->slots->gradient ? PST_OK
+                              : pst_fail(PST_ENOMEM, "no memory for the memory slots of gradients");
 }
 
 /* Compiles the ranks of one lane. */

@@ -67,8 +67,8 @@ static pst_status number_channels(pst_cut *cut, pst_spread *x) {
         uint32_t home = pst_cut_step_chunk(cut, value->def_step);
         if (value->kind == PST_VALUE_SAVED ||
             home != (value->kind == PST_VALUE_GRAD ? x->high[v] : x->low[v]))
-            return pst_fail(PST_EINTERNAL,
-                            "tape value %u is read in a chunk to which it is never sent", v);
+            return pst_fail(PST_EINTERNAL, "value %u is read in a chunk to which it is never sent",
+                            v);
         next += x->high[v] - x->low[v];
         if (next >= PST_CHANNEL_COLLECTIVE)
             return pst_fail(
@@ -84,7 +84,7 @@ pst_status pst_spread_open(pst_cut *cut, pst_spread *x) {
     size_t n = cut->tape->n_value ? cut->tape->n_value : 1;
     *x = (pst_spread){calloc(n, 4), calloc(n, 4), calloc(n, 4), calloc(n, 4), calloc(n, 4)};
     if (!x->order || !x->low || !x->high || !x->channel || !x->local)
-        return pst_fail(PST_ENOMEM, "no memory to cut a tape of %zu values", n);
+        return pst_fail(PST_ENOMEM, "no memory to divide %zu values among chunks", n);
     order_values(cut, x->order);
     find_range(cut, x);
     return number_channels(cut, x);
@@ -270,7 +270,8 @@ static pst_status class_for(pst_cut *cut, uint32_t c, uint32_t first, const pst_
         if (cut->class_[*index].birth == b->birth && cut->class_[*index].deaths == b->deaths)
             return PST_OK;
     pst_cut_class *more = realloc(cut->class_, (cut->n_class + 1) * sizeof *more);
-    if (!more) return pst_fail(PST_ENOMEM, "no memory for %u slot classes", cut->n_class + 1);
+    if (!more)
+        return pst_fail(PST_ENOMEM, "no memory for %u classes of memory slots", cut->n_class + 1);
     cut->class_ = more;
     cut->class_[cut->n_class++] =
         (pst_cut_class){.chunk = c, .birth = b->birth, .deaths = b->deaths};

@@ -228,8 +228,9 @@ static pst_status rewrite(const rewriting *x) {
     pst_tape_step *step = malloc(((size_t)tape->n_step + more) * sizeof *step);
     uint8_t *is_sum = malloc((size_t)tape->n_step + more);
     pst_status status =
-        step && is_sum ? copy_values(x)
-                       : pst_fail(PST_ENOMEM, "no memory for %u steps that are recomputed", more);
+        step && is_sum
+            ? copy_values(x)
+            : pst_fail(PST_ENOMEM, "no memory for %u operators that are recomputed", more);
     if (status == PST_OK) fill(x, n_value, step, is_sum);
     else {
         free(step);

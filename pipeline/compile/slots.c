@@ -24,7 +24,7 @@ pst_status pst_slots_open(const pst_cut *cut, uint32_t n_micro, pst_slots **slot
     }
     if (failed) {
         pst_slots_close(s);
-        return pst_fail(PST_ENOMEM, "no memory for %u slot classes", cut->n_class);
+        return pst_fail(PST_ENOMEM, "no memory for %u classes of memory slots", cut->n_class);
     }
     *slots = s;
     return PST_OK;
@@ -86,7 +86,7 @@ static pst_status open_lives(const pst_job_builder *b, lives *x) {
     x->class_first = filled(cut->n_chunk, 0);
     x->class_last = filled(cut->n_chunk, 0);
     if (!x->row || !x->class_first || !x->class_last)
-        return pst_fail(PST_ENOMEM, "no memory for slots");
+        return pst_fail(PST_ENOMEM, "no memory to assign memory slots");
     for (uint32_t k = 0; k < cut->n_class; k++) {
         uint32_t c = cut->class_[k].chunk;
         if (b->job->rank_of_chunk[c] == b->stage) x->row[k] = rows++;
@@ -105,7 +105,7 @@ static pst_status open_lives(const pst_job_builder *b, lives *x) {
     x->compute_start = filled(b->n_instr, 0);
     if (!x->compute_list || !x->compute_start || !x->end || !x->compute || !x->send || !x->before ||
         !x->occupant || !x->least || !x->next)
-        return pst_fail(PST_ENOMEM, "no memory for slots");
+        return pst_fail(PST_ENOMEM, "no memory to assign memory slots");
     return PST_OK;
 }
 

@@ -28,10 +28,10 @@ static void name_message(const pst_job *job, uint32_t rank, uint32_t instr, char
         snprintf(buffer, bytes, "%s of chunk %u, micro-batch %u, %s rank %u", opcode, in->chunk,
                  in->micro, way, in->peer);
     else if (in->n)
-        snprintf(buffer, bytes, "%s of a piece of a %s %s rank %u", opcode,
+        snprintf(buffer, bytes, "%s of a shard of a %s %s rank %u", opcode,
                  in->use == PST_NONE ? "weight" : "gradient", way, in->peer);
     else if (in->param != PST_NONE)
-        snprintf(buffer, bytes, "%s of a shared parameter's gradient %s rank %u", opcode, way,
+        snprintf(buffer, bytes, "%s of a tied parameter's gradient %s rank %u", opcode, way,
                  in->peer);
     else snprintf(buffer, bytes, "%s of the gradient norm %s rank %u", opcode, way, in->peer);
 }

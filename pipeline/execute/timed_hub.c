@@ -46,7 +46,7 @@ pst_status pst_timed_hub_open(uint32_t n_rank, const pst_clock *clock, pst_timed
     if (!h || !h->end || pst_links_open(n_rank, NULL, NULL, &h->links) != PST_OK) {
         if (h) free(h->end);
         free(h);
-        return pst_fail(PST_ENOMEM, "no memory for a hub of %u ranks", n_rank);
+        return pst_fail(PST_ENOMEM, "no memory to connect %u ranks of one process", n_rank);
     }
     h->n_rank = n_rank;
     h->free = NOBODY;

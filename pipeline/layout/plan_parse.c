@@ -119,7 +119,7 @@ static pst_status read_job(reader *r, const yaml_node_t *const *value) {
     r->override = value[8];
     if (r->override)
         PST_TRY(pst_yaml_list(y, r->override, 0, MAX_OVERRIDE,
-                              "texts of the form section.key=value", &r->n_override));
+                              "strings of the form section.key=value", &r->n_override));
     if (r->micros)
         PST_TRY(pst_yaml_list(y, r->micros, l->data, l->data,
                               "numbers of micro-batches, one per replica", &n));
@@ -197,7 +197,7 @@ static pst_status read_head(reader *r, const yaml_node_t *root) {
     r->choice = value[16];
     if (r->choice)
         PST_TRY(pst_yaml_list(y, r->choice, 0, MAX_CHOICE,
-                              "choices of the form {of: TEXT, is: TEXT}", &r->n_choice));
+                              "choices of the form {of: STRING, is: STRING}", &r->n_choice));
     return value[6] ? read_predicted(r, value[6]) : PST_OK;
 }
 
@@ -235,10 +235,11 @@ static pst_status read_overrides(reader *r, pst_plan *p) {
 }
 
 static pst_status read_choice_text(reader *r, const yaml_node_t *node, char *to, size_t bytes) {
-    if (node->type != YAML_SCALAR_NODE) return pst_yaml_fail(&r->yaml, node, "expected ", "text");
+    if (node->type != YAML_SCALAR_NODE)
+        return pst_yaml_fail(&r->yaml, node, "expected ", "a string");
     if (strlen(pst_yaml_text(node)) >= bytes)
         return pst_yaml_fail(&r->yaml, node, "expected ",
-                             "a shorter text (of: at most 199 bytes, is: at most 159 bytes)");
+                             "a shorter string (of: at most 199 bytes, is: at most 159 bytes)");
     strcpy(to, pst_yaml_text(node));
     return PST_OK;
 }

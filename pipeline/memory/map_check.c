@@ -96,9 +96,9 @@ static void add_slots(ranges *all, const pst_memory_map *x, const uint64_t *base
                      bytes = slots->class_[k].bytes;
             add(all, x, PST_REGION_SLOT, from, bytes, k);
             if (from + bytes > scratch)
-                all->status =
-                    pst_fail(PST_EINTERNAL, "rank %u: slots of class %u overlap the scratch region",
-                             x->rank, k);
+                all->status = pst_fail(
+                    PST_EINTERNAL, "rank %u: memory slots of class %u overlap the scratch region",
+                    x->rank, k);
         }
 }
 

@@ -97,8 +97,9 @@ static const pst_schedule_row rows[] = {
      .within_1f1b = 1,
      .saves_memory = 1},
     {.name = "dualpipev",
-     .help = "two chunks per rank in a V, F beside B of another micro-batch; stashes p+1/2 "
-             "micro-batches",
+     .help =
+         "two chunks per rank in a V, F overlapped with B of another micro-batch; stashes p+1/2 "
+         "micro-batches",
      .split = 1,
      .n_virtual = 2,
      .placement = PST_PLACE_V_SHAPE,

@@ -74,7 +74,7 @@ static pst_status fill(pst_schedule *s, uint32_t limit) {
     f.started = malloc(s->n_rank * sizeof *f.started);
     uint32_t *count = calloc(2 * ((size_t)s->n_chunk + 1), sizeof *count);
     if (!f.rank || !f.started || !count)
-        status = pst_fail(PST_ENOMEM, "schedule %s: no memory to place W", s->name);
+        status = pst_fail(PST_ENOMEM, "schedule %s: no memory to schedule W", s->name);
     if (status == PST_OK) {
         f.before_f = count;
         f.before_b = count + s->n_chunk + 2;
@@ -85,7 +85,7 @@ static pst_status fill(pst_schedule *s, uint32_t limit) {
     for (uint32_t r = 0; status == PST_OK && r < s->n_rank; r++) {
         s->n_action[r] = (uint32_t)(f.rank[r].out - s->action[r]);
         if (f.rank[r].next < f.rank[r].end)
-            status = pst_fail(PST_EINTERNAL, "schedule %s: rank %u deadlocks while W is placed",
+            status = pst_fail(PST_EINTERNAL, "schedule %s: rank %u deadlocks while W is scheduled",
                               s->name, r);
     }
     free(f.rank);

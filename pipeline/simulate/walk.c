@@ -136,7 +136,7 @@ pst_status pst_walk_open(const pst_job *job, pst_walk **walk) {
 close:
     pst_walk_close(w);
     return status == PST_ENOMEM
-               ? pst_fail(PST_ENOMEM, "no memory to walk %u instruction lists", job->n_rank)
+               ? pst_fail(PST_ENOMEM, "no memory to simulate %u instruction lists", job->n_rank)
                : status;
 }
 

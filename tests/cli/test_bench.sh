@@ -27,7 +27,7 @@ grep -q '"gb_per_s"' json && grep -q '"compute_ms": 0.1' json || fail "p2p --jso
 
 "$PENSTOCK" bench collectives --collective all-reduce --bytes 65536 --seconds 0.01 >text 2>err </dev/null ||
     fail "collectives: status $?: $(cat err)"
-grep -q '^all-reduce  *65536  shared .*direct .*(all are on one host)$' text || fail "collectives: $(cat text)"
+grep -q '^all-reduce  *65536  shared .*direct .*(all ranks are on one host)$' text || fail "collectives: $(cat text)"
 "$PENSTOCK" bench collectives --collective broadcast --bytes 8 --seconds 0.01 -n 3 --json >json </dev/null ||
     fail "collectives --json: status $?"
 grep -q '"modelled_us"' json && grep -q '"ranks": 3' json || fail "collectives --json: $(cat json)"

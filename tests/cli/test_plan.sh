@@ -65,7 +65,7 @@ status=2
 expect "cost model 'alpa': expected max-load" --graph chain.json --cost-model alpa
 expect 'graph.txt gives no number of devices; give --devices' --graph graph.txt
 expect 'graph.txt gives no bandwidth; give --bandwidth' --graph graph.txt --devices 2
-expect 'has no memory limit' --graph graph.txt --devices 2 --bandwidth 1e9 --memory 1e9
+expect 'supports no memory limit' --graph graph.txt --devices 2 --bandwidth 1e9 --memory 1e9
 sed 's/forward_compute_time=3.0/forward_compute_time=-3.0/' graph.txt >negative.txt
 expect "negative.txt:2: forward_compute_time: '-3.0': expected a number" --graph negative.txt --devices 2 --bandwidth 1e9
 expect 'from 1 to 4096' --graph chain.json --devices 0

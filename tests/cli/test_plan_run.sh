@@ -112,7 +112,7 @@ expect_plan 2 'no layout is feasible' run.yaml -n 4 tensor=4
 expect_plan 2 'parallel.replicas has 2 numbers' run.yaml -n 4 data=4 'replicas=[4, 4]'
 expect_plan 2 'does not divide train.batch 8' run.yaml -n 2 'replicas=[2, 3]'
 printf 'machine: {cpu: A, isa: avx2, cpus: 2, threads: 1, ranks: 2}\nprecision: fp32\noptimizer: adamw\noperators: [{op: a, ns: 1}]\n' >other.yaml
-expect_plan 2 "other.yaml: the profile has processor 'A'" run.yaml -n 2 --profile other.yaml
+expect_plan 2 "other.yaml: the profile was measured with processor 'A'" run.yaml -n 2 --profile other.yaml
 "$PENSTOCK" plan run.yaml -n 2 'replicas=[1, 3]' >out && grep -q 'per replica 1, 3$\|per replica 1, 3,' out || fail "replicas as given: $(cat out)"
 expect_plan 2 'leave those options out' run.yaml --graph x
 expect_plan 2 'need --graph' run.yaml --devices 4

@@ -21,14 +21,14 @@ printf "machine: {cpu: B, isa: avx2, cpus: 2, threads: 1, ranks: 2}\n${head}oper
 grep -q 'op: "a", ns: 3}' c.yaml && grep -q 'op: "b", ns: 2}' c.yaml || fail "joined: $(cat c.yaml)"
 expect 2 "-o PROFILE.yaml" profile a.yaml b.yaml
 expect 2 "bad.yaml:4:.*expected a number from 0.001" profile a.yaml bad.yaml -o d.yaml
-expect 2 "other.yaml: the profile has processor 'B' instead of 'A'; use --force" profile a.yaml other.yaml -o d.yaml
+expect 2 "other.yaml: the profile was measured with processor 'B', not 'A'; use --force" profile a.yaml other.yaml -o d.yaml
 [ -f d.yaml ] && fail "a profile was written all the same"
 "$PENSTOCK" profile a.yaml other.yaml --force -o d.yaml >out && grep -q 'ns: 5}' d.yaml || fail "--force: $(cat d.yaml)"
 
 # what could not be added to a file is not measured; the file is named for what it is
 yes "the quick brown fox" | head -n 200 >text
 printf 'model: {kind: gpt, layers: 2, heads: 2, channels: 32, context: 16}\ndata: {paths: [text]}\nparallel: {threads: 3}\n' >run.yaml
-expect 2 "a.yaml: the profile has processor .*; write to another file" profile run.yaml -o a.yaml --seconds 60
+expect 2 "a.yaml: the profile was measured with processor .*; write to another file" profile run.yaml -o a.yaml --seconds 60
 # a precision that this CPU lacks is refused once, not by each of the ranks
 export PENSTOCK_ISA=generic
 expect 2 'train.precision bf16 needs AVX512-BF16, which ' profile run.yaml -n 2 -o bf16.yaml parallel.threads=1 \

@@ -210,8 +210,8 @@ static void a_killed_rank_is_named(void **state) {
              "penstock: rank 2 on %s was killed by signal 9 during F chunk 2 micro-batch 3\n",
              host);
     char peers[256];
-    snprintf(peers, sizeof peers, "rank 0: rank 2 on %s died (last: F chunk 2 micro-batch 3)",
-             host);
+    snprintf(peers, sizeof peers,
+             "rank 0: rank 2 on %s died (last activity: F chunk 2 micro-batch 3)", host);
     one_fault("kill", 3, text, peers);
     one_fault("usr1", 3, "was killed by signal 10 during F chunk 2 micro-batch 3\n",
               "rank 1: rank 2 on ");
@@ -367,7 +367,7 @@ static void stops(void **state) {
     assert_said(&abort_, "requested the end of the job (no disk) during F chunk 2");
     assert_int_equal(finish(&stop, start, LIMIT_MS), 3);
     assert_said(&stop, "was stopped during F chunk 2 micro-batch 3\n");
-    assert_said(&stop, "has sent no heartbeat for 2.0 s (last: F chunk 2 micro-batch 3)");
+    assert_said(&stop, "has sent no heartbeat for 2.0 s (last activity: F chunk 2 micro-batch 3)");
     assert_int_equal(finish(&blind, start, LIMIT_MS), 3);
     assert_said(&blind, "was stopped during");
     kill(asleep.pid, SIGCONT);

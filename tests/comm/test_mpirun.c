@@ -31,7 +31,7 @@ static int one_stops(rank_state *r) {
     pst_status status = rank_collective(r, PST_COLL_BARRIER, NULL, 0, PST_I32, 0);
     RANK_CHECK(status == PST_EPEER);
     RANK_CHECK(strstr(pst_error(), "rank 1 on ") &&
-               strstr(pst_error(), "no heartbeat for 2.0 s (last: STEP)"));
+               strstr(pst_error(), "no heartbeat for 2.0 s (last activity: STEP)"));
     printf("named\n");
     fflush(stdout);
     r->world->ops->abort(r->world, 3, pst_error());

@@ -84,7 +84,7 @@ static void test_agent_store(void **state) {
     int beside = hold(port + 1);
     assert_true(beside >= 0);
     pid_t late = start_rank(0, port, "True",
-                            "next to MASTER_PORT, where torchrun has its store: cannot listen");
+                            "next to MASTER_PORT, which torchrun's store uses: cannot listen");
     assert_int_equal(end_of(late), 2);
     close(beside);
     assert_int_equal(

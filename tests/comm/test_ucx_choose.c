@@ -145,7 +145,7 @@ static void all_have_it_or_none_uses_it(void **state) {
     (void)state;
     assert_int_equal(agree((const pst_ucx_rdma[]){ib, ib, ib}, why),
                      PST_UCX_RC | PST_UCX_DC | PST_UCX_UD);
-    assert_string_equal(why, "all ranks have RDMA, this rank on mlx5_0:1");
+    assert_string_equal(why, "all ranks have RDMA; this rank uses mlx5_0:1");
     assert_int_equal(agree((const pst_ucx_rdma[]){ib, soft, ib}, why), PST_UCX_RC | PST_UCX_UD);
     assert_int_equal(agree((const pst_ucx_rdma[]){ib, ib, none}, why), 0);
     assert_string_equal(why, "rank 2 on node2: UCX finds no InfiniBand or RoCE device");

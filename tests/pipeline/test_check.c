@@ -331,7 +331,7 @@ static void slots_that_do_not_suffice(void **state) {
             memcpy(slot, x->slot_of_micro, sizeof slot);
             for (uint32_t m = 0; m < 6; m++)
                 x->slot_of_micro[m] %= x->n_slot - 1; /* one slot fewer */
-            assert_refused(&s, "reuses a slot that is still used by");
+            assert_refused(&s, "reuses a memory slot that is still used by");
             memcpy(x->slot_of_micro, slot, sizeof slot);
             x->slot_of_micro[1] = x->n_slot;
             assert_refused(&s, "has no slot");

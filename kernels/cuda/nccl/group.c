@@ -39,9 +39,10 @@ pst_status pst_nccl_swap(pst_nccl_comm *c, const pst_swap *swap) {
             result = nccl->recv(p->recv, p->recv_bytes, ncclInt8, (int)k, comm, stream);
     }
     ncclResult_t ended = nccl->group_end();
-    PST_TRY(pst_nccl_comm_check(c, goes_on(result) ? ended : result, "an exchange"));
-    PST_TRY(await(c, "an exchange"));
-    return pst_cuda_launched("an exchange among tensor ranks");
+    PST_TRY(pst_nccl_comm_check(c, goes_on(result) ? ended : result,
+                                "communication among tensor ranks"));
+    PST_TRY(await(c, "communication among tensor ranks"));
+    return pst_cuda_launched("communication among tensor ranks");
 }
 
 static ncclDataType_t type_of(pst_dtype dtype) {
