@@ -217,8 +217,8 @@ static pst_status check_slot_table(const pst_checker *c) {
         for (uint32_t m = 0; m < c->n_micro; m++) {
             if (x->slot_of_micro[m] < x->n_slot) continue;
             return pst_fail(PST_EINPUT,
-                            "memory slots of class %u, chunk %u: none is assigned to micro-batch "
-                            "%u; expected one of %u",
+                            "memory slots of class %u, chunk %u: micro-batch %u has no slot; "
+                            "expected one of %u",
                             k, x->chunk, m, x->n_slot);
         }
     }

@@ -80,7 +80,7 @@ expect_plan 2 'the profile is of another model' run.yaml -n 1 channels=48 --prof
 grep -q '^costs  *profile own.yaml' out && [ "$(grep -c 'were not measured' err)" = 1 ] || fail "forced: $(cat out err)"
 sed 's/cpu: "[^"]*"/cpu: "Z80"/' own.yaml >z80.yaml
 "$PENSTOCK" plan run.yaml -n 1 --profile z80.yaml --force >out 2>err || fail "forced: $(cat err)"
-grep -q "z80.yaml is used although it does not match (parallel.profile_force): .*has processor 'Z80'" err || fail "what --force overrode is not said: $(cat err)"
+grep -q "z80.yaml is used although it does not match (parallel.profile_force): .*measured with processor 'Z80'" err || fail "what --force overrode is not said: $(cat err)"
 expect_plan 2 'which the cluster does not have' run.yaml --cluster '1x1 h100' --profile own.yaml --force
 
 exit $bad

@@ -31,11 +31,11 @@ for p in p slow; do
 done
 [ "$(cat slow.ms)" -gt 5000 ] && [ "$(cat slow.ms)" -gt $((20 * $(cat p.ms))) ] ||
     fail "predicted $(cat p.ms) ms, and $(cat slow.ms) ms from slow operators"
-expect 2 "parallel.profile: p.yaml: .*has precision 'fp32' instead of 'fp16'.*profile_force" train run.yaml -q parallel.profile=p.yaml train.precision=fp16
+expect 2 "parallel.profile: p.yaml: .*measured with precision 'fp32', not 'fp16'.*profile_force" train run.yaml -q parallel.profile=p.yaml train.precision=fp16
 expect 2 "the profile is of another model: .*linear F 2x" train run.yaml -q parallel.profile=p.yaml model.channels=64
 "$PENSTOCK" train run.yaml -q name=larger parallel.profile=p.yaml train.micro_batch=4 2>err || fail "micro_batch 4: $(cat err)"
 [ -s err ] && fail "a micro-batch that was not measured is reckoned from others, but was warned of: $(cat err)"
 sed 's/cpu: "[^"]*"/cpu: "Z80"/' p.yaml >z80.yaml
-expect 2 "has processor 'Z80'" train run.yaml -q parallel.profile=z80.yaml
+expect 2 "measured with processor 'Z80'" train run.yaml -q parallel.profile=z80.yaml
 "$PENSTOCK" train run.yaml -q name=forced parallel.profile=z80.yaml parallel.profile_force=true 2>err || fail "forced: $(cat err)"
 exit $bad

@@ -43,8 +43,8 @@ for kind in h100 cpu; do
     [ $rc = 2 ] && grep -q "on device 'NVIDIA H200', which the cluster does not have" err || fail "$kind: status $rc, $(cat err)"
 done
 
-refused "has device 'far' instead of 'cpu'" parallel.device=cpu
+refused "measured with device 'far', not 'cpu'" parallel.device=cpu
 FAR_MODEL="Distant 2"
 export FAR_MODEL
-refused "has device 'Distant 1' instead of 'Distant 2'"
+refused "measured with device 'Distant 1', not 'Distant 2'"
 exit $bad
