@@ -26,8 +26,8 @@ look() {
     name=$1
     run_file "$2"
     "$PENSTOCK" inspect --show instructions -n 4 run.yaml >"$name.list" || exit 1
-    grep -c ' steps ' "$name.list" >"$name.parts"
-    awk '/ steps / { n += held; held = 0 } $4 == "REDUCE" { held++ } $4 == "NORM" { held = 0 } END { print n + 0 }' \
+    grep -c ' operators ' "$name.list" >"$name.parts"
+    awk '/ operators / { n += held; held = 0 } $4 == "REDUCE" { held++ } $4 == "NORM" { held = 0 } END { print n + 0 }' \
         "$name.list" >"$name.sums"
 }
 
@@ -62,5 +62,5 @@ for way in alone rounds exact; do
     [ "$(cat $way.parts)" = 0 ] || fail "$way: parts"
 done
 # the pass of the last stage is whole: the first one waits for it
-grep 'rank [23] .* steps ' stages-1G.list && fail "parts where another stage waits"
+grep 'rank [23] .* operators ' stages-1G.list && fail "parts where another stage waits"
 exit $bad
