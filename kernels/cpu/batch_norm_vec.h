@@ -51,10 +51,18 @@ static batch_job batch_job_of(const pst_call *call) {
     } while (0)
 enum { BATCH_WIDE = VEC_W / 2, BATCH_HALF = VEC_W / 4 };
 
+/* Rows [from, end) and where their sums are stored. */
+typedef struct {
+    uint64_t from, end;
+    float *out;
+} batch_block;
+
 /* Computes the sum over the rows of a block, then the sum of squared deviations from the block's
  * mean. */
-VEC_INLINE void batch_moments(const batch_job *j, uint64_t from, uint64_t end, float *out,
-                              uint64_t i, unsigned vectors, unsigned n) {
+VEC_INLINE void batch_moments(const batch_job *j, const batch_block *block, uint64_t i,
+                              unsigned vectors, unsigned n) {
+    const uint64_t from = block->from, end = block->end;
+    float *out = block->out;
     vf sum[BATCH_WIDE], mean[BATCH_WIDE];
     const vx *x = j->x + i;
     VEC_UNROLL for (unsigned v = 0; v < vectors; v++) sum[v] = v_set(0.0f);
@@ -80,7 +88,7 @@ VEC_INLINE void batch_moments(const batch_job *j, uint64_t from, uint64_t end, f
 static void batch_moments_tile(void *arg, uint64_t tile, uint32_t thread) {
     BATCH_BLOCK;
     float *out = j->partial + tile * 2 * j->n;
-    BATCH_STRIPS(batch_moments, BATCH_WIDE, j, from, end, out);
+    BATCH_STRIPS(batch_moments, BATCH_WIDE, j, &(batch_block){from, end, out});
 }
 
 /* --- sums over the blocks, in fp64: PST_SUM_COLS channels per tile ----------------------------
@@ -163,8 +171,10 @@ VEC_INLINE vf batch_g(const batch_job *j, uint64_t r, uint64_t i, unsigned n) {
     return j->relu ? v_if_gt(x_load_n(j->y + r * j->n + i, n), zero, dy, zero) : dy;
 }
 
-VEC_INLINE void batch_b_sums(const batch_job *j, uint64_t from, uint64_t end, float *out,
-                             uint64_t i, unsigned vectors, unsigned n) {
+VEC_INLINE void batch_b_sums(const batch_job *j, const batch_block *block, uint64_t i,
+                             unsigned vectors, unsigned n) {
+    const uint64_t from = block->from, end = block->end;
+    float *out = block->out;
     vf gh[BATCH_HALF], sum[BATCH_HALF], mean[BATCH_HALF], rstd[BATCH_HALF];
     VEC_UNROLL for (unsigned v = 0; v < vectors; v++) {
         gh[v] = sum[v] = v_set(0.0f);
@@ -188,7 +198,7 @@ VEC_INLINE void batch_b_sums(const batch_job *j, uint64_t from, uint64_t end, fl
 static void batch_b_sum_tile(void *arg, uint64_t tile, uint32_t thread) {
     BATCH_BLOCK;
     float *out = j->partial + tile * 2 * j->n;
-    BATCH_STRIPS(batch_b_sums, BATCH_HALF, j, from, end, out);
+    BATCH_STRIPS(batch_b_sums, BATCH_HALF, j, &(batch_block){from, end, out});
 }
 
 static void batch_b_total_tile(void *arg, uint64_t tile, uint32_t thread) {

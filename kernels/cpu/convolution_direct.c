@@ -18,7 +18,7 @@ static void pack_tile(void *arg, uint64_t tile, uint32_t thread) {
         return;
     }
     const uint64_t items = columns > col ? pst_min_u64(ops->cols, columns - col) : 0;
-    const uint64_t planes = pst_conv_planes(j);
+    const uint64_t item = items ? col : 0, planes = pst_conv_planes(j);
     uint8_t *slice = j->weights;
     for (uint64_t from = 0; from < j->from.channels; from += j->slice) {
         const uint64_t terms = pst_min_u64(j->slice, j->from.channels - from);
@@ -26,8 +26,8 @@ static void pack_tile(void *arg, uint64_t tile, uint32_t thread) {
         for (uint64_t i = 0; i < places; i++) {
             const int64_t at = (int64_t)(i / j->w) * j->weight_row +
                                (int64_t)(i % j->w) * j->weight_column + (int64_t)j->weight_first;
-            const uint64_t first = j->across ? from * j->weight_ld + (items ? col : 0)
-                                             : (items ? col : 0) * j->weight_ld + from;
+            const uint64_t first =
+                j->across ? from * j->weight_ld + item : item * j->weight_ld + from;
             const pst_conv_pack pack = {.from = j->weight + ((uint64_t)at + first) * j->size,
                                         .ld = j->weight_ld,
                                         .items = items,

@@ -165,26 +165,27 @@ VEC_INLINE void direct_block(unsigned rows, unsigned vectors, const direct_job *
     static __attribute__((noinline)) void direct_##vectors##_##rows(const direct_job *j) {         \
         direct_block(rows, vectors, j);                                                            \
     }
-#define DIRECT_SIX(vectors, a, b, c, d, e, f)                                                      \
+#define DIRECT_THREE(vectors, a, b, c)                                                             \
     DIRECT_BLOCK(vectors, a)                                                                       \
     DIRECT_BLOCK(vectors, b)                                                                       \
-    DIRECT_BLOCK(vectors, c)                                                                       \
-    DIRECT_BLOCK(vectors, d)                                                                       \
-    DIRECT_BLOCK(vectors, e)                                                                       \
-    DIRECT_BLOCK(vectors, f)
-DIRECT_SIX(1, 1, 2, 3, 4, 5, 6)
-DIRECT_SIX(1, 7, 8, 9, 10, 11, 12)
-DIRECT_SIX(2, 1, 2, 3, 4, 5, 6)
+    DIRECT_BLOCK(vectors, c)
+DIRECT_THREE(1, 1, 2, 3)
+DIRECT_THREE(1, 4, 5, 6)
+DIRECT_THREE(1, 7, 8, 9)
+DIRECT_THREE(1, 10, 11, 12)
+DIRECT_THREE(2, 1, 2, 3)
+DIRECT_THREE(2, 4, 5, 6)
 #if defined(VEC_AVX512)
 DIRECT_BLOCK(1, 13)
 DIRECT_BLOCK(1, 14)
 DIRECT_BLOCK(1, 15)
 DIRECT_BLOCK(1, 16)
-DIRECT_SIX(2, 7, 8, 9, 10, 11, 12)
+DIRECT_THREE(2, 7, 8, 9)
+DIRECT_THREE(2, 10, 11, 12)
 DIRECT_BLOCK(2, 13)
 DIRECT_BLOCK(2, 14)
 #endif
-#undef DIRECT_SIX
+#undef DIRECT_THREE
 #undef DIRECT_BLOCK
 
 static void (*const direct_one[])(const direct_job *) = {
