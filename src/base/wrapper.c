@@ -22,7 +22,7 @@ pst_status pst_wrapper_arm(pst_transport *t, int *fd) {
     pst_transport *inner = inner_of(t);
     return inner->ops->arm
                ? inner->ops->arm(inner, fd)
-               : pst_fail(PST_EINPUT, "the inner transport has no file descriptor to wait for");
+               : pst_fail(PST_EINPUT, "the inner transport has no file descriptor to wait on");
 }
 
 void pst_wrapper_abort(pst_transport *t) {

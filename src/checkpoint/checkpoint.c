@@ -196,7 +196,7 @@ static pst_status check_complete(const json_t *tensors, const pst_graph *graph,
         }
     if (json_object_size(tensors) != (size_t)graph->n_param * per)
         return pst_fail(PST_EINTERNAL,
-                        "checkpoint: the shards have %zu tensors, which do not match the %u "
+                        "checkpoint: the shards contain %zu tensors, which do not match the %u "
                         "parameters of the model",
                         json_object_size(tensors), graph->n_param);
     return PST_OK;

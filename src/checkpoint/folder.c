@@ -108,8 +108,8 @@ static pst_status newest_in(const char *folder, char **out) {
     if (!n && lies_in(folder, "model.safetensors") && !lies_in(folder, "config.json"))
         return pst_fail(
             PST_EINPUT,
-            "%s has no complete checkpoint; as a Hugging Face model, it needs config.json", folder);
-    if (!n) return pst_fail(PST_EINPUT, "%s has no complete checkpoint", folder);
+            "%s contains no complete checkpoint; a Hugging Face model needs config.json", folder);
+    if (!n) return pst_fail(PST_EINPUT, "%s contains no complete checkpoint", folder);
     if (!found) return PST_ENOMEM;
     *out = found;
     return PST_OK;

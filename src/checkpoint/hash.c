@@ -28,7 +28,7 @@ pst_status pst_weights_hash(const pst_graph *graph, const uint64_t *hash, uint64
     }
     if (stream && fclose(stream)) status = PST_ENOMEM;
     if (status == PST_OK) *out = pst_hash64(text, bytes, 0);
-    else pst_fail(status, "out of memory for the hash of the weights");
+    else pst_fail(status, "no memory for the hash of the weights");
     free(text);
     free(order);
     return status;

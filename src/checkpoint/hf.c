@@ -238,9 +238,8 @@ static pst_status check_tied(const pst_safetensors_file *f) {
     }
     free(a);
     if (status == PST_OK && !same)
-        return BAD(
-            "%s: lm_head.weight differs from wte.weight, but this model has one tensor for both",
-            f->path);
+        return BAD("%s: lm_head.weight differs from wte.weight, but the model ties the two",
+                   f->path);
     return status;
 }
 

@@ -108,7 +108,7 @@ static pst_status make_folder(const char *folder) {
     if (mkdir(folder, 0777) == 0) return PST_OK;
     if (errno == EEXIST && stat(folder, &st) == 0 && !S_ISDIR(st.st_mode)) errno = ENOTDIR;
     if (errno == EEXIST && access(folder, W_OK | X_OK) == 0) return PST_OK;
-    return pst_fail(pst_status_of_errno(errno), "cannot make the folder %s: %s", folder,
+    return pst_fail(pst_status_of_errno(errno), "cannot create folder %s: %s", folder,
                     strerror(errno));
 }
 

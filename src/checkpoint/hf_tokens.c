@@ -57,8 +57,8 @@ static const char *describe(const pst_model_config *m, const char *file, char te
     else if (m->vocabulary == GPT2) snprintf(text, WHAT, "from GPT-2's byte-pair encoding (BPE)");
     else
         snprintf(text, WHAT,
-                 "from an unknown tokenizer, because config.json names none (a model of bytes "
-                 "needs \"penstock_tokenizer\": \"byte\")");
+                 "from an unknown tokenizer, because config.json names none (a model with bytes as "
+                 "tokens needs \"penstock_tokenizer\": \"byte\")");
     return text;
 }
 

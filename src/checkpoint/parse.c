@@ -109,7 +109,7 @@ static pst_status parse_files(const json_t *index, const char *file, pst_ckpt *c
         if (!name || !*name || *name == '.' || strchr(name, '/'))
             return BAD("%s: files[%zu] is not a file name", file, i);
         if (!get_hash(one, "header_xxh3", &c->header_xxh3[i]))
-            return BAD("%s: file %s has no header_xxh3", file, name);
+            return BAD("%s: file %s: header_xxh3 is missing or not a hash", file, name);
         if (!(c->file[c->n_file] = strdup(name)))
             return pst_no_memory("to read a checkpoint's index");
         c->n_file++;
@@ -120,7 +120,8 @@ static pst_status parse_files(const json_t *index, const char *file, pst_ckpt *c
 static pst_status parse_shape(const json_t *value, const char *file, pst_ckpt_tensor *t) {
     const json_t *shape = json_object_get(value, "shape");
     if (!json_is_array(shape) || json_array_size(shape) > PST_MAX_DIM)
-        return BAD("%s: tensor %s has no shape", file, t->name);
+        return BAD("%s: tensor %s: shape is missing or not a list of at most %d sizes", file,
+                   t->name, PST_MAX_DIM);
     t->n_dim = (uint32_t)json_array_size(shape);
     t->elements = 1;
     for (uint32_t i = 0; i < t->n_dim; i++) {
@@ -137,7 +138,8 @@ static pst_status parse_shape(const json_t *value, const char *file, pst_ckpt_te
 static pst_status parse_part(const json_t *value, const char *file, const pst_ckpt *c,
                              const char *name, pst_ckpt_part *part) {
     const char *shard = json_string_value(json_object_get(value, "file"));
-    if (!get_hash(value, "xxh3", &part->xxh3)) return BAD("%s: tensor %s has no xxh3", file, name);
+    if (!get_hash(value, "xxh3", &part->xxh3))
+        return BAD("%s: tensor %s: xxh3 is missing or not a hash", file, name);
     while (shard && part->file < c->n_file && strcmp(c->file[part->file], shard)) part->file++;
     if (!shard || part->file == c->n_file)
         return BAD("%s: tensor %s is in none of the listed files", file, name);

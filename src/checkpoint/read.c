@@ -68,15 +68,15 @@ static pst_status open_shards(pst_ckpt *c) {
         if (status != PST_OK) return pst_fail_in(status, "checkpoint");
         if (c->shard[i]->header_xxh3 != c->header_xxh3[i])
             return BAD("checkpoint: %s: the header is damaged: its hash is %016" PRIx64
-                       ", but the index has %016" PRIx64,
+                       ", but the index gives %016" PRIx64,
                        c->shard[i]->path, c->shard[i]->header_xxh3, c->header_xxh3[i]);
     }
     for (uint32_t i = 0; i < c->n_tensor; i++)
         for (uint32_t k = 0; k < c->tensor[i].n_part; k++)
             if (!entry_of(c, &c->tensor[i], &c->tensor[i].part[k]))
-                return BAD(
-                    "checkpoint %s: file %s has no tensor %s of the shape that index.json gives",
-                    c->path, c->file[c->tensor[i].part[k].file], c->tensor[i].name);
+                return BAD("checkpoint %s: file %s contains no tensor %s of the shape that "
+                           "index.json gives",
+                           c->path, c->file[c->tensor[i].part[k].file], c->tensor[i].name);
     return PST_OK;
 }
 
@@ -118,7 +118,7 @@ static pst_status read_part(const pst_ckpt *c, const pst_ckpt_tensor *t, const p
     uint64_t hash = pst_hash_bytes(out, (part->to - part->from) * sizeof *out);
     if (hash == part->xxh3) return PST_OK;
     return BAD("%s: tensor %s is damaged: its hash is %016" PRIx64
-               ", but the index has %016" PRIx64,
+               ", but the index gives %016" PRIx64,
                shard->path, e->name, hash, part->xxh3);
 }
 
@@ -143,7 +143,7 @@ static pst_status read_overlap(const pst_ckpt *c, const pst_ckpt_tensor *t,
 pst_status pst_ckpt_read_range(const pst_ckpt *c, const char *name, uint64_t elements,
                                uint64_t from, uint64_t to, float *out) {
     const pst_ckpt_tensor *t = pst_ckpt_tensor_find(c, name);
-    if (!t) return BAD("checkpoint %s has no tensor %s", c->path, name);
+    if (!t) return BAD("checkpoint %s contains no tensor %s", c->path, name);
     if (t->elements != elements)
         return BAD("checkpoint %s: tensor %s has %" PRIu64 " elements, but %" PRIu64 " are needed",
                    c->path, name, t->elements, elements);
@@ -177,7 +177,7 @@ pst_status pst_ckpt_read_state(const pst_ckpt *c, const pst_param *param, const 
                                float *const state[2], uint64_t from, uint64_t to) {
     char name[PST_NAME_MAX + 16];
     if (strcmp(rule->name, c->info.optimizer))
-        return BAD("checkpoint %s has the state of optimizer %s, not of %s", c->path,
+        return BAD("checkpoint %s contains the state of optimizer %s, not of %s", c->path,
                    *c->info.optimizer ? c->info.optimizer : "(none)", rule->name);
     for (uint32_t i = 0; from < to && i < rule->n_state; i++) {
         snprintf(name, sizeof name, "%s.%s", param->name, rule->state_name[i]);

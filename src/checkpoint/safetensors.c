@@ -50,7 +50,8 @@ static int natural(const json_t *value, uint64_t *out) {
 }
 
 static pst_status parse_shape(const char *path, const json_t *shape, pst_safetensors_entry *e) {
-    if (!json_is_array(shape)) return BAD("%s: tensor %s has no shape", path, e->name);
+    if (!json_is_array(shape))
+        return BAD("%s: tensor %s: shape is missing or not a list", path, e->name);
     if (json_array_size(shape) > MAX_DIM)
         return BAD("%s: tensor %s has %zu dimensions; at most %d are supported", path, e->name,
                    json_array_size(shape), MAX_DIM);
@@ -74,14 +75,15 @@ static pst_status parse_entry(const char *path, const char *name, const json_t *
                  *offsets = json_object_get(value, "data_offsets");
     uint64_t begin, end;
     if (!(e->name = strdup(name))) return NO_MEMORY(path);
-    if (!json_is_string(dtype)) return BAD("%s: tensor %s has no dtype", path, name);
+    if (!json_is_string(dtype))
+        return BAD("%s: tensor %s: dtype is missing or not a string", path, name);
     if (!dtype_bytes(json_string_value(dtype)))
         return BAD("%s: tensor %s has the unknown dtype %.32s", path, name,
                    json_string_value(dtype));
     if (!(e->dtype = strdup(json_string_value(dtype)))) return NO_MEMORY(path);
     if (json_array_size(offsets) != 2 || !natural(json_array_get(offsets, 0), &begin) ||
         !natural(json_array_get(offsets, 1), &end) || begin > end)
-        return BAD("%s: tensor %s has no data_offsets [begin, end]", path, name);
+        return BAD("%s: tensor %s: data_offsets is missing or not [begin, end]", path, name);
     if (end > size)
         return BAD("%s: truncated, or not a safetensors file: tensor %s ends at byte %llu of %llu",
                    path, name, (unsigned long long)end, (unsigned long long)size);
@@ -131,7 +133,8 @@ static pst_status check_cover(const pst_safetensors_file *f, uint64_t start, uin
         if (order[i]->offset != start)
             status =
                 BAD("%s: tensor %s %s", f->path, order[i]->name,
-                    order[i]->offset < start ? "overlaps another tensor" : "has a gap in front");
+                    order[i]->offset < start ? "overlaps another tensor"
+                                             : "does not start where the previous tensor ends");
         start = order[i]->offset + order[i]->bytes;
     }
     free(order);

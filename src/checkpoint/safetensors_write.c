@@ -17,8 +17,7 @@ struct pst_safetensors_writer {
 static pst_status refused(const char *what, const char *name, const char *text) {
     for (; *text; text++)
         if ((unsigned char)*text > 127)
-            return pst_fail(PST_EINPUT, "safetensors: %s %s: out of memory, or not UTF-8", what,
-                            name);
+            return pst_fail(PST_EINPUT, "safetensors: %s %s: not UTF-8, or no memory", what, name);
     return pst_fail(PST_ENOMEM, "safetensors: no memory for %s %s", what, name);
 }
 

@@ -356,7 +356,7 @@ static pst_status finish_file(pst_shard *s) {
     s->header = text;
     struct iovec part = {.iov_base = text, .iov_len = size};
     if (size != s->header_bytes)
-        return pst_fail(PST_EINTERNAL, "%s: the header does not have the size that was reserved",
+        return pst_fail(PST_EINTERNAL, "%s: the size of the header differs from the reserved size",
                         s->path);
     PST_TRY(pst_durable_write_at(s->fd, s->path, &part, 1, 0));
     PST_TRY(pst_durable_cut(s->fd, s->path, s->end));

@@ -32,8 +32,8 @@ int pst_cli_bench(const pst_cli_call *call) {
          "Suites p2p and collectives: how long each message size is measured, in seconds.",
          &o.seconds},
         {0, "compute", "MS", PST_OPTION_FLOAT, 0, 1000,
-         "Suite p2p: the receiver computes while it waits, in tiles of this many milliseconds; 0: "
-         "it only waits.",
+         "Suite p2p: the receiver computes while it waits, in intervals of this many milliseconds; "
+         "0: it only waits.",
          &o.compute_ms},
         {0, "bytes", "N", PST_OPTION_INT, 1, 1 << 30,
          "Suites p2p and collectives: measure only this size; 8 B to 64 MiB by default.", &o.bytes},
@@ -53,10 +53,10 @@ int pst_cli_bench(const pst_cli_call *call) {
         "variable PENSTOCK_ISA lowers the instruction set to generic, avx2, avx512 (without bf16) "
         "or avx512_bf16. Suite step: whole training steps of the model on one rank: rate, "
         "percentage of the peak (on a GPU, of the datasheet's peak and of the rate of a large "
-        "matrix product), and memory; time and memory beside the predicted values. Suite p2p: "
-        "latency and bandwidth of messages between two ranks of this "
-        "host. Suite collectives: the measured and the estimated time of each algorithm of each "
-        "collective; the algorithm that a run would choose comes first.",
+        "matrix product), and memory; time and memory compared with the predicted values. Suite "
+        "p2p: latency and bandwidth of messages between two ranks of this host. Suite collectives: "
+        "the measured and the estimated time of each algorithm of each collective; the algorithm "
+        "that a run would choose comes first.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;

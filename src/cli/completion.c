@@ -137,8 +137,8 @@ static const char *const script[] = {
     "    mapfile -t COMPREPLY < <(compgen -P \"$prefix\" -W \"$*\" -- \"$word\")",
     "}",
     "",
-    "# Completes keys and leaves the cursor behind the '='; short keys only if no full name "
-    "matches.",
+    "# Completes keys and leaves the cursor after the '='; keys without section only if no full "
+    "key matches.",
     "_penstock_offer_keys() {",
     "    compopt -o nospace 2>/dev/null",
     "    mapfile -t COMPREPLY < <(compgen -W \"$_penstock_keys\" -- \"$1\")",
@@ -151,7 +151,7 @@ static const char *const script[] = {
     "    local -i operands=0",
     "    local -a words=() kinds=()",
     "    COMPREPLY=()",
-    "    # Readline breaks words at '=' as well: join them again.",
+    "    # Readline breaks words at '=' as well: merge them again.",
     "    for ((i = 1; i <= COMP_CWORD; i++)); do",
     "        word=${COMP_WORDS[i]}",
     "        if [[ ${#words[@]} -gt 0 && ( $word == '=' || $join ) ]]; then words[-1]+=$word",
@@ -199,8 +199,8 @@ static const char *const script[] = {
 };
 
 void pst_cli_completion(const pst_cli_command *commands, FILE *out) {
-    fputs("# bash completion for penstock, written by penstock help --write from the rows that "
-          "--help prints.\n\n"
+    fputs("# bash completion for penstock, written by penstock help --write from the table of "
+          "options that --help prints.\n\n"
           "_penstock_commands='",
           out);
     for (const pst_cli_command *c = commands; c->name; c++)

@@ -7,7 +7,7 @@ int pst_cli_doctor(const pst_cli_call *call) {
     const char *cluster = NULL;
     const pst_option rows[] = {{0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON.", &json},
                                {0, "cluster-out", "FILE", PST_OPTION_STRING, 0, 0,
-                                "Only write this machine as a cluster file with one device per "
+                                "Only write a cluster file of this machine, with one device per "
                                 "core; -: to standard output.",
                                 &cluster}};
     const pst_command command = {

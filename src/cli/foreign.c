@@ -11,7 +11,7 @@ static const struct {
     {"generate", "|top-p|nucleus|typical-p|min-p|",
      "use --top-k K or --temperature T; top-p (nucleus) sampling is not supported"},
     {"generate", "|max-new-tokens|max-tokens|max-length|length|n-predict|",
-     "--tokens N is the number of tokens to add"},
+     "--tokens N is the number of tokens to generate"},
     {"generate", "|model|checkpoint|model-path|ckpt|",
      "give the model as the argument SOURCE, without an option"},
     {"generate", "|temp|", "--temperature T"},

@@ -7,7 +7,7 @@ int pst_cli_generate(const pst_cli_call *call) {
     const pst_option rows[] = {
         {'p', "prompt", "TEXT", PST_OPTION_STRING, 0, 0, "Text to continue; a newline by default.",
          &o.prompt},
-        {'t', "tokens", "N", PST_OPTION_INT, 1, PST_GENERATE_MAX, "Number of tokens to add.",
+        {'t', "tokens", "N", PST_OPTION_INT, 1, PST_GENERATE_MAX, "Number of tokens to generate.",
          &o.tokens},
         {0, "temperature", "T", PST_OPTION_FLOAT, 0, 100,
          "Divides the logits. 0: always the most likely token; 1: the model's own distribution.",
@@ -20,8 +20,8 @@ int pst_cli_generate(const pst_cli_call *call) {
     const pst_command command = {
         "penstock generate", "SOURCE",
         "Continues a text. SOURCE is a run folder (its newest checkpoint is used), a checkpoint "
-        "folder, a Hugging Face GPT-2 folder, or a safetensors file with config.json beside it. "
-        "The model's tokens must be bytes.",
+        "folder, a Hugging Face GPT-2 folder, or a safetensors file with config.json in the same "
+        "folder. The model's tokens must be bytes.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;

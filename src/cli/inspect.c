@@ -16,7 +16,7 @@ int pst_cli_inspect(const pst_cli_call *call) {
         "Shows a file or folder: a checkpoint (every tensor's hash is checked), a safetensors "
         "file, a Hugging Face folder, a plan.yaml, a graph that --show graph has written (with the "
         "cost of its operators), or a run file (the graph, plan, schedule, instruction lists or "
-        "memory map that it leads to).",
+        "memory map that result from it).",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;

@@ -35,7 +35,9 @@ static void put_paragraph(const char *text, FILE *out) {
 }
 
 static void put_head(const char *name, int section, const char *what, FILE *out) {
-    fputs(".\\\" Written by penstock help --write from the rows that --help prints.\n.TH \"", out);
+    fputs(".\\\" Written by penstock help --write from the table of options that --help "
+          "prints.\n.TH \"",
+          out);
     for (const char *c = name; *c; c++) put_char((char)toupper((unsigned char)*c), out);
     fprintf(out, "\" %d \"" PST_VERSION_DATE "\" \"penstock %s\" \"penstock manual\"\n.SH NAME\n",
             section, pst_version());
@@ -174,7 +176,8 @@ void pst_cli_manual_keys(const pst_cli_command *commands, FILE *out) {
         "A run file is a YAML file with the settings of a run: model, data, training and "
         "parallelism. Every key has a default unless it is marked as required. An unknown key, a "
         "wrong type, a value out of range, or a key that the kind of model or data does not use is "
-        "an error; the message has line and column. Sections can be nested: a.b below is section b "
+        "an error; the message gives line and column. Sections can be nested: a.b below is section "
+        "b "
         "of section a.",
         out);
     fputs(".SH KEYS\n", out);

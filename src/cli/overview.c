@@ -9,13 +9,13 @@ static const struct {
 } exits[] = {
     {0, "success (train: also if Ctrl-C stopped the run after a checkpoint)"},
     {2, "wrong input, or training diverged"},
-    {3, "a rank or link failed or hangs"},
+    {3, "a rank or link failed or hung"},
     {4, "out of resources (memory, disk or a limit such as ulimit -n)"},
     {5, "internal error"},
     {129, "ended by SIGHUP (train: after a checkpoint)"},
     {130, "interrupted (train: by a second Ctrl-C, without a checkpoint)"},
     {131, "ended by SIGQUIT (without a checkpoint)"},
-    {141, "the reader of standard output has ended (train: after the run)"},
+    {141, "broken pipe: the reader of standard output ended (train: after the run)"},
     {143, "ended by SIGTERM (train: after a checkpoint)"},
 };
 enum { N_EXIT = sizeof exits / sizeof *exits, MAX_COMMAND = 32 };

@@ -54,7 +54,7 @@ int pst_cli_plan(const pst_cli_call *call) {
         {'o', "output", "PLAN.yaml", PST_OPTION_STRING, 0, 0,
          "Write the best layout to this file; a run uses it with parallel.plan.", &o.run.plan},
         {0, "report", "FILE", PST_OPTION_STRING, 0, 0,
-         "Write an HTML page about the best layout, and why other layouts are slower or "
+         "Write an HTML page that shows the best layout, and why other layouts are slower or "
          "infeasible.",
          &o.run.report},
         {0, "top", "N", PST_OPTION_INT, 1, 100000,
@@ -96,10 +96,10 @@ int pst_cli_plan(const pst_cli_call *call) {
     const pst_command command = {
         "penstock plan", "RUN.yaml [key=value ...] | --graph FILE",
         "Finds the layout with the shortest predicted step for a run on a cluster. It searches "
-        "degrees, micro-batch, schedule, chunks, cut, recomputation, ZeRO stage, sequence "
-        "parallelism and the order of devices; what the run file sets stays fixed. Prints the best "
-        "layout, its predicted cost, the gap to a lower bound over all layouts, and why other "
-        "layouts are slower or infeasible.",
+        "over parallel degrees, micro-batch size, schedule, chunks, cut, recomputation, ZeRO "
+        "stage, sequence parallelism and the order of devices; what the run file sets stays fixed. "
+        "Prints the best layout, its predicted cost, the gap to a lower bound over all layouts, "
+        "and why other layouts are slower or infeasible.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;

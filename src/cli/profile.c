@@ -11,9 +11,8 @@ int pst_cli_profile(const pst_cli_call *call) {
          &o.output},
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX,
          "Number of ranks in the run, which share the processors. Default: the number that the run "
-         "file implies; if the run file leaves the degrees open, one rank per processor, as in "
-         "penstock plan. Use -n 1 for "
-         "a run with one rank that has all processors.",
+         "file implies; if the run file leaves the parallel degrees open, one rank per processor, "
+         "as in penstock plan. Use -n 1 for a run with one rank that has all processors.",
          &o.ranks},
         {0, "micro-batches", "N,N,...", PST_OPTION_STRING, 0, 0,
          "Micro-batch sizes to measure; by default the size in the run file.", &o.micro_batches},
@@ -24,7 +23,7 @@ int pst_cli_profile(const pst_cli_call *call) {
          "once on all ranks at the same time, in five rounds; 1 by default.",
          &o.seconds},
         {0, "force", NULL, PST_OPTION_FLAG, 0, 0,
-         "Join profiles even if machine, precision or optimizer differ.", &o.force},
+         "Merge profiles even if machine, precision or optimizer differ.", &o.force},
     };
     const pst_command command = {
         "penstock profile", "RUN.yaml [key=value ...] | PROFILE.yaml PROFILE.yaml ...",
@@ -32,7 +31,7 @@ int pst_cli_profile(const pst_cli_call *call) {
         "and weight gradient (W), on one rank alone and on all ranks at once; also messages "
         "between two ranks, and the optimizer. With parallel.device=cuda it measures one rank on "
         "that device, with the device's clock. Runs, plans and simulations use the result with "
-        "parallel.profile. Several profiles are joined into one; where they overlap, the last one "
+        "parallel.profile. Several profiles are merged into one; where they overlap, the last one "
         "wins.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;

@@ -9,7 +9,7 @@ int pst_cli_report(const pst_cli_call *call) {
     };
     const pst_command command = {
         "penstock report", "RUN_FOLDER",
-        "Writes the report of a run as one HTML file: loss and rate, predictions beside "
+        "Writes the report of a run as one HTML file: loss and rate, predictions compared with "
         "measurements, timeline, memory. A run writes it when it ends; use this command for runs "
         "that are still running or were killed.",
         rows, sizeof rows / sizeof *rows};

@@ -47,8 +47,8 @@ static int check(const pst_command *command, size_t n, const pst_simulate_option
         return pst_cli_wrong(
             "--stages, --chunks and --micro-batches need --schedule; a plan sets these numbers");
     if (n == 1 && (times || memory || o->message_bytes >= 0))
-        return pst_cli_wrong("--times, --message and --memory need --schedule; a plan has "
-                             "durations and limits already");
+        return pst_cli_wrong("--times, --message and --memory need --schedule; a plan already sets "
+                             "durations and limits");
     if (n == 0 && !o->schedule)
         return pst_cli_wrong("nothing to simulate; usage: %s %s", command->command,
                              command->operands);
@@ -89,7 +89,8 @@ int pst_cli_simulate(const pst_cli_call *call) {
          "default; F,B,W:F,B,W:... sets each stage.",
          &times},
         {0, "transfer", "MS", PST_OPTION_FLOAT, 0, 1e9,
-         "Milliseconds per message; 0 by default. A plan has estimated durations instead.",
+         "Milliseconds per message; 0 by default. For a plan, durations of messages are estimated "
+         "instead.",
          &o.transfer_ms},
         {0, "memory", "A", PST_OPTION_STRING, 0, 0,
          "Memory limit of each rank, as a number of micro-batches; a micro-batch occupies memory "
@@ -129,7 +130,7 @@ int pst_cli_simulate(const pst_cli_call *call) {
         "PLAN.yaml | --schedule NAME --stages P --micro-batches M [--times F,B,W]",
         "Simulates a training step without training: the instruction lists of a plan, or a "
         "schedule over stages of given durations. With --transport it also runs the messages in "
-        "real time. A plan needs the run file that it names, or run.yaml beside it.",
+        "real time. A plan needs the run file that it names, or run.yaml in its folder.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;

@@ -51,7 +51,7 @@ int pst_cli_train(const pst_cli_call *call) {
          "change.",
          &o.resume},
         {0, "canary", NULL, PST_OPTION_FLAG, 0, 0,
-         "Check at the end that nothing was written past the end of any rank's memory.", &o.canary},
+         "Check at the end that nothing was written past the end of any rank's arena.", &o.canary},
         {'q', "quiet", NULL, PST_OPTION_FLAG, 0, 0, "Print only errors.", &o.quiet},
     };
     const pst_command command = {

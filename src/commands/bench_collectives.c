@@ -171,7 +171,7 @@ void pst_bench_collectives_print(json_t *found, FILE *out) {
     size_t i, k;
     fprintf(out,
             "collectives over %s: median in us (estimate in parentheses); a run uses the first "
-            "algorithm of a line\n",
+            "algorithm in each line\n",
             json_string_value(json_object_get(found, "transport")));
     json_array_foreach(json_object_get(found, "rows"), i, row) {
         fprintf(out, "%-14s %9" JSON_INTEGER_FORMAT,

@@ -171,7 +171,7 @@ void pst_bench_p2p_print(json_t *found, FILE *out) {
     json_t *row;
     size_t i;
     fprintf(out, "p2p: two ranks over %s", json_string_value(json_object_get(found, "transport")));
-    if (compute_ms > 0) fprintf(out, ", the receiver computes in tiles of %g ms", compute_ms);
+    if (compute_ms > 0) fprintf(out, ", the receiver computes in intervals of %g ms", compute_ms);
     fprintf(out, "\n%10s  %10s  %10s  %8s\n", "bytes", "median us", "p90 us", "GB/s");
     json_array_foreach(json_object_get(found, "rows"), i, row)
         fprintf(out, "%10" JSON_INTEGER_FORMAT "  %10.1f  %10.1f  %8.2f\n",

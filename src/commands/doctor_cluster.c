@@ -45,7 +45,7 @@ static void print_node(hwloc_topology_t t, hwloc_const_cpuset_t allowed, FILE *o
     fprintf(out,
             "# This machine with one device per core; each core has an equal part of the memory. "
             "Speeds are nominal: %g GFLOP/s\n# per core (penstock profile measures them). For "
-            "several machines, join their files and add the links between them.\nnodes:\n  - ",
+            "several machines, merge their files and add the links between them.\nnodes:\n  - ",
             cpu->flops[PST_F32] * 1e-9);
     if (*name) fprintf(out, "name: \"%s\"\n    ", name);
     fprintf(out,

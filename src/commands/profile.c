@@ -33,8 +33,8 @@ static pst_status read_choices(const char *name, const char *text, uint32_t own,
         text = end;
     }
     return text ? pst_fail(PST_EINPUT,
-                           "%s '%.60s': expected up to %d whole numbers from 1, such as 1,2,4",
-                           name, text, PST_PROFILE_CHOICES)
+                           "%s '%.60s': expected up to %d whole numbers >= 1, such as 1,2,4", name,
+                           text, PST_PROFILE_CHOICES)
                 : PST_OK;
 }
 
@@ -140,7 +140,7 @@ static pst_status join(pst_profile *to, const pst_profile *from, const char *pat
     pst_status status = force ? pst_profile_force(to, from) : pst_profile_merge(to, from);
     return status == PST_OK
                ? PST_OK
-               : pst_fail(status, "%s: %s; use --force to join them anyway", path, pst_error());
+               : pst_fail(status, "%s: %s; use --force to merge them anyway", path, pst_error());
 }
 
 /* The existing profile in the output file, or NULL. Checked before anything is measured that

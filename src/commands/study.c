@@ -194,10 +194,9 @@ static pst_status compare_one(const pst_simulate_options *o, const char *name, j
 }
 
 static void explain_table(FILE *out) {
-    fputs(
-        "\nbubble       idle share of the time from the first to the last pass, on the rank where "
-        "that time is longest\n",
-        out);
+    fputs("\nbubble       idle share of the time from the first to the last pass, on the rank "
+          "where that time is longest\n",
+          out);
     pst_study_explain_peaks(1, out);
 }
 
@@ -233,8 +232,9 @@ static pst_status check_schedule(const pst_simulate_options *o) {
             return pst_fail(PST_EINPUT,
                             "--schedule custom needs --csv FILE, the file with the schedule");
         if (o->stages || o->micro_batches || o->chunks)
-            return pst_fail(PST_EINPUT, "--schedule custom: the file sets the numbers of stages, "
-                                        "chunks and micro-batches; leave the options out");
+            return pst_fail(PST_EINPUT,
+                            "--schedule custom: the file sets the numbers of stages, chunks and "
+                            "micro-batches; leave out --stages, --chunks and --micro-batches");
         return PST_OK;
     }
     if (!o->stages) return pst_fail(PST_EINPUT, "--schedule needs --stages P");

@@ -77,12 +77,11 @@ static void print_rank(const pst_study *s, const pst_timing *t, uint32_t k, FILE
 }
 
 void pst_study_explain_peaks(int has_limits, FILE *out) {
-    fputs(
-        "peak F to B  most micro-batches of a rank at a time between the start of F and the end of "
-        "B (activations)\n",
-        out);
+    fputs("peak F to B  largest number of a rank's micro-batches between the start of F and the "
+          "end of B at one time (activations)\n",
+          out);
     if (has_limits)
-        fputs("peak F to W  the same with the end of W; --memory limits this number\n", out);
+        fputs("peak F to W  the same, up to the end of W; --memory limits this number\n", out);
 }
 
 /* What the columns mean, below the tables. */
@@ -101,7 +100,7 @@ static void print_study(const pst_simulate_options *o, const pst_study *s, const
     fprintf(out, "\nmakespan  %.6f ms (flush %.6f ms), lower bound %.6f ms: gap %.2f%%\n",
             (double)t->step_ns * 1e-6, (double)t->flush_ns * 1e-6,
             (double)(s->bound_ns + t->flush_ns) * 1e-6, pst_study_gap(s, t) * 100);
-    fprintf(out, "bubble    %.2f%% (idle time in the span of rank %u, the longest)\n",
+    fprintf(out, "bubble    %.2f%% (idle share of the longest span, that of rank %u)\n",
             t->bubble * 100, t->bubble_rank);
     if (s->prepared) print_exposed(s, t, out);
     if (o->n_memory)

@@ -45,7 +45,7 @@ static pst_status check_counts(const pst_simulate_options *o, uint32_t n_rank) {
         return pst_fail(PST_EINPUT, "durations of %lld stages are given, but there are %u stages",
                         (long long)o->n_times, n_rank);
     if (o->n_memory > 1 && o->n_memory != n_rank)
-        return pst_fail(PST_EINPUT, "memory of %lld ranks is given, but there are %u ranks",
+        return pst_fail(PST_EINPUT, "memory limits of %lld ranks are given, but there are %u ranks",
                         (long long)o->n_memory, n_rank);
     return PST_OK;
 }

@@ -104,7 +104,8 @@ static pst_status resolve_name(pst_reading *reading) {
                                     : status; /* not UTF-8 */
     }
     if (is_folder_name(c->name)) return PST_OK;
-    pst_fail(PST_EINPUT, "name: expected a folder's name (no '/', no '.' in front), found '%.60s'",
+    pst_fail(PST_EINPUT,
+             "name: expected a folder name (without '/', not starting with '.'), found '%.60s'",
              c->name);
     return at_origin(reading, origin, PST_EINPUT);
 }

@@ -54,7 +54,7 @@ pst_status pst_config_set_from_plan(pst_config *config, const char *section, con
     if (status == PST_OK && !is) status = pst_fail(PST_ENOMEM, "no memory for the configuration");
     if (status == PST_OK && given && strcmp(was, is))
         status =
-            pst_fail(PST_EINPUT, "%s.%s is given as %s, but %s says %s; leave one of the two out",
+            pst_fail(PST_EINPUT, "%s.%s is given as %s, but %s says %s; leave out one of the two",
                      section, key, was, who, is);
     if (status == PST_OK && !given) config->given[row - pst_rows] = PST_GIVEN_BY_PLAN;
     free(was);

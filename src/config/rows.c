@@ -31,8 +31,8 @@ static const pst_row rows[] = {
          "Model family; custom: a graph that a program builds with the library."),
     TEXT(model, preset, "", 0, NULL, "A named size of the family; the keys below override it."),
     TEXT(model, weights, "", PATH, NULL,
-         "Initial weights: a safetensors file of a Hugging Face GPT-2 with the same tokens as the "
-         "data; empty: random."),
+         "Initial weights: a safetensors file of a Hugging Face GPT-2 with the same tokenizer as "
+         "the data; empty: random."),
     TEXT(model, activation, "gelu_tanh", 0, "gelu_tanh|gelu_erf|relu",
          "Activation function (bert always uses gelu_erf)."),
     WHOLE(model, layers, "0", 0, 10000, "Number of layers; 0: from the preset."),
@@ -47,17 +47,16 @@ static const pst_row rows[] = {
          "Probability with which an activation is dropped during training."),
 
     TEXT(data, kind, "text", 0, "text|lines|mnist|cifar10|custom",
-         "What the files hold. text: text, whose next token is predicted. lines: lines of text, "
-         "whose masked tokens are predicted (bert). mnist, cifar10: images in the idx format of "
-         "MNIST or the binary format of CIFAR-10. custom: no files; a program passes data through "
-         "the library."),
+         "Contents of the files. text: text, for next-token prediction. lines: lines of text, for "
+         "masked-token prediction (bert). mnist, cifar10: images in the idx format of MNIST or the "
+         "binary format of CIFAR-10. custom: no files; a program passes data through the library."),
     {"data", "paths", PST_ROW_LIST, NULL, 0, 0, REQUIRED | FILLED | PATH, NULL, AT(data.paths),
      AT(data.n_path),
      "Files to read: paths, folders (all files below) or patterns such as **/*.txt. A relative "
-     "path starts in the run file's folder if its first name exists there, else in the current "
-     "folder.",
+     "path is resolved in the run file's folder if its first component exists there, else in the "
+     "current folder.",
      NULL},
-    TEXT(data, tokenizer, "byte", 0, "byte", "How text becomes tokens; byte: one token per byte."),
+    TEXT(data, tokenizer, "byte", 0, "byte", "Tokenizer; byte: one token per byte."),
     REAL(data, validation, "0.1", 0, 1, BELOW,
          "Fraction of the data that is held out for validation."),
 
@@ -75,18 +74,20 @@ static const pst_row rows[] = {
      NULL},
     TEXT(train, decay, "cosine", 0, "cosine|linear|none", "Learning-rate decay after the warmup."),
     REAL(train, weight_decay, "0.1", 0, INFINITY, 0, "Weight decay (decoupled in adamw)."),
-    REAL(train, beta1, "0.9", 0, 1, BELOW, "adamw: decay rate of the mean of the gradients."),
+    REAL(train, beta1, "0.9", 0, 1, BELOW,
+         "adamw: decay rate of the running mean of the gradients."),
     REAL(train, beta2, "0.95", 0, 1, BELOW,
-         "adamw: decay rate of the mean of the squared gradients."),
+         "adamw: decay rate of the running mean of the squared gradients."),
     REAL(train, eps, "1e-8", 0, INFINITY, ABOVE, "adamw: added to the denominator."),
     REAL(train, momentum, "0.9", 0, 1, BELOW, "sgd: momentum; 0: none."),
     REAL(train, clip, "1", 0, INFINITY, 0,
-         "Maximum norm of all gradients together; larger ones are scaled down. 0: no clipping."),
-    TEXT(train, precision, "fp32", 0, "fp32|tf32|bf16|fp16|fp8",
-         "Number format of activations and of weights in matrix products; master weights stay "
-         "fp32. On CPUs bf16 needs AVX512-BF16. GPUs only: tf32 (fp32, but matrix products round "
-         "their operands to TF32) and fp8 (bf16, but matrix products round their operands to 8 "
-         "bits)."),
+         "Maximum global norm of the gradients; gradients with a larger norm are scaled down to "
+         "it. 0: no clipping."),
+    TEXT(
+        train, precision, "fp32", 0, "fp32|tf32|bf16|fp16|fp8",
+        "Number format of activations and of weights in matrix products; master weights stay fp32. "
+        "On CPUs bf16 needs AVX512-BF16. GPUs only: tf32 (fp32, but matrix products round their "
+        "operands to TF32) and fp8 (bf16, but matrix products round their operands to 8 bits)."),
     TEXT(train, residual, "same", 0, "same|fp32",
          "Number format of the residual stream and of its gradients. same: the format of the "
          "activations; fp32: also with 16-bit activations, which needs more memory and keeps deep "
@@ -96,7 +97,8 @@ static const pst_row rows[] = {
          "small gradients do not vanish; 0: dynamic in fp16, else 1."),
     REAL(train, loss_scale_start, "65536", 1, 16777216, 0, "Dynamic loss scale: initial value."),
     WHOLE(train, loss_scale_interval, "2000", 1, 1e12,
-          "Dynamic loss scale: number of steps in a row without overflow after which it doubles."),
+          "Dynamic loss scale: number of consecutive steps without overflow after which the scale "
+          "doubles."),
     REAL(train, loss_scale_backoff, "0.5", 0, 1, ABOVE | BELOW,
          "Dynamic loss scale: factor after an overflow; the step that overflows is skipped."),
     TEXT(train, non_finite, "stop", 0, "stop|skip",
@@ -119,8 +121,8 @@ static const pst_row rows[] = {
      "validation split and are the same each time. all or 0: the whole split.",
      NULL},
     {"eval", "sets", PST_ROW_NAMED, NULL, 0, 0, FULL | PATH, NULL, AT(eval.sets), AT(eval.n_sets),
-     "Further files to evaluate on, as named sets with a loss each; they are not trained on. On "
-     "the command line: eval.sets.NAME=PATH.",
+     "More files to evaluate on, as named sets, each with its own loss; they are not used for "
+     "training. On the command line: eval.sets.NAME=PATH.",
      NULL},
 
     WHOLE(parallel, pipeline, "0", 0, PST_RANKS_MAX,
@@ -188,13 +190,12 @@ static const pst_row rows[] = {
      AT(parallel.recompute), AT(parallel.n_recompute),
      "What the backward pass recomputes instead of keeping in memory. selective: cheap operators "
      "(attention, norms, activation functions); full: everything except a chunk's inputs; or a "
-     "list "
-     "with one of these per chunk.",
+     "list with one of these per chunk.",
      NULL},
     TEXT(parallel, post_validation, "false", 0, "true|false",
-         "Optimizer steps do not wait for the norm of all gradients. If the norm then requires "
-         "another step (clipping, not finite), the rank undoes its step and repeats it; the bits "
-         "stay the same."),
+         "Optimizer steps do not wait for the norm of all gradients. If the norm then requires a "
+         "different update (clipping) or none (norm not finite), the rank rolls back its update "
+         "and repeats it where needed; the bits stay the same."),
     TEXT(parallel, device, "auto", FILLED, NULL,
          "auto, cpu, cuda (needs the accelerator module), or timed (computes nothing and waits for "
          "the predicted durations)."),
@@ -206,11 +207,12 @@ static const pst_row rows[] = {
          "half the bytes, and each gradient is rounded once; CPUs only."),
     TEXT(parallel, collectives, "exact", 0, "exact|fast",
          "How tensor ranks sum over nccl (GPUs only). exact: in fp32 in rank order, with the same "
-         "bits in every run. fast: NCCL's all-reduce and reduce-scatter, with other bits."),
+         "bits in every run. fast: NCCL's all-reduce and reduce-scatter, whose bits can differ."),
     TEXT(parallel, products, "measured", 0, "library|measured",
-         "Which algorithm computes each matrix product on a GPU. measured: the fastest of the "
-         "library's proposals when the run starts; plan.yaml keeps it, so that a run with that "
-         "plan and a resumed run have the same bits. library: the library's first proposal."),
+         "Which algorithm computes each matrix product on a GPU. measured: the fastest of "
+         "cuBLASLt's candidates, measured when the run starts; plan.yaml keeps it, so that a run "
+         "with that plan and a resumed run have the same bits. library: cuBLASLt's first "
+         "candidate."),
     TEXT(parallel, deterministic, "true", 0, "true|false",
          "false: attention's backward pass on a GPU may add in any order. That is faster and needs "
          "less memory, but the bits differ from run to run."),

@@ -49,7 +49,7 @@ pst_status pst_joined_open(pst_file_list *list, pst_joined **out) {
     return PST_OK;
 no_memory:
     pst_joined_close(j);
-    return pst_fail(PST_ENOMEM, "out of memory for the list of %u data files", n);
+    return pst_fail(PST_ENOMEM, "no memory for the list of %u data files", n);
 }
 
 void pst_joined_close(pst_joined *j) {

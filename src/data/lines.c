@@ -118,7 +118,7 @@ static pst_status lines_open(const pst_data_config *c, pst_data **out) {
         return pst_fail(PST_EINPUT, "model.context is %u; the maximum with data.kind lines is %u",
                         c->context, MOST_CONTEXT);
     PST_TRY(pst_files_expand(c->paths, c->n_path, &list));
-    pst_status status = pst_fail(PST_ENOMEM, "out of memory for a context of %u", c->context);
+    pst_status status = pst_fail(PST_ENOMEM, "no memory for a context of %u", c->context);
     lines_data *d = calloc(1, sizeof *d);
     if (d && (d->read = malloc(c->context > BLOCK ? c->context : BLOCK))) {
         d->base.row = &pst_data_lines;

@@ -59,7 +59,7 @@ static pst_status text_open(const pst_data_config *c, pst_data **out) {
     pst_status status = PST_ENOMEM;
     text_data *d = calloc(1, sizeof *d);
     if (!d || !(d->window = malloc(c->context + (size_t)1))) {
-        pst_fail(status, "out of memory for a context of %u", c->context);
+        pst_fail(status, "no memory for a context of %u", c->context);
         goto fail;
     }
     d->base.row = &pst_data_text;

@@ -25,11 +25,11 @@ static pst_status infer(pst_graph *g, pst_node *node) {
     for (uint32_t i = 0; i < 4; i++) PST_TRY(pst_node_expect_param(g, node, i, channels, 0));
     if (!(node->attr.eps > 0)) return pst_fail(PST_EINPUT, "batch_norm needs eps > 0");
     if (node->attr.activation != PST_ACT_NONE && node->attr.activation != PST_ACT_RELU)
-        return pst_fail(PST_EINPUT, "batch_norm has no activation other than relu");
+        return pst_fail(PST_EINPUT, "batch_norm supports no activation other than relu");
     if (pst_tensor_rows(x) < 2)
-        return pst_fail(
-            PST_EINPUT,
-            "batch_norm of %s has one value per channel; the variance needs two or more", x->name);
+        return pst_fail(PST_EINPUT,
+                        "batch_norm: %s has one value per channel; the variance needs at least two",
+                        x->name);
     node->n_saved = 2;
     for (uint32_t i = 0; i < 2; i++) {
         node->saved[i].elements = 2 * channels;

@@ -11,7 +11,7 @@ static pst_status infer(pst_graph *g, pst_node *node) {
     if (node->n_param == 2) PST_TRY(pst_node_expect_param(g, node, 1, features, 0));
     if (node->attr.features == 0) node->attr.features = (uint32_t)features;
     if (node->attr.features != features)
-        return pst_fail(PST_EINPUT, "linear has features %u, but %s has %lu rows",
+        return pst_fail(PST_EINPUT, "linear: attribute features is %u, but %s has %lu rows",
                         node->attr.features, weight->name, (unsigned long)features);
     uint64_t dim[PST_MAX_DIM];
     for (uint32_t i = 0; i < x->n_dim; i++) dim[i] = x->dim[i];

@@ -246,9 +246,9 @@ static void test_damage(void **state) {
     fresh();
     assert_int_equal(save(1, 2, 2), PST_OK);
     shell("cp -r checkpoints good");
-    expect_damage("rm -r ../step-00000001", "c has no complete checkpoint");
+    expect_damage("rm -r ../step-00000001", "c contains no complete checkpoint");
     expect_damage("rm ../../c", "no checkpoint: c: No such file or directory; expected");
-    expect_damage("rm index.json", "c has no complete checkpoint");
+    expect_damage("rm index.json", "c contains no complete checkpoint");
     expect_damage("rm rank-1-of-2.safetensors",
                   "rank-1-of-2.safetensors: cannot read: No such file");
     expect_damage("rm run.yaml", "run.yaml: cannot read");
@@ -264,7 +264,7 @@ static void test_damage(void **state) {
     expect_damage("sed -i 's/\"name\": \"rank-0-of/\"name\": \"..\\/rank-0-of/' index.json",
                   "files[0] is not a file name");
     expect_damage("sed -i 's/\"header_xxh3\": \"/&x/' index.json",
-                  "rank-0-of-2.safetensors has no header_xxh3");
+                  "rank-0-of-2.safetensors: header_xxh3 is missing");
     expect_damage("sed -i 's/\\(xxh3:ln_f.bias.m\":\"\\)./\\1X/' rank-0-of-2.safetensors",
                   "the header is damaged");
     expect_damage("truncate -s -1 rank-0-of-2.safetensors", "rank-0-of-2.safetensors: truncated");
@@ -289,7 +289,7 @@ static void test_mismatch(void **state) {
     assert_int_equal(pst_ckpt_read_param(c, &other, NULL, a, into), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "the shape of tensor wte.weight differs"));
     assert_int_equal(pst_ckpt_read_param(c, &none, NULL, a, into), PST_EINPUT);
-    assert_non_null(strstr(pst_error(), "has no tensor x"));
+    assert_non_null(strstr(pst_error(), "contains no tensor x"));
     assert_int_equal(pst_ckpt_read(c, "wte.weight", a, 11), PST_EINPUT);
     assert_int_equal(pst_ckpt_read_param(c, &graph->param[0], pst_optim_find("sgd"), a, into),
                      PST_EINPUT);

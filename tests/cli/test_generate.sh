@@ -86,7 +86,7 @@ refuses() {
 }
 mkdir bare
 cp hf/model.safetensors bare/
-refuses 'bare has no complete checkpoint; as a Hugging Face model, it needs config.json' generate bare
+refuses 'bare contains no complete checkpoint; a Hugging Face model needs config.json' generate bare
 refuses 'bare/config.json: .*No such file' generate bare/model.safetensors
 refuses 'the model.s 64 tokens' generate "$SOURCE_DIR/tests/parity/fixture"
 # Tokens that are bytes, though there is room for more: the exported model says so.

@@ -235,8 +235,8 @@ grep -q 'of 3 steps were skipped' err && grep -q 'loss nan' out && ! grep -q -e 
 train 2 "cannot create the run's folder in text.txt: Not a directory; use --runs DIR to choose another folder" --runs text.txt
 train 2 'cannot create the folder /proc/x: .*; use --runs DIR to choose another folder' --runs /proc/x
 train 2 'expected the path of a folder' --runs ''
-expect 2 'cannot make the folder text.txt: Not a directory' "$PENSTOCK" convert runs/run text.txt
-expect 2 'cannot make the folder /proc/x: ' "$PENSTOCK" convert runs/run /proc/x
+expect 2 'cannot create folder text.txt: Not a directory' "$PENSTOCK" convert runs/run text.txt
+expect 2 'cannot create folder /proc/x: ' "$PENSTOCK" convert runs/run /proc/x
 expect 2 'cannot write /proc/x.svg: ' "$PENSTOCK" simulate runs/run/plan.yaml --svg /proc/x.svg
 expect 2 'cannot write /proc/x.html: ' "$PENSTOCK" report runs/run -o /proc/x.html
 full() { # COMMAND...: no file may grow

@@ -38,7 +38,7 @@ expect 2 '--times, --message and --memory need --schedule' plan.yaml --times 1,1
 expect 2 'three durations' --schedule 1f1b -p 2 -m 4 --times 1,2,3:1,2
 expect 2 'durations of 3 stages are given, but there are 2' --schedule 1f1b -p 2 -m 4 --times 1,2,3:1,2,3:1,2,3
 expect 2 '--memory' --schedule solved -p 2 -m 4 --memory 1:2
-expect 2 'memory of 3 ranks is given, but there are 2' --schedule solved -p 2 -m 4 --memory 1,2,3
+expect 2 'memory limits of 3 ranks are given, but there are 2' --schedule solved -p 2 -m 4 --memory 1,2,3
 expect 2 'the memory limit of rank 0 is 0, but one micro-batch needs 1' --schedule solved -p 2 -m 4 --memory 0.4
 expect 2 'many operands' a b
 expect 2 'exclude each other' --schedule 1f1b -p 2 -m 4 --transport self --execute

@@ -299,7 +299,8 @@ static const wrong_file wrong[] = {
     {LEAST "parallel: {zero: 3}", NULL,
      "run.yaml:3:18: parallel.zero: expected a whole number from 0 to 2, found '3'"},
     {LEAST "name: a/b", NULL,
-     "run.yaml:3:7: name: expected a folder's name (no '/', no '.' in front), found 'a/b'"},
+     "run.yaml:3:7: name: expected a folder name (without '/', not starting with '.'), found "
+     "'a/b'"},
     /* keys that are not read */
     {"model: {kind: mlp, layers: 2, heads: 4}\ndata: {paths: a}\n", NULL,
      "run.yaml:1:38: model.heads is not used by model.kind mlp, which uses preset, activation, "

@@ -650,7 +650,7 @@ static void wrong_settings(void **state) {
     REFUSED(pst_config_open("t", &none, 1, &c), "override 0 is NULL");
     REFUSED(pst_config_open("t", NULL, 1, &c), "override is NULL");
     REFUSED(pst_config_open(NULL, NULL, 0, &c), "name is NULL");
-    REFUSED(pst_config_open("a/b", NULL, 0, &c), "folder's name");
+    REFUSED(pst_config_open("a/b", NULL, 0, &c), "folder name");
     assert_null(c);
 
     /* Each transport says where ranks are: none is passed over in silence. */
