@@ -105,7 +105,7 @@ refuses "$byte_pairs data.tokenizer is byte" train run.yaml -q -n 1 $more model.
 refuses "$byte_pairs data.tokenizer is byte" train run.yaml -q -n 1 $more name=refused model.vocabulary=256 \
     model.weights=others
 sed -i 's/"vocab_size": 50257/"vocab_size": 300/' others/config.json
-refuses 'the model.s 300 tokens come .*a model of bytes needs "penstock_tokenizer": "byte"' generate others
+refuses 'the model.s 300 tokens come .*a model with bytes as tokens needs "penstock_tokenizer": "byte"' generate others
 sed -i 's/"vocab_size"/"penstock_tokenizer": "words",\n  &/' others/config.json
 refuses 'the model.s 300 tokens come from the tokenizer words, but' generate others
 rm others/config.json

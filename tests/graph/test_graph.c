@@ -72,7 +72,7 @@ static void wrong_operands(void **unused) {
            "parameter narrow of shape [5,12]");
     refuse(&s, "linear", NULL, (operands){1, {s.x}}, (operands){2, {s.table, s.gain}},
            "parameter gain of shape [5]");
-    refuse(&s, "linear", &n, (operands){1, {s.x}}, (operands){1, {s.table}}, "features 7");
+    refuse(&s, "linear", &n, (operands){1, {s.x}}, (operands){1, {s.table}}, "features is 7");
     refuse(&s, "linear", NULL, (operands){1, {s.tokens}}, (operands){1, {s.table}},
            "floating point");
     refuse(&s, "linear", NULL, (operands){1, {s.x}}, (operands){0, {0}}, "1 to 2 parameters");

@@ -91,7 +91,7 @@ static void errors(void **unused) {
         {HEAD "node n embedding in t param w\nnode n embedding in t param w\n",
          "f:6:", "n: another"},
         {HEAD "node n embedding in t param w\nnode m linear in n.out param w features=4\n",
-         "f:6:", "features 4"},
+         "f:6:", "features is 4"},
         {HEAD "output t\n", "f:5:", "data"},
         {HEAD "output\n", "f:5:", "output TENSOR"},
         {HEAD "edge a b\n", "f:5:", "edge"},
