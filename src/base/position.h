@@ -50,7 +50,7 @@ typedef struct {
 #undef PST_POSITION_ATOMIC
     /* the last messages posted by collectives */
     _Atomic uint64_t coll_post[PST_POSITION_POSTS];
-    /* the last lists and collectives, see pst_position_op */
+    /* the latest entries of pst_position_op: instruction lists and collectives */
     _Atomic uint64_t log[PST_POSITION_LOG];
     _Atomic uint64_t site[PST_POSITION_SITE]; /* place of the last collective, "file.c:120"; or
                                                  empty */
