@@ -84,9 +84,9 @@ static void clean_up(pst_verifying *v) {
 static void announce(const pst_verifying *v) {
     const pst_shape *s = &v->shape;
     if (v->options->json) return;
-    fprintf(v->out, "%u rank%s; %llu steps of %u micro-batches, seed %llu", s->n_rank,
+    fprintf(v->out, "%u rank%s; %llu steps of %u micro-batch%s, seed %llu", s->n_rank,
             pst_plural(s->n_rank), (unsigned long long)s->steps, s->n_micro,
-            (unsigned long long)v->seed);
+            pst_plural_es(s->n_micro), (unsigned long long)v->seed);
     for (uint32_t i = 0; i < s->small.n; i++)
         if (!strncmp(s->small.text[i], "model.", 6)) fprintf(v->out, ", %s", s->small.text[i]);
     fprintf(v->out, "\n");
