@@ -90,8 +90,8 @@ typedef struct {
      * maps, and sets `exact`. NULL: candidates are not verified. */
     pst_status (*verify)(void *arg, pst_candidate *candidate);
     void *arg;
-    /* 1: `verify` may find a shorter order of passes than the schedule, so that several rows are
-     * verified */
+    /* 1: `verify` may find an order of passes that is shorter than the schedule's; therefore
+     * several of the best candidates are verified, not only the first */
     int reorders;
     int any; /* 1: stop each row at its first layout that fits */
     /* seconds after which the result is the best layout so far, with its gap; 0: no limit */

@@ -29,7 +29,10 @@ static pst_status play_program(const pst_cut *cut, uint32_t c, uint32_t opcode, 
                 const pst_operand *o = step->operand + i;
                 if (o->kind != PST_OPERAND_VALUE) continue;
                 if (o->index >= chunk->n_local)
-                    return pst_fail(PST_EINTERNAL, "chunk %u: unknown local value %u", c, o->index);
+                    return pst_fail(
+                        PST_EINTERNAL,
+                        "chunk %u: value %u of an operator does not exist; there are %u", c,
+                        o->index, chunk->n_local);
                 if (!write && o->access & PST_READ)
                     PST_TRY(play_read(chunk, holds, c, o->index, event));
                 if (write && o->access & PST_WRITE)

@@ -31,8 +31,11 @@ static pst_status infer_loss(pst_graph *g, pst_node *node) {
     const pst_tensor *targets = pst_node_in(g, node, 1), *parts = pst_node_in(g, node, 2);
     if (parts->dtype != PST_F32 || parts->n_dim != 3 || parts->dim[2] == 0 || parts->dim[2] % 3 ||
         parts->dim[0] != targets->dim[0] || parts->dim[1] != targets->dim[1])
-        return pst_fail(PST_EINPUT, "%s needs three numbers per row and rank; %s has another shape",
-                        node->op->name, parts->name);
+        return pst_fail(
+            PST_EINPUT,
+            "%s needs an input [batch, context, 3 x tensor ranks] in fp32; %s has another "
+            "shape or type",
+            node->op->name, parts->name);
     node->n_saved = 1;
     node->saved[0].elements = pst_tensor_elements(targets);
     node->saved[0].dtype = PST_F32;
