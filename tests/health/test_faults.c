@@ -127,7 +127,9 @@ static void fill_up(const char *name, const char *folder, int n, rlim_t file_byt
         !strstr(said, "training continues"))
         fail_msg("%s: exit status %d: %s", name, status, said);
     snprintf(run, sizeof run, "%s/run", folder);
-    assert_int_equal(process_steps(run), 30);
+    /* a line of the metrics may meet a disk that a checkpoint fills just then */
+    if (process_steps(run) != 30 && !strstr(said, "training continues without metrics"))
+        fail_msg("%s: %d steps in the metrics: %s", name, process_steps(run), said);
 }
 
 static void test_full_disk(void **state) {
