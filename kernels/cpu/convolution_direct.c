@@ -28,12 +28,12 @@ static void pack_tile(void *arg, uint64_t tile, uint32_t thread) {
                                (int64_t)(i % j->w) * j->weight_column + (int64_t)j->weight_first;
             const uint64_t first =
                 j->across ? from * j->weight_ld + item : item * j->weight_ld + from;
-            const pst_conv_pack pack = {.from = j->weight + ((uint64_t)at + first) * j->size,
-                                        .ld = j->weight_ld,
-                                        .items = items,
-                                        .terms = terms,
-                                        .across = j->across,
-                                        .to = slice + (tile * planes + i) * place};
+            const pst_pack pack = {.from = j->weight + ((uint64_t)at + first) * j->size,
+                                   .ld = j->weight_ld,
+                                   .items = items,
+                                   .terms = terms,
+                                   .across = j->across,
+                                   .to = slice + (tile * planes + i) * place};
             ops->pack(&pack);
         }
         if (j->fast)

@@ -8,6 +8,7 @@
  * register blocks, bands of F and B, and threads do not affect them. */
 #ifndef PST_KERNELS_CPU_CONVOLUTION_OPS_H
 #define PST_KERNELS_CPU_CONVOLUTION_OPS_H
+#include "kernels/cpu/pack.h"
 #include "kernels/kernel.h"
 
 /* A copy of a row of an image, with padding: `left` pixels of zeros, then `n` pixels with a
@@ -18,15 +19,6 @@ typedef struct {
     uint64_t channels; /* number of channels copied of each pixel */
     void *to;          /* F: steps; W: fp32 */
 } pst_conv_copy;
-
-/* A panel of the weight, [steps][cols of a panel]: terms are contiguous and items (columns) `ld`
- * elements apart, or the other way round (`across`). Missing items are zero. */
-typedef struct {
-    const void *from;
-    uint64_t ld, items, terms;
-    int across;
-    void *to;
-} pst_conv_pack;
 
 /* F: c[n,cols] (+)= the windows of n neighbouring pixels times a panel of the weight. A window has
  * `runs` runs of `steps` steps; a step is one term, for bf16 two terms. */
@@ -83,7 +75,8 @@ typedef struct {
     /* Copies n pixels of dy, `channels` channels of each, to panels [n][outs] with a distance of
      * `panel` numbers. */
     void (*spread)(const pst_conv_copy *copy, uint64_t panel);
-    void (*pack)(const pst_conv_pack *pack);
+    /* Packs one panel of the weight, [steps][cols]; missing items (columns) are zero. */
+    void (*pack)(const pst_pack *pack);
     void (*multiply)(const pst_conv_row *row);
     void (*tiles_in)(const pst_conv_tiles_in *tiles);
     void (*tiles_out)(const pst_conv_tiles_out *tiles);

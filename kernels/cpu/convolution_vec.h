@@ -49,7 +49,7 @@ static void direct_widen(const pst_conv_copy *t) {
     if (!t->from) return;
     to += left * t->channels;
     const int whole = t->pixel == t->channels; /* 1: the pixels are contiguous */
-    const uint64_t runs = whole ? 1 : t->n, length = whole ? t->n * t->channels : t->channels;
+    const uint64_t runs = whole ? 1 : t->n, length = t->n / runs * t->channels;
     for (uint64_t p = 0; p < runs; p++, to += length) {
         const vx *from = (const vx *)t->from + p * t->pixel;
         VEC_EACH(i, n, length, { v_store_n(to + i, x_load_n(from + i, n), n); });
@@ -69,47 +69,15 @@ static void direct_spread(const pst_conv_copy *t, uint64_t panel) {
     }
 }
 
-static void direct_pack_across(const pst_conv_pack *t, unsigned v, unsigned n) {
-    packed *to = (packed *)t->to + v * VEC_W;
-    for (uint64_t term = 0; term < t->terms; term += PRODUCT_TERMS, to += DIRECT_COLS) {
-        const vx *from = (const vx *)t->from + term * t->ld + v * VEC_W;
-        vf step = n ? p_load_items(from, t->ld, term + 1 == t->terms, n) : v_set(0.0f);
-        v_store((float *)(void *)to, step);
-    }
-}
-
-static void direct_pack_along(const pst_conv_pack *t, unsigned v, unsigned n) {
-    enum { TERMS = VEC_W * PRODUCT_TERMS };
-    packed *to = (packed *)t->to + v * VEC_W;
-    for (uint64_t term = 0; term < t->terms; term += TERMS) {
-        const unsigned terms = (unsigned)pst_min_u64(TERMS, t->terms - term);
-        const unsigned steps = (terms + PRODUCT_TERMS - 1) / PRODUCT_TERMS;
-        const vx *from = (const vx *)t->from + v * VEC_W * t->ld + term;
-        vf square[VEC_W];
-        VEC_UNROLL for (unsigned i = 0; i < VEC_W; i++) square[i] =
-            i < n ? p_load_terms(from + i * t->ld, terms) : v_set(0.0f);
-        v_transpose(square);
-        VEC_UNROLL for (unsigned i = 0; i < VEC_W; i++) if (i < steps)
-            v_store((float *)(void *)(to + i * DIRECT_COLS), square[i]);
-        to += steps * DIRECT_COLS;
-    }
-}
-
-static void direct_pack(const pst_conv_pack *t) {
-    for (unsigned v = 0; v < DIRECT_COLS / VEC_W; v++) {
-        const uint64_t first = v * VEC_W;
-        const unsigned n = t->items > first ? (unsigned)pst_min_u64(VEC_W, t->items - first) : 0;
-        if (t->across) direct_pack_across(t, v, n);
-        else direct_pack_along(t, v, n);
-    }
+/* One panel; without items it is all zeros. */
+static void direct_pack(const pst_pack *p) {
+    const pack_job j = {p->from, p->ld, p->items, p->terms, p->to};
+    if (p->across) pack_across(DIRECT_COLS / VEC_W, &j, DIRECT_COLS);
+    else pack_along(DIRECT_COLS / VEC_W, &j, DIRECT_COLS);
 }
 
 static void direct_put(float *y, const float *x, uint64_t n, int add) {
-    VEC_EACH(i, lanes, n, {
-        vf sum = v_load_n(x + i, lanes);
-        if (add) sum = v_load_n(y + i, lanes) + sum;
-        v_store_n(y + i, sum, lanes);
-    });
+    VEC_EACH(i, lanes, n, { put_sum(y + i, v_load_n(x + i, lanes), lanes, add); });
 }
 
 /* --- F ---------------------------------------------------------------------------------------- */
@@ -151,11 +119,8 @@ VEC_INLINE void direct_block(unsigned rows, unsigned vectors, const direct_job *
     }
     VEC_UNROLL for (unsigned r = 0; r < rows; r++) {
         VEC_UNROLL for (unsigned v = 0; v < vectors; v++) {
-            float *c = j->c + r * j->ld + v * VEC_W;
             unsigned n = v + 1 < vectors ? VEC_W : j->last;
-            vf sums = sum[r][v];
-            if (j->add) sums = v_load_n(c, n) + sums;
-            v_store_n(c, sums, n);
+            put_sum(j->c + r * j->ld + v * VEC_W, sum[r][v], n, j->add);
         }
     }
 }
@@ -258,11 +223,8 @@ VEC_INLINE void direct_sum_block(unsigned vectors, const direct_sum_job *j) {
     VEC_UNROLL for (unsigned r = 0; r < DIRECT_OUTS; r++) {
         if (r >= j->outs) continue;
         VEC_UNROLL for (unsigned v = 0; v < vectors; v++) {
-            float *c = j->c + r * j->ld + v * VEC_W;
             unsigned n = v + 1 < vectors ? VEC_W : j->last;
-            vf sums = sum[r][v];
-            if (j->add) sums = v_load_n(c, n) + sums;
-            v_store_n(c, sums, n);
+            put_sum(j->c + r * j->ld + v * VEC_W, sum[r][v], n, j->add);
         }
     }
 }

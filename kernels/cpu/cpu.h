@@ -5,16 +5,8 @@
 #define PST_KERNELS_CPU_H
 #include "kernels/convolution.h"
 #include "kernels/cpu/convolution_ops.h"
+#include "kernels/cpu/pack.h"
 #include "kernels/kernel.h"
-
-/* Rows of A or columns of B ("items") that are packed into panels (product_vec.h). */
-typedef struct {
-    const void *from; /* elements of the product's type */
-    uint64_t ld, items, terms;
-    int across; /* items are contiguous and terms ld apart; else terms are contiguous and items ld
-                   apart */
-    void *to;
-} pst_pack;
 
 /* c[rows,cols] (+)= panels of A times panels of B. */
 typedef struct {

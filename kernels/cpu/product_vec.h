@@ -58,15 +58,17 @@ typedef struct {
     packed *to;
 } pack_job;
 
-/* Stores v: one step (PRODUCT_TERMS terms) of the VEC_W items from `item` on. */
-VEC_INLINE void pack_store(int is_a, const pack_job *j, uint64_t item, uint64_t step, vf v) {
+/* Stores v: one step (PRODUCT_TERMS terms) of the VEC_W items from `item` on. vectors: of a step of
+ * a panel; 0: a panel of A, which has half a vector. */
+VEC_INLINE void pack_store(unsigned vectors, const pack_job *j, uint64_t item, uint64_t step,
+                           vf v) {
     const uint64_t steps = pst_div_up(j->terms, PRODUCT_TERMS), group = item / VEC_W;
-    if (is_a) { /* VEC_W items span two panels of A */
+    if (!vectors) { /* VEC_W items span two panels */
         packed *to = j->to + group * VEC_W * steps + step * PRODUCT_ROWS;
         v_store_halves((float *)(void *)to, (float *)(void *)(to + PRODUCT_ROWS * steps), v);
     } else {
-        packed *to = j->to + group / PRODUCT_VECTORS * PRODUCT_COLS * steps +
-                     group % PRODUCT_VECTORS * VEC_W + step * PRODUCT_COLS;
+        packed *to = j->to + group / vectors * vectors * VEC_W * steps + group % vectors * VEC_W +
+                     step * vectors * VEC_W;
         v_store((float *)(void *)to, v);
     }
 }
@@ -77,20 +79,20 @@ VEC_INLINE unsigned pack_items(const pack_job *j, uint64_t item) {
 }
 
 /* Items are contiguous, terms are ld apart. */
-VEC_INLINE void pack_across(int is_a, const pack_job *j, uint64_t end) {
+VEC_INLINE void pack_across(unsigned vectors, const pack_job *j, uint64_t end) {
     for (uint64_t item = 0; item < end; item += VEC_W) {
         unsigned n = pack_items(j, item);
         for (uint64_t term = 0; term < j->terms; term += PRODUCT_TERMS) {
             const vx *from = j->from + term * j->ld + item;
             vf v = n ? p_load_items(from, j->ld, term + 1 == j->terms, n) : v_set(0.0f);
-            pack_store(is_a, j, item, term / PRODUCT_TERMS, v);
+            pack_store(vectors, j, item, term / PRODUCT_TERMS, v);
         }
     }
 }
 
 /* Packs n items from `item` on, `terms` terms from `term` on. */
-VEC_INLINE void pack_square(int is_a, const pack_job *j, uint64_t item, uint64_t term, unsigned n,
-                            unsigned terms) {
+VEC_INLINE void pack_square(unsigned vectors, const pack_job *j, uint64_t item, uint64_t term,
+                            unsigned n, unsigned terms) {
     const unsigned steps = (terms + PRODUCT_TERMS - 1) / PRODUCT_TERMS;
     const vx *from = j->from + item * j->ld + term;
     vf square[VEC_W];
@@ -98,38 +100,41 @@ VEC_INLINE void pack_square(int is_a, const pack_job *j, uint64_t item, uint64_t
         i < n ? p_load_terms(from + i * j->ld, terms) : v_set(0.0f);
     v_transpose(square);
     VEC_UNROLL for (unsigned i = 0; i < VEC_W; i++) if (i < steps)
-        pack_store(is_a, j, item, term / PRODUCT_TERMS + i, square[i]);
+        pack_store(vectors, j, item, term / PRODUCT_TERMS + i, square[i]);
 }
 
 /* Terms are contiguous, items are ld apart: squares of VEC_W x VEC_W are transposed. */
-VEC_INLINE void pack_along(int is_a, const pack_job *j, uint64_t end) {
+VEC_INLINE void pack_along(unsigned vectors, const pack_job *j, uint64_t end) {
     enum { SQUARE = VEC_W * PRODUCT_TERMS };
     for (uint64_t item = 0; item < end; item += VEC_W) {
         unsigned n = pack_items(j, item);
         uint64_t term = 0;
         if (n == VEC_W) /* constant bounds: an unrolled body */
             for (; term + SQUARE <= j->terms; term += SQUARE)
-                pack_square(is_a, j, item, term, VEC_W, SQUARE);
+                pack_square(vectors, j, item, term, VEC_W, SQUARE);
         for (; term < j->terms; term += SQUARE)
-            pack_square(is_a, j, item, term, n, (unsigned)pst_min_u64(SQUARE, j->terms - term));
+            pack_square(vectors, j, item, term, n, (unsigned)pst_min_u64(SQUARE, j->terms - term));
     }
 }
 
-static void product_pack_a(const pst_pack *p) {
+/* Packs p->items items, and zeros up to a multiple of `unit` items. */
+VEC_INLINE void pack_panels(unsigned vectors, uint64_t unit, const pst_pack *p) {
     const pack_job j = {p->from, p->ld, p->items, p->terms, p->to};
-    uint64_t end = pst_div_up(p->items, PST_PRODUCT_ROWS) * PST_PRODUCT_ROWS;
-    if (p->across) pack_across(1, &j, end);
-    else pack_along(1, &j, end);
+    const uint64_t end = pst_div_up(p->items, unit) * unit;
+    if (p->across) pack_across(vectors, &j, end);
+    else pack_along(vectors, &j, end);
 }
 
-static void product_pack_b(const pst_pack *p) {
-    const pack_job j = {p->from, p->ld, p->items, p->terms, p->to};
-    uint64_t end = pst_div_up(p->items, PST_PRODUCT_COLS) * PST_PRODUCT_COLS;
-    if (p->across) pack_across(0, &j, end);
-    else pack_along(0, &j, end);
-}
+static void product_pack_a(const pst_pack *p) { pack_panels(0, PST_PRODUCT_ROWS, p); }
+static void product_pack_b(const pst_pack *p) { pack_panels(PRODUCT_VECTORS, PST_PRODUCT_COLS, p); }
 
 /* --- the register block ----------------------------------------------------------------------- */
+
+/* Stores n lanes of a sum; add: to what is in c. */
+VEC_INLINE void put_sum(float *c, vf sum, unsigned n, int add) {
+    if (add) sum = v_load_n(c, n) + sum;
+    v_store_n(c, sum, n);
+}
 
 /* A register block: the block of C at c (+)= one panel of A, or several consecutive panels, times
  * the first vectors of panel b. Only `rows` rows of the block are stored, and `last` lanes of the
@@ -165,11 +170,8 @@ VEC_INLINE void block_run(unsigned panels, unsigned vectors, const block_job *j)
     VEC_UNROLL for (unsigned r = 0; r < rows; r++) {
         if (r >= j->rows) continue;
         VEC_UNROLL for (unsigned v = 0; v < vectors; v++) {
-            float *c = j->c + r * j->ld + v * VEC_W;
             unsigned n = v + 1 < vectors ? VEC_W : j->last;
-            vf sums = sum[r][v];
-            if (j->add) sums = v_load_n(c, n) + sums;
-            v_store_n(c, sums, n);
+            put_sum(j->c + r * j->ld + v * VEC_W, sum[r][v], n, j->add);
         }
     }
 }
