@@ -188,12 +188,14 @@ void pst_cuda_narrow(pst_cuda_queue q, pst_dtype dtype, const float *x, uint16_t
 /* --- fp8.cu: bf16 rounded to FP8
  * --------------------------------------------------------------- */
 enum { PST_CUDA_AMAX_STEPS = 16 };
-/* The FP8 scaling of a tensor, in device memory; initially all 0. */
-typedef struct {
-    float scale, inverse; /* factor before rounding, a power of two; 1 / scale */
-    uint32_t amax;        /* bits of the largest magnitude since the last entry of `history` */
-    uint32_t own;         /* bits of the largest magnitude in the tensor passed to scale_by_own */
-    uint32_t steps;       /* number of steps recorded so far; history keeps the latest */
+/* The FP8 scaling of a tensor, in device memory; initially all 0. cuBLASLt refuses a scale that is
+ * not at a multiple of 16 bytes (13.1 on an H200). */
+typedef struct __attribute__((aligned(16))) {
+    float inverse;  /* first, for its alignment; 1 / scale */
+    float scale;    /* factor before rounding, a power of two */
+    uint32_t amax;  /* bits of the largest magnitude since the last entry of `history` */
+    uint32_t own;   /* bits of the largest magnitude in the tensor passed to scale_by_own */
+    uint32_t steps; /* number of steps recorded so far; history keeps the latest */
     uint32_t history[PST_CUDA_AMAX_STEPS];
 } pst_cuda_scaling;
 /* Rounds x[rows,columns] to y[rows,columns] or, transposed, y[columns,rows]; both sizes are

@@ -48,11 +48,6 @@ static cublasStatus_t set(pst_cuda_entry *e, cublasLtMatmulDescAttributes_t what
     return cublasLtMatmulDescSetAttribute(e->product, what, &value, sizeof value);
 }
 
-static cublasStatus_t point(const pst_cuda_entry *e, cublasLtMatmulDescAttributes_t what,
-                            const void *at) {
-    return cublasLtMatmulDescSetAttribute(e->product, what, &at, sizeof at);
-}
-
 /* The library's proposals depend on the alignment of a vector that is not allocated yet. */
 static const void *promise(void) { return (const void *)(uintptr_t)PST_CUDA_OPERAND_ALIGNMENT; }
 
@@ -68,11 +63,12 @@ static cublasStatus_t describe_end(pst_cuda_entry *e) {
     if (!status && (s->bias || s->sums_b))
         status = set(e, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, (int32_t)type_of(vector));
     if (!status && (s->bias || s->sums_b))
-        status = point(e, CUBLASLT_MATMUL_DESC_BIAS_POINTER, promise());
+        status = pst_cuda_product_point(e, CUBLASLT_MATMUL_DESC_BIAS_POINTER, promise());
     if (!status && s->gelu)
         status = cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
                                                 &rows, sizeof rows);
-    if (!status && s->gelu) status = point(e, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, promise());
+    if (!status && s->gelu)
+        status = pst_cuda_product_point(e, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, promise());
     return status;
 }
 
@@ -241,9 +237,10 @@ pst_status pst_cuda_product(pst_device *device, const pst_cuda_shape *shape,
     PST_TRY(find(d, shape, &e));
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     if (shape->bias || shape->sums_b)
-        status = point(e, CUBLASLT_MATMUL_DESC_BIAS_POINTER, shape->bias ? of->bias : of->sums);
+        status = pst_cuda_product_point(e, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                        shape->bias ? of->bias : of->sums);
     if (!status && shape->gelu)
-        status = point(e, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, of->aux);
+        status = pst_cuda_product_point(e, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, of->aux);
     if (!status) status = pst_cuda_product_run(d, e, &e->algo, of);
     PST_TRY(pst_cublas_status(status, "a matrix product"));
     return pst_cuda_launched("a matrix product");
@@ -253,11 +250,10 @@ pst_status pst_cuda_product_scaled(pst_device *device, const pst_cuda_shape *sha
                                    const pst_cuda_operands *of) {
     pst_cuda_entry *e;
     PST_TRY(find((pst_cuda_device *)device, shape, &e));
-    cublasStatus_t status = cublasLtMatmulDescSetAttribute(
-        e->product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &of->a_inverse, sizeof of->a_inverse);
+    cublasStatus_t status =
+        pst_cuda_product_point(e, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, of->a_inverse);
     if (!status)
-        status = cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
-                                                &of->b_inverse, sizeof of->b_inverse);
+        status = pst_cuda_product_point(e, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, of->b_inverse);
     PST_TRY(pst_cublas_status(status, "scales of a matrix product"));
     return pst_cuda_product(device, shape, of);
 }

@@ -1,5 +1,6 @@
 /* Times the algorithms that cuBLASLt proposes for a matrix product, with operands of their own. */
 #include "kernels/cuda/product_parts.h"
+#include "base/log.h"
 #include <stdlib.h>
 
 enum { CANDIDATES = 32, EVERY = 4096, ROUNDS = 5, TURNS = 4 };
@@ -149,14 +150,13 @@ static pst_status time_one(const bench *t, const pst_cuda_entry *e,
 
 /* What the epilogue reads and writes. */
 static pst_status bench_point(const bench *t, const pst_cuda_entry *e) {
-    const void *vector = e->shape.bias ? t->bias : t->sums, *aux = t->aux;
+    const pst_cuda_shape *s = &e->shape;
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-    if (e->shape.bias || e->shape.sums_b)
-        status = cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                                &vector, sizeof vector);
-    if (!status && e->shape.gelu)
-        status = cublasLtMatmulDescSetAttribute(
-            e->product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);
+    if (s->bias || s->sums_b)
+        status = pst_cuda_product_point(e, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                        s->bias ? t->bias : t->sums);
+    if (!status && s->gelu)
+        status = pst_cuda_product_point(e, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, t->aux);
     return pst_cublas_status(status, "allocating operands to measure matrix products");
 }
 
@@ -244,6 +244,13 @@ static pst_status compare_forms(const bench *t, pst_cuda_entry *e, const pst_cud
     PST_TRY(time_apart(t, &e->shape, &own));
     PST_TRY(fastest(t, e, list, n, &fused, &ran));
     e->apart = fused > apart + own;
+    char text[96];
+    pst_cuda_product_name(&e->shape, text, sizeof text);
+    pst_log(PST_LOG_DEBUG,
+            "matrix product %s: fused %.4f ms (%d algorithms); apart %.4f ms and a kernel of %.4f "
+            "ms: %s",
+            text, ran ? (double)fused / TURNS : 0.0, n, (double)apart / TURNS, (double)own / TURNS,
+            e->apart ? "apart" : "fused");
     return PST_OK;
 }
 

@@ -26,6 +26,9 @@ static inline pst_cuda_shape pst_cuda_unfused(pst_cuda_shape s) {
 /* product_run.c. Formats the name of a product, such as "BF16 BF16 TN bias 3072x8192x768", for
  * messages and plans. */
 void pst_cuda_product_name(const pst_cuda_shape *s, char *text, size_t bytes);
+/* Sets an attribute that is an address of device memory. */
+cublasStatus_t pst_cuda_product_point(const pst_cuda_entry *e, cublasLtMatmulDescAttributes_t what,
+                                      const void *at);
 /* Queues a product with this algorithm. */
 cublasStatus_t pst_cuda_product_run(pst_cuda_device *d, const pst_cuda_entry *e,
                                     const cublasLtMatmulAlgo_t *algo, const pst_cuda_operands *of);

@@ -17,6 +17,11 @@ void pst_cuda_product_name(const pst_cuda_shape *s, char *text, size_t bytes) {
              (unsigned long long)s->m, (unsigned long long)s->n, (unsigned long long)s->k, pitch);
 }
 
+cublasStatus_t pst_cuda_product_point(const pst_cuda_entry *e, cublasLtMatmulDescAttributes_t what,
+                                      const void *at) {
+    return cublasLtMatmulDescSetAttribute(e->product, what, &at, sizeof at);
+}
+
 cublasStatus_t pst_cuda_product_run(pst_cuda_device *d, const pst_cuda_entry *e,
                                     const cublasLtMatmulAlgo_t *algo, const pst_cuda_operands *of) {
     float alpha = 1;

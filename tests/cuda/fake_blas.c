@@ -287,6 +287,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t lt, cublasLtMatmulDesc_t product,
                               .number = algo->data[0]};
     (void)lt;
     (void)c_desc;
+    /* as cuBLASLt 13.1 on an H200 */
+    if ((uintptr_t)m.product.scale_a % 16 || (uintptr_t)m.product.scale_b % 16)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     if (!fits(&m.product, &m.a, &m.b, &m.d) || c != to || (uintptr_t)workspace % 16 ||
         bytes < 1 << 20)
         return CUBLAS_STATUS_INVALID_VALUE;

@@ -139,7 +139,7 @@ static void too_much_memory(void **state) {
     void *memory;
     assert_int_equal(ops->memory(d, 1ull << 44, &memory), PST_ENOMEM);
     printf("%s\n", pst_error());
-    assert_non_null(strstr(pst_error(), "16384.00 GiB are needed"));
+    assert_non_null(strstr(pst_error(), "the run needs 16384.00 GiB"));
     ok(ops->memory(d, MIB, &memory));
     ops->close(d);
 }
