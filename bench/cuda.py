@@ -58,8 +58,8 @@ def run_file(args, preset, folder, steps, large=False, micro=None):
     path = os.path.join(folder, "run.yaml")
     shutil.copytree(os.path.join(c.HERE, "..", "src"), os.path.join(folder, "text"))
     with open(path, "w", encoding="ascii") as f:
-        f.write(c.RUN.format(model=model(args, preset), data=os.path.join(folder, "text"), steps=steps, batch=size["batch"],
-                             micro=size["micro"]))
+        f.write(c.RUN.format(model=model(args, preset), kind="text", data=os.path.join(folder, "text"), steps=steps,
+                             batch=size["batch"], micro=size["micro"]))
     return path
 
 
