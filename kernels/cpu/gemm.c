@@ -19,14 +19,14 @@ enum {
     SLICE = 384,       /* a panel of A takes 12 KiB of an L1 cache; 256 were 2 % slower */
     SLICE_UNIT = 16,   /* slices end at a multiple of it */
     BLOCK_ROWS = 1024, /* with more rows, operands are packed less often */
-    BLOCK_COLS = 1536,
-    TILE_ROWS = 128,      /* 128 x 384 x 256: 0.3 ms at 90 GFLOP/s */
-    TILE_COLS = 384,      /* its part of B takes a third of an L2 cache of 1 MiB */
-    TILE_COLS_AVX2 = 192, /* of 512 KiB */
-    LEAST_ROWS = 32,      /* rows of a tile, if C has few */
-    TILES_PER_THREAD = 4, /* minimum number of tiles, if the block is large enough */
-    PACK_ROWS = 64,       /* packed at a time by one thread */
-    PACK_COLS = 96
+    BLOCK_COLS = 3072,
+    BLOCK_COLS_SUMMED = 1536, /* of a block that is summed in scratch */
+    TILE_ROWS = 128,          /* 128 x 192 x 384: 0.2 ms at 90 GFLOP/s */
+    TILE_COLS = 192,          /* its part of B takes half of an L2 cache of 512 KiB */
+    LEAST_ROWS = 32,          /* rows of a tile, if C has few */
+    TILES_PER_THREAD = 4,     /* minimum number of tiles, if the block is large enough */
+    PACK_ROWS = 64,           /* packed at a time by one thread */
+    PACK_COLS = 192
 };
 
 typedef struct {
@@ -53,7 +53,9 @@ static uint64_t part_of(uint64_t n, uint64_t most, uint64_t unit) {
 }
 
 static uint64_t block_rows(uint64_t m) { return part_of(m, BLOCK_ROWS, PST_PRODUCT_ROWS); }
-static uint64_t block_cols(uint64_t n) { return part_of(n, BLOCK_COLS, PST_PRODUCT_COLS); }
+static uint64_t block_cols(uint64_t n, int in_place) {
+    return part_of(n, in_place ? BLOCK_COLS : BLOCK_COLS_SUMMED, PST_PRODUCT_COLS);
+}
 static uint64_t slice_terms(uint64_t k) { return part_of(k, SLICE, SLICE_UNIT); }
 
 /* Bytes of the panels of a block with that many rows or columns. bf16 is packed in pairs, fp16 as
@@ -65,13 +67,14 @@ static uint64_t panel_bytes(pst_dtype dtype, uint64_t items, uint64_t unit, uint
 static uint64_t bytes_of_a(pst_dtype dtype, uint64_t m, uint64_t k) {
     return panel_bytes(dtype, pst_min_u64(block_rows(m), m), PST_PRODUCT_ROWS, k);
 }
-static uint64_t bytes_of_b(pst_dtype dtype, uint64_t n, uint64_t k) {
-    return panel_bytes(dtype, pst_min_u64(block_cols(n), n), PST_PRODUCT_COLS, k);
+static uint64_t bytes_of_b(pst_dtype dtype, uint64_t n, uint64_t k, int in_place) {
+    return panel_bytes(dtype, pst_min_u64(block_cols(n, in_place), n), PST_PRODUCT_COLS, k);
 }
 
 uint64_t pst_gemm_scratch(pst_dtype dtype, uint64_t m, uint64_t n, uint64_t k, int in_place) {
-    uint64_t sums = pst_min_u64(block_rows(m), m) * pst_min_u64(block_cols(n), n) * sizeof(float);
-    return bytes_of_a(dtype, m, k) + bytes_of_b(dtype, n, k) + (in_place ? 0 : sums);
+    const uint64_t cols = pst_min_u64(block_cols(n, in_place), n),
+                   sums = pst_min_u64(block_rows(m), m) * cols * sizeof(float);
+    return bytes_of_a(dtype, m, k) + bytes_of_b(dtype, n, k, in_place) + (in_place ? 0 : sums);
 }
 
 /* --- packing ---------------------------------------------------------------------------------- */
@@ -182,13 +185,11 @@ static uint64_t tiles_of(const job *j) {
  * depend on the size of a tile. */
 static void choose_tile(job *j, const pst_device *device) {
     uint64_t enough = TILES_PER_THREAD * (device ? device->threads : 1);
-    const pst_product_ops *ops = j->gemm->ops;
-    uint64_t cols = ops && ops->cols < PST_PRODUCT_COLS ? TILE_COLS_AVX2 : TILE_COLS;
-    j->tile_cols = part_of(j->block.cols, cols, PST_PRODUCT_COLS);
+    j->tile_cols = part_of(j->block.cols, TILE_COLS, PST_PRODUCT_COLS);
     for (uint64_t rows = TILE_ROWS;; rows /= 2) {
         j->tile_rows = part_of(j->block.rows, rows, PST_PRODUCT_ROWS);
         j->tiles_m = pst_div_up(j->block.rows, j->tile_rows);
-        if (!ops || tiles_of(j) >= enough || rows <= LEAST_ROWS) return;
+        if (!j->gemm->ops || tiles_of(j) >= enough || rows <= LEAST_ROWS) return;
     }
 }
 
@@ -208,8 +209,7 @@ const char *pst_cpu_products(uint32_t isa, char *text, size_t bytes) {
     if (isa & PST_ISA_AVX2)
         snprintf(text, bytes,
                  "penstock's kernels: slices of %d terms, blocks of %d x %d, tiles of %d x %d",
-                 SLICE, BLOCK_ROWS, BLOCK_COLS, TILE_ROWS,
-                 isa & PST_ISA_AVX512 ? TILE_COLS : TILE_COLS_AVX2);
+                 SLICE, BLOCK_ROWS, BLOCK_COLS, TILE_ROWS, TILE_COLS);
     else snprintf(text, bytes, "oneDNN's sgemm; fp32 only");
     return text;
 }
@@ -219,7 +219,8 @@ static _Atomic int isa_is_set;
 
 pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm) {
     if (!atomic_load_explicit(&isa_is_set, memory_order_relaxed)) pst_gemm_set_isa(pst_cpu_isa());
-    const uint64_t rows = block_rows(gemm->m), cols = block_cols(gemm->n);
+    const int in_place = gemm->c != NULL;
+    const uint64_t rows = block_rows(gemm->m), cols = block_cols(gemm->n, in_place);
     job j = {.gemm = gemm};
     if (gemm->ops) {
         j.a = gemm->scratch;
@@ -231,7 +232,7 @@ pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm) {
                               pst_min_u64(cols, gemm->n - col)};
             j.ld = gemm->c ? gemm->ldc : j.block.cols;
             j.sum = gemm->c ? gemm->c + row * gemm->ldc + col
-                            : (float *)(void *)(j.b + bytes_of_b(gemm->dtype, gemm->n, gemm->k));
+                            : (float *)(void *)(j.b + bytes_of_b(gemm->dtype, gemm->n, gemm->k, 0));
             choose_tile(&j, device);
             run_block(&j, device);
             if (j.failed)

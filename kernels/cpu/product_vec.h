@@ -45,6 +45,10 @@ VEC_INLINE vf p_load_items(const vx *from, uint64_t ld, int only, unsigned n) {
 
 /* PRODUCT_ROWS * 3 accumulators, 3 vectors of B and one vector of A occupy nearly all registers. */
 enum { PRODUCT_ROWS = VEC_W / 2, PRODUCT_VECTORS = 3, PRODUCT_COLS = PRODUCT_VECTORS * VEC_W };
+/* Steps that a panel of B is fetched ahead of use from the L2 cache, into the next panel at its end
+ * (Cascade Lake: 5 to 7 % faster; 4, 8 and 16 are equal). */
+enum { PRODUCT_AHEAD = 8 };
+enum { LINE = 16 }; /* packed elements in a line of a cache */
 /* Number of panels of A that are multiplied by a single vector of B at a time: with fewer than 8
  * accumulators, latency would limit the speed. */
 enum { PRODUCT_TALL = 2 };
@@ -78,26 +82,32 @@ VEC_INLINE unsigned pack_items(const pack_job *j, uint64_t item) {
     return (unsigned)pst_min_u64(VEC_W, j->items - item);
 }
 
-/* Items are contiguous, terms are ld apart. */
+/* Items are contiguous, terms are ld apart. Term by term, so that the operand is read in long
+ * runs, and ahead of use: processors do not predict such strides. */
 VEC_INLINE void pack_across(unsigned vectors, const pack_job *j, uint64_t end) {
-    for (uint64_t item = 0; item < end; item += VEC_W) {
-        unsigned n = pack_items(j, item);
-        for (uint64_t term = 0; term < j->terms; term += PRODUCT_TERMS) {
+    enum { AHEAD = 2 }; /* steps */
+    for (uint64_t term = 0; term < j->terms; term += PRODUCT_TERMS)
+        for (uint64_t item = 0; item < end; item += VEC_W) {
+            unsigned n = pack_items(j, item);
             const vx *from = j->from + term * j->ld + item;
+            for (unsigned i = 0; i < PRODUCT_TERMS; i++)
+                __builtin_prefetch(from + (AHEAD * PRODUCT_TERMS + i) * j->ld);
             vf v = n ? p_load_items(from, j->ld, term + 1 == j->terms, n) : v_set(0.0f);
             pack_store(vectors, j, item, term / PRODUCT_TERMS, v);
         }
-    }
 }
 
-/* Packs n items from `item` on, `terms` terms from `term` on. */
+/* Packs n items from `item` on, `terms` terms from `term` on. Reads ahead in each item. */
 VEC_INLINE void pack_square(unsigned vectors, const pack_job *j, uint64_t item, uint64_t term,
                             unsigned n, unsigned terms) {
+    enum { AHEAD = 4 }; /* squares */
     const unsigned steps = (terms + PRODUCT_TERMS - 1) / PRODUCT_TERMS;
     const vx *from = j->from + item * j->ld + term;
     vf square[VEC_W];
-    VEC_UNROLL for (unsigned i = 0; i < VEC_W; i++) square[i] =
-        i < n ? p_load_terms(from + i * j->ld, terms) : v_set(0.0f);
+    VEC_UNROLL for (unsigned i = 0; i < VEC_W; i++) {
+        if (i < n) __builtin_prefetch(from + i * j->ld + AHEAD * VEC_W * PRODUCT_TERMS);
+        square[i] = i < n ? p_load_terms(from + i * j->ld, terms) : v_set(0.0f);
+    }
     v_transpose(square);
     VEC_UNROLL for (unsigned i = 0; i < VEC_W; i++) if (i < steps)
         pack_store(vectors, j, item, term / PRODUCT_TERMS + i, square[i]);
@@ -148,23 +158,32 @@ typedef struct {
     int add;
 } block_job;
 
+/* The loop over the steps has parts, one for each row of C, which is fetched meanwhile: all rows
+ * at a time would occupy the buffers between the caches. */
 VEC_INLINE void block_run(unsigned panels, unsigned vectors, const block_job *j) {
     enum { MOST = PRODUCT_TALL * PRODUCT_ROWS };
     const unsigned rows = panels * PRODUCT_ROWS;
     vf sum[MOST][PRODUCT_VECTORS];
     const packed *a = j->a, *b = j->b;
-    VEC_UNROLL for (unsigned r = 0; r < rows; r++) {
-        VEC_UNROLL for (unsigned v = 0; v < vectors; v++) sum[r][v] = v_set(0.0f);
-        if (r >= j->rows) continue;
-        for (unsigned v = 0; v < vectors; v++) __builtin_prefetch(j->c + r * j->ld + v * VEC_W, 1);
-    }
-    for (uint64_t s = 0; s < j->steps; s++, a += PRODUCT_ROWS, b += PRODUCT_COLS) {
-        vp cols[PRODUCT_VECTORS];
-        VEC_UNROLL for (unsigned v = 0; v < vectors; v++) cols[v] = p_load(b + v * VEC_W);
-        VEC_UNROLL for (unsigned r = 0; r < rows; r++) {
-            vp row = p_set(a[r / PRODUCT_ROWS * PRODUCT_ROWS * j->steps + r % PRODUCT_ROWS]);
-            VEC_UNROLL for (unsigned v = 0; v < vectors; v++) sum[r][v] =
-                p_madd(row, cols[v], sum[r][v]);
+    VEC_UNROLL for (unsigned r = 0; r < rows; r++) VEC_UNROLL for (unsigned v = 0; v < vectors; v++)
+        sum[r][v] = v_set(0.0f);
+    const uint64_t part = pst_div_up(j->steps, pst_min_u64(rows, j->rows));
+    const float *c = j->c;
+    for (uint64_t left = j->steps; left; c += j->ld) {
+        const uint64_t steps = pst_min_u64(part, left);
+        left -= steps;
+        for (unsigned v = 0; v < vectors; v++) __builtin_prefetch(c + v * VEC_W, 1);
+        for (const packed *end = a + steps * PRODUCT_ROWS; a < end;
+             a += PRODUCT_ROWS, b += PRODUCT_COLS) {
+            vp cols[PRODUCT_VECTORS];
+            for (unsigned i = 0; i < PRODUCT_COLS; i += LINE)
+                __builtin_prefetch(b + PRODUCT_AHEAD * PRODUCT_COLS + i);
+            VEC_UNROLL for (unsigned v = 0; v < vectors; v++) cols[v] = p_load(b + v * VEC_W);
+            VEC_UNROLL for (unsigned r = 0; r < rows; r++) {
+                vp row = p_set(a[r / PRODUCT_ROWS * PRODUCT_ROWS * j->steps + r % PRODUCT_ROWS]);
+                VEC_UNROLL for (unsigned v = 0; v < vectors; v++) sum[r][v] =
+                    p_madd(row, cols[v], sum[r][v]);
+            }
         }
     }
     VEC_UNROLL for (unsigned r = 0; r < rows; r++) {
