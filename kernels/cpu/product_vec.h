@@ -82,19 +82,31 @@ VEC_INLINE unsigned pack_items(const pack_job *j, uint64_t item) {
     return (unsigned)pst_min_u64(VEC_W, j->items - item);
 }
 
-/* Items are contiguous, terms are ld apart. Term by term, so that the operand is read in long
- * runs, and ahead of use: processors do not predict such strides. */
+/* One step of `group` vectors of items from `item` on. whole: there are that many items. Reads
+ * ahead: processors do not predict such strides. */
+VEC_INLINE void pack_row(unsigned vectors, unsigned group, int whole, const pack_job *j,
+                         uint64_t item, uint64_t term) {
+    enum { AHEAD = 2 * PRODUCT_TERMS };
+    const vx *from = j->from + term * j->ld + item;
+    VEC_UNROLL for (unsigned v = 0; v < group; v++, from += VEC_W) {
+        const unsigned n = whole ? VEC_W : pack_items(j, item + v * VEC_W);
+        for (unsigned i = 0; i < PRODUCT_TERMS; i++) __builtin_prefetch(from + (AHEAD + i) * j->ld);
+        vf step = n ? p_load_items(from, j->ld, term + 1 == j->terms, n) : v_set(0.0f);
+        pack_store(vectors, j, item + v * VEC_W, term / PRODUCT_TERMS, step);
+    }
+}
+
+/* Items are contiguous, terms are ld apart. Several vectors of a term at a time, so that the
+ * operand is read in longer runs. */
 VEC_INLINE void pack_across(unsigned vectors, const pack_job *j, uint64_t end) {
-    enum { AHEAD = 2 }; /* steps */
-    for (uint64_t term = 0; term < j->terms; term += PRODUCT_TERMS)
-        for (uint64_t item = 0; item < end; item += VEC_W) {
-            unsigned n = pack_items(j, item);
-            const vx *from = j->from + term * j->ld + item;
-            for (unsigned i = 0; i < PRODUCT_TERMS; i++)
-                __builtin_prefetch(from + (AHEAD * PRODUCT_TERMS + i) * j->ld);
-            vf v = n ? p_load_items(from, j->ld, term + 1 == j->terms, n) : v_set(0.0f);
-            pack_store(vectors, j, item, term / PRODUCT_TERMS, v);
-        }
+    const unsigned group = vectors ? vectors : 4;
+    uint64_t item = 0;
+    for (; item + group * VEC_W <= j->items; item += group * VEC_W)
+        for (uint64_t term = 0; term < j->terms; term += PRODUCT_TERMS)
+            pack_row(vectors, group, 1, j, item, term);
+    for (; item < end; item += VEC_W)
+        for (uint64_t term = 0; term < j->terms; term += PRODUCT_TERMS)
+            pack_row(vectors, 1, 0, j, item, term);
 }
 
 /* Packs n items from `item` on, `terms` terms from `term` on. Reads ahead in each item. */
