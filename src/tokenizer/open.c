@@ -1,0 +1,199 @@
+/* Finds the files of a tokenizer, and the reader for them. */
+#include "base/hash.h"
+#include "tokenizer/parts.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The name of a file, or its ending, and the name of the file that belongs to it; in the order in
+ * which a folder is searched. */
+typedef enum { JSON, MERGES, RANKS, MODEL, WORDPIECE } format;
+static const struct {
+    const char *name, *partner;
+    format format;
+} files[] = {
+    {"tokenizer.json", NULL, JSON},
+    {"vocab.json", "merges.txt", MERGES},
+    {"encoder.json", "vocab.bpe", MERGES},
+    {".tiktoken", NULL, RANKS},
+    {".model", NULL, MODEL},
+    {"vocab.txt", NULL, WORDPIECE},
+};
+enum { N_FILE = sizeof files / sizeof *files };
+
+static const char expected[] = "tokenizer.json, vocab.json with merges.txt, encoder.json with "
+                               "vocab.bpe, *.tiktoken, *.model or vocab.txt";
+
+static int ends_in(const char *name, const char *ending) {
+    size_t n = strlen(name), m = strlen(ending);
+    return n >= m && !strcmp(name + n - m, ending);
+}
+
+/* The path of a file beside `path`; the caller frees. */
+static char *beside(const char *path, const char *name) {
+    char *out = NULL;
+    const char *slash = strrchr(path, '/');
+    int folder = slash ? (int)(slash - path + 1) : 0;
+    return asprintf(&out, "%.*s%s", folder, path, name) < 0 ? NULL : out;
+}
+
+static pst_status read_pair(pst_tokenizer *t, const char *path, const char *vocabulary,
+                            const char *merges) {
+    char *first = beside(path, vocabulary), *second = beside(path, merges);
+    pst_status status =
+        first && second ? PST_OK : pst_no_memory("for the path of a tokenizer's file");
+    if (status == PST_OK && access(second, F_OK))
+        status = pst_fail(PST_EINPUT, "%s: %s is missing beside it", first, merges);
+    if (status == PST_OK) status = pst_tokenizer_read_merges(t, first, second);
+    free(first);
+    free(second);
+    return status;
+}
+
+/* Llama 3's tokenizer.model has ranks. */
+static pst_status read_model(pst_tokenizer *t, const char *path) {
+    char *text;
+    size_t bytes;
+    PST_TRY(pst_tokenizer_read(path, &text, &bytes));
+    int ranks = pst_ranks_is(text, bytes);
+    free(text);
+    return ranks ? pst_tokenizer_read_ranks(t, path) : pst_tokenizer_read_sentencepiece(t, path);
+}
+
+static pst_status read_format(pst_tokenizer *t, const char *path, uint32_t i) {
+    switch (files[i].format) {
+    case JSON: return pst_tokenizer_read_json(t, path);
+    case MERGES: return read_pair(t, path, files[i].name, files[i].partner);
+    case RANKS: return pst_tokenizer_read_ranks(t, path);
+    case MODEL: return read_model(t, path);
+    default: return pst_tokenizer_read_wordpiece(t, path);
+    }
+}
+
+/* A file with any other name: by its ending. */
+static pst_status read_by_ending(pst_tokenizer *t, const char *path) {
+    if (ends_in(path, ".json")) return pst_tokenizer_read_json(t, path);
+    if (ends_in(path, ".txt")) return pst_tokenizer_read_wordpiece(t, path);
+    return pst_fail(PST_EINPUT, "%s: not the name of a tokenizer's file; expected %s", path,
+                    expected);
+}
+
+static pst_status read_file(pst_tokenizer *t, const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    for (uint32_t i = 0; i < N_FILE; i++) {
+        int is_ending = *files[i].name == '.';
+        if (is_ending ? ends_in(name, files[i].name) : !strcmp(name, files[i].name))
+            return read_format(t, path, i);
+        if (files[i].partner && !strcmp(name, files[i].partner)) return read_format(t, path, i);
+    }
+    return read_by_ending(t, path);
+}
+
+/* The first name in the folder with this ending, in the order of strcmp; the caller frees. */
+static char *find_ending(const char *folder, const char *ending) {
+    DIR *d = opendir(folder);
+    char *found = NULL;
+    for (struct dirent *entry; d && (entry = readdir(d));) {
+        if (!ends_in(entry->d_name, ending) || (found && strcmp(found, entry->d_name) < 0))
+            continue;
+        free(found);
+        found = strdup(entry->d_name);
+    }
+    if (d) closedir(d);
+    return found;
+}
+
+static pst_status read_folder(pst_tokenizer *t, const char *folder) {
+    for (uint32_t i = 0; i < N_FILE; i++) {
+        char *found = *files[i].name == '.' ? find_ending(folder, files[i].name) : NULL;
+        char *path = NULL;
+        if (*files[i].name == '.' && !found) continue;
+        if (asprintf(&path, "%s/%s", folder, found ? found : files[i].name) < 0) path = NULL;
+        free(found);
+        if (!path) return pst_no_memory("for the path of a tokenizer's file");
+        int there = access(path, F_OK) == 0;
+        pst_status status = there ? read_format(t, path, i) : PST_OK;
+        free(path);
+        if (there) return status;
+    }
+    return pst_fail(PST_EINPUT, "%s: no tokenizer in this folder; expected %s", folder, expected);
+}
+
+static pst_status read_bytes(pst_tokenizer *t) {
+    t->row = &pst_tokenizer_byte;
+    for (uint32_t i = 0; i < 256; i++) {
+        uint8_t byte = (uint8_t)i;
+        PST_TRY(pst_vocabulary_add(&t->vocabulary, i, &byte, 1));
+    }
+    return PST_OK;
+}
+
+static pst_status read_path(pst_tokenizer *t, const char *path) {
+    struct stat st;
+    if (!strcmp(path, "byte")) return read_bytes(t);
+    if (stat(path, &st) && errno == ENOENT)
+        return pst_fail(PST_EINPUT, "%s: no such file or folder; expected byte, or %s", path,
+                        expected);
+    if (stat(path, &st))
+        return pst_fail(pst_status_of_errno(errno), "%s: %s", path, strerror(errno));
+    return S_ISDIR(st.st_mode) ? read_folder(t, path) : read_file(t, path);
+}
+
+/* The token with which texts of well-known tokenizers end. */
+static int32_t find_end(const pst_tokenizer *t) {
+    static const char *const names[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "[SEP]"};
+    int32_t id = -1;
+    for (size_t i = 0; id < 0 && i < sizeof names / sizeof *names; i++)
+        if (pst_tokenizer_special(t, names[i], &id) != PST_OK) id = -1;
+    return id;
+}
+
+static uint64_t hash_more(uint64_t hash, const void *what, size_t bytes) {
+    return pst_hash64(what, bytes, hash);
+}
+
+/* Of all that decides ids, and not of the format of the files. */
+static uint64_t hash_of(const pst_tokenizer *t) {
+    const pst_wordpiece_options *o = &t->wordpiece;
+    const int32_t flags[] = {t->compose, t->prefix, o->lower,        o->accents,
+                             o->clean,   o->han,    (int32_t)o->most};
+    uint64_t hash = pst_hash64(t->row->name, strlen(t->row->name), 0);
+    hash = hash_more(hash, flags, sizeof flags);
+    const pst_sentencepiece *sp = &t->sentencepiece;
+    const int32_t more[] = {sp->unigram, sp->prefix, sp->collapse, sp->bytes};
+    if (sp->score) {
+        hash = hash_more(hash, more, sizeof more);
+        hash = hash_more(hash, sp->score, t->vocabulary.n * sizeof *sp->score);
+    }
+    for (uint32_t i = 0; i < t->n_step; i++) hash = hash_more(hash, &t->step[i].hash, 8);
+    for (uint32_t id = 0; id < t->vocabulary.n; id++) {
+        uint32_t bytes = UINT32_MAX;
+        const uint8_t *text = pst_vocabulary_text(&t->vocabulary, id, &bytes);
+        hash = hash_more(hash, &bytes, sizeof bytes);
+        if (text) hash = hash_more(hash, text, bytes);
+    }
+    return hash;
+}
+
+pst_status pst_tokenizer_open(const char *path, pst_tokenizer **out) {
+    pst_tokenizer *t = calloc(1, sizeof *t);
+    if (!t) return pst_no_memory("for a tokenizer");
+    t->unknown = t->end = -1;
+    pst_status status = read_path(t, path);
+    if (status == PST_OK && !t->vocabulary.n_set)
+        status = pst_fail(PST_EINPUT, "%s: the tokenizer has no tokens", path);
+    if (status != PST_OK) {
+        pst_tokenizer_close(t);
+        return status;
+    }
+    t->size = t->vocabulary.n;
+    t->hash = hash_of(t);
+    if (t->end < 0) t->end = find_end(t);
+    pst_error_clear();
+    *out = t;
+    return PST_OK;
+}

@@ -1,0 +1,57 @@
+/* Tokenizers: text to token ids and back, as the files of other programs define them. A tokenizer
+ * does not change once it is open and may be used by any number of threads; an encoder belongs to
+ * one thread. */
+#ifndef PST_TOKENIZER_TOKENIZER_H
+#define PST_TOKENIZER_TOKENIZER_H
+#include "base/status.h"
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct pst_tokenizer pst_tokenizer;
+typedef struct pst_encoder pst_encoder;
+typedef struct {
+    int32_t *id;
+    size_t n, capacity;
+} pst_ids;
+typedef struct {
+    char *byte;
+    size_t n, capacity;
+} pst_text;
+
+/* Opens a tokenizer. path: "byte"; a folder, in which these are looked for in this order:
+ * tokenizer.json, vocab.json with merges.txt, encoder.json with vocab.bpe, *.tiktoken, *.model,
+ * vocab.txt; or one of these files. EINPUT names the file and what is wrong with it. */
+pst_status pst_tokenizer_open(const char *path, pst_tokenizer **out);
+void pst_tokenizer_close(pst_tokenizer *t);
+/* "byte", "byte-level BPE", "WordPiece", "SentencePiece". */
+const char *pst_tokenizer_kind(const pst_tokenizer *t);
+/* The largest id + 1: the smallest vocabulary of a model that uses the tokenizer. */
+uint32_t pst_tokenizer_size(const pst_tokenizer *t);
+/* Hash of the tokens and of how text is divided: equal for two formats of one tokenizer. */
+uint64_t pst_tokenizer_hash(const pst_tokenizer *t);
+/* The id of a special token such as <|endoftext|>; EINPUT: the tokenizer lacks it. */
+pst_status pst_tokenizer_special(const pst_tokenizer *t, const char *text, int32_t *id);
+/* The token that ends a document, such as <|endoftext|>, </s> or [SEP]; -1: there is none. */
+int32_t pst_tokenizer_end(const pst_tokenizer *t);
+/* Appends the text of n ids. EINPUT: there is no such id. */
+pst_status pst_tokenizer_decode(const pst_tokenizer *t, const int32_t *id, size_t n, pst_text *out);
+/* The largest position <= bytes at which the text can be divided without a change of its ids; 0:
+ * none. */
+size_t pst_tokenizer_cut(const pst_tokenizer *t, const char *text, size_t bytes);
+
+/* special: 1: the text of a special token, such as <|endoftext|>, becomes that token; 0: it is text
+ * like any other. */
+pst_status pst_encoder_open(const pst_tokenizer *t, int special, pst_encoder **out);
+void pst_encoder_close(pst_encoder *e);
+/* Appends the ids of a text, or of a part of a document that pst_tokenizer_cut ended; first: 1: the
+ * part begins the document. BPE keeps invalid UTF-8 as bytes; WordPiece replaces it by U+FFFD. */
+pst_status pst_encode(pst_encoder *e, const char *text, size_t bytes, int first, pst_ids *out);
+
+void pst_ids_free(pst_ids *ids);
+void pst_text_free(pst_text *text);
+/* Makes room for `more` elements. */
+pst_status pst_ids_reserve(pst_ids *ids, size_t more);
+/* The same for text, and for a zero at its end. */
+pst_status pst_text_room(pst_text *text, size_t more);
+pst_status pst_text_add(pst_text *text, const void *bytes, size_t n);
+#endif

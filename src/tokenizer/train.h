@@ -1,0 +1,22 @@
+/* Byte-level BPE learned from text (Sennrich et al. 2016): from single bytes on, the pair of
+ * neighbours that is most frequent within words becomes a token, again and again. */
+#ifndef PST_TOKENIZER_TRAIN_H
+#define PST_TOKENIZER_TRAIN_H
+#include "tokenizer/tokenizer.h"
+#include <stdio.h>
+
+typedef struct pst_bpe_training pst_bpe_training;
+pst_status pst_bpe_training_open(pst_bpe_training **out);
+void pst_bpe_training_close(pst_bpe_training *t);
+/* Counts the words of a file, as GPT-2's pattern splits it. *bytes: its size. */
+pst_status pst_bpe_training_read(pst_bpe_training *t, const char *path, uint64_t *bytes);
+/* Learns tokens up to `vocabulary` ids: 256 bytes, merges, and <|endoftext|> as the last one.
+ * Equal counts: the pair of lower ids first. EINPUT: fewer than 257 ids, or the text has too few
+ * pairs. */
+pst_status pst_bpe_training_learn(pst_bpe_training *t, uint32_t vocabulary);
+/* Number of different words; number of merges learned. */
+uint32_t pst_bpe_training_words(const pst_bpe_training *t);
+uint32_t pst_bpe_training_merges(const pst_bpe_training *t);
+/* Writes a Hugging Face tokenizer.json; for pst_file_replace, what: the training. */
+pst_status pst_bpe_training_print(const void *what, FILE *out);
+#endif
