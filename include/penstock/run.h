@@ -268,6 +268,29 @@ typedef struct {
  * be penstock. EINTERNAL: a check failed. EINPUT also if the configuration does not run on one
  * rank. Main thread only. */
 PST_API pst_status pst_verify(const pst_verify_options *options, FILE *out);
+typedef struct {
+    size_t size;           /* sizeof(pst_tokenize_options) */
+    const char *tokenizer; /* file or folder of a tokenizer, or "byte" */
+    /* [n_file] text files; each is one document */
+    char *const *file;
+    size_t n_file;
+    const char *output; /* prefix of the files to write, PREFIX.bin and PREFIX.idx; NULL or "":
+                           none */
+    /* ids: write the ids to `out` instead of the number of tokens; special: special tokens in the
+     * text become these tokens */
+    int ids, special;
+    const char *end; /* special token after each file, such as "<|endoftext|>"; NULL or "": none */
+    /* more than 0: learn a byte-level BPE with this number of ids from the files instead, and write
+     * it to `output`, a folder for tokenizer.json or a name that ends in .json */
+    int64_t vocabulary;
+    /* files of JSON Lines (*.jsonl, *.jsonl.gz): the field of each line's object that is a
+     * document; NULL or "": these files are text like any other */
+    const char *field;
+} pst_tokenize_options;
+/* Encodes files with a tokenizer; writes the number of tokens and the speed, or the ids, to `out`.
+ * Or learns a tokenizer. EINPUT also for a tokenizer that is damaged or not supported, and a
+ * special token that it lacks; files that were written before stay. */
+PST_API pst_status pst_tokenize(const pst_tokenize_options *options, FILE *out);
 /* Writes the report of a run as one self-contained HTML file. run: the folder of the run, which may
  * still be running or have been killed. file: the HTML file; NULL or "": report.html in that
  * folder. The report leaves out missing or damaged files of the folder. EINPUT also if the folder

@@ -22,6 +22,7 @@ static const pst_cli_command commands[] = {
      "show a checkpoint, a plan, a safetensors file, or the graph, plan and memory of a run file",
      pst_cli_inspect, 0},
     {"convert", "write a checkpoint as a Hugging Face folder", pst_cli_convert, 0},
+    {"tokenize", "encode text as tokens, for data.kind tokens", pst_cli_tokenize, 0},
     {"report", "write report.html of a run, also while it is running", pst_cli_report, 0},
     {"bench",
      "measure this machine: operators compared with the peak, training steps, messages, "

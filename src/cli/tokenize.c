@@ -1,0 +1,54 @@
+/* penstock tokenize */
+#include "cli.h"
+
+int pst_cli_tokenize(const pst_cli_call *call) {
+    int train = 0;
+    pst_tokenize_options o = {
+        .size = sizeof o, .tokenizer = "", .output = "", .end = "", .field = ""};
+    const pst_option rows[] = {
+        {'t', "tokenizer", "PATH", PST_OPTION_STRING, 0, 0,
+         "Tokenizer: a folder with, or one of, the files tokenizer.json, vocab.json (with "
+         "merges.txt), encoder.json (with vocab.bpe), *.tiktoken, *.model (SentencePiece) and "
+         "vocab.txt; byte: one token per byte.",
+         &o.tokenizer},
+        {0, "ids", NULL, PST_OPTION_FLAG, 0, 0,
+         "Print the ids, separated by blanks, with one line for each file.", &o.ids},
+        {'o', "output", "PREFIX", PST_OPTION_STRING, 0, 0,
+         "Write the ids to PREFIX.bin and PREFIX.idx, Megatron's indexed data set, for data.kind "
+         "tokens; each file is a document.",
+         &o.output},
+        {0, "special", NULL, PST_OPTION_FLAG, 0, 0,
+         "Special tokens that are written out in the text, such as <|endoftext|>, become these "
+         "tokens; otherwise they are text like any other.",
+         &o.special},
+        {'e', "end", "TOKEN", PST_OPTION_STRING, 0, 0,
+         "Special token to append to each file, such as <|endoftext|>; none by default.", &o.end},
+        {0, "field", "NAME", PST_OPTION_STRING, 0, 0,
+         "Files *.jsonl and *.jsonl.gz: each line is an object of JSON, and its field NAME a "
+         "document; by default they are text like any other.",
+         &o.field},
+        {0, "train", NULL, PST_OPTION_FLAG, 0, 0,
+         "Learn a byte-level BPE from the files and write it as tokenizer.json into the folder of "
+         "--output, or to the file if the name ends in .json.",
+         &train},
+        {0, "vocabulary", "N", PST_OPTION_INT, 257, 1 << 24,
+         "Number of ids to learn: 256 bytes, merges, and <|endoftext|>.", &o.vocabulary},
+    };
+    const pst_command command = {
+        "penstock tokenize", "FILE ...",
+        "Encodes files with a tokenizer. Prints the number of tokens and the speed, or the ids; "
+        "--output also writes the ids. A file is encoded whole, without special tokens. With "
+        "--train: learns a tokenizer.",
+        rows, sizeof rows / sizeof *rows};
+    size_t n = 0;
+    int done;
+    if (pst_cli_parse(&command, call, &n, &done)) return done;
+    if (pst_cli_operands(&command, n, 1, (size_t)-1)) return pst_status_exit(PST_EINPUT);
+    if (train != (o.vocabulary > 0))
+        return pst_cli_wrong("tokenize: --train and --vocabulary N belong together");
+    if (train && !*o.output) o.output = *o.tokenizer ? o.tokenizer : "tokenizer.json";
+    if (!train && !*o.tokenizer) return pst_cli_wrong("tokenize needs --tokenizer PATH");
+    o.file = call->argv + 1;
+    o.n_file = n;
+    return pst_cli_end(pst_tokenize(&o, stdout));
+}
