@@ -15,8 +15,8 @@
  * one. */
 pst_status pst_registry_model(const char *name, const pst_model_row **row);
 pst_status pst_registry_data(const char *name, const pst_data_row **row);
-/* The shape of one sample of the configured data set, without opening its files. All 0 for
- * data.kind custom. */
+/* The shape of one sample of the configured data set, without opening its files, except those of
+ * its tokenizer. All 0 for data.kind custom. */
 pst_status pst_registry_shape(const pst_config *config, pst_data_shape *shape);
 /* Finds a device by name. "auto": the accelerator module's device if it is usable on this machine,
  * else the CPU. EINPUT: no such device, or it is not usable. */

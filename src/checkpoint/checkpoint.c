@@ -218,22 +218,25 @@ static json_t *loss_json(double loss) { return isfinite(loss) ? json_real(loss) 
 /* Takes `files` and `tensors` over. */
 static pst_status index_text(const pst_ckpt_info *info, const char *config, json_t *files,
                              json_t *tensors, char **out) {
-    char model[20], data[20], text[20], own[20];
+    char model[20], data[20], text[20], tokenizer[20], own[20];
     uint64_t hash = 0;
     size_t digits;
     snprintf(model, sizeof model, "%016" PRIx64, info->model_hash);
     snprintf(data, sizeof data, "%016" PRIx64, info->data_hash);
+    snprintf(tokenizer, sizeof tokenizer, "%016" PRIx64, info->tokenizer);
     snprintf(text, sizeof text, "%016" PRIx64, pst_hash_bytes(config, strlen(config)));
     json_t *index = json_pack(
-        "{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:I, s:f, s:I, s:s, s:s, s:s, s:o, s:o, "
+        "{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:s*, s:o, s:o, s:I, s:f, s:I, s:s, s:s, s:s, s:o, "
+        "s:o, "
         "s:s}",
         "format", PST_CKPT_FORMAT, "version", PST_CKPT_VERSION - !has_parts(tensors), "step",
         (json_int_t)info->step, "next_sample", (json_int_t)info->next_sample, "seed",
-        (json_int_t)info->seed, "model_hash", model, "data_hash", data, "validation_loss",
-        loss_json(info->validation_loss), "best_loss", loss_json(info->best_loss), "skipped",
-        (json_int_t)info->skipped, "loss_scale", info->loss_scale, "loss_scale_good",
-        (json_int_t)info->loss_scale_good, "optimizer", info->optimizer, "config", "run.yaml",
-        "config_xxh3", text, "files", files, "tensors", tensors, "xxh3", "0000000000000000");
+        (json_int_t)info->seed, "model_hash", model, "data_hash", data, "tokenizer",
+        info->tokenizer ? tokenizer : NULL, "validation_loss", loss_json(info->validation_loss),
+        "best_loss", loss_json(info->best_loss), "skipped", (json_int_t)info->skipped, "loss_scale",
+        info->loss_scale, "loss_scale_good", (json_int_t)info->loss_scale_good, "optimizer",
+        info->optimizer, "config", "run.yaml", "config_xxh3", text, "files", files, "tensors",
+        tensors, "xxh3", "0000000000000000");
     char *all = index ? pst_ckpt_json(index, JSON_INDENT(1)) : NULL;
     pst_status status = all ? pst_ckpt_index_hash(all, strlen(all), &digits, &hash)
                             : pst_no_memory("for a checkpoint's index");

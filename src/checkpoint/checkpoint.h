@@ -31,6 +31,7 @@ typedef struct {
     uint64_t loss_scale_good; /* steps in a row without overflow */
     uint64_t next_sample;     /* global index of the next training sample */
     uint64_t seed, model_hash, data_hash;
+    uint64_t tokenizer;     /* hash of the tokenizer of the data; 0: bytes, or unknown */
     double validation_loss; /* validation loss of these weights; NaN: not measured */
     double best_loss;       /* lowest validation loss of the run so far; NaN or infinite: none */
     /* optimizer whose state is stored; "": weights only */

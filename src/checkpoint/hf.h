@@ -19,6 +19,9 @@ pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file,
 /* EINPUT unless the model at `source` (as above) uses the tokens of `tokenizer`; the message names
  * the model's tokenizer, followed by `instead`. */
 pst_status pst_hf_check_tokens(const char *source, const char *tokenizer, const char *instead);
+/* *folder: where the files of the model's own tokenizer are, for pst_tokenizer_open; the caller
+ * frees it. NULL: there are none, or its tokens are bytes. */
+pst_status pst_hf_find_tokenizer(const char *source, char **folder);
 /* The path of `name` in the folder `source`, or in the folder of the file `source`; owned by the
  * caller. NULL: no memory. */
 char *pst_hf_path(const char *source, const char *name);

@@ -3,11 +3,19 @@
  * models' tokens as bytes only if they cannot be anything else. */
 #include "checkpoint/hf.h"
 #include "checkpoint/parts.h"
+#include "tokenizer/tokenizer.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { BYTES = 256, GPT2 = 50257, WHAT = 160 };
+
+/* The folder of the model; the caller frees. NULL: no memory. */
+static char *folder_of(const char *source) {
+    char *path = pst_hf_path(source, "x");
+    if (path) path[strlen(path) - 2] = 0;
+    return path;
+}
 
 /* *found: the name of a tokenizer's file beside the model, NULL: there is none. */
 static pst_status find_tokenizer(const char *source, const char **found) {
@@ -62,6 +70,36 @@ static const char *describe(const pst_model_config *m, const char *file, char te
     return text;
 }
 
+/* 1: `tokenizer` is the one whose files lie beside the model; or nothing says which one the model
+ * has, and their sizes agree. */
+static int is_same(const char *source, const pst_model_config *m, const char *file,
+                   const char *tokenizer) {
+    pst_tokenizer *own = NULL, *given = NULL;
+    char *folder = file ? folder_of(source) : NULL;
+    int same = 0;
+    if (!strcmp(tokenizer, "byte") || *m->tokenizer) return 0;
+    if (pst_tokenizer_open(tokenizer, &given) == PST_OK) {
+        if (!file) same = pst_tokenizer_size(given) == m->vocabulary;
+        else if (folder && pst_tokenizer_open(folder, &own) == PST_OK)
+            same = pst_tokenizer_hash(own) == pst_tokenizer_hash(given);
+    }
+    pst_tokenizer_close(own);
+    pst_tokenizer_close(given);
+    free(folder);
+    return same;
+}
+
+pst_status pst_hf_find_tokenizer(const char *source, char **folder) {
+    pst_model_config m = {0};
+    const char *file;
+    *folder = NULL;
+    PST_TRY(read_sizes(source, &m));
+    PST_TRY(find_tokenizer(source, &file));
+    if (*m.tokenizer || !file) return PST_OK;
+    *folder = folder_of(source);
+    return *folder ? PST_OK : pst_no_memory("for a path");
+}
+
 pst_status pst_hf_check_tokens(const char *source, const char *tokenizer, const char *instead) {
     pst_model_config m = {0};
     char what[WHAT];
@@ -71,6 +109,7 @@ pst_status pst_hf_check_tokens(const char *source, const char *tokenizer, const 
     if (!*m.tokenizer && !file && m.vocabulary == BYTES)
         snprintf(m.tokenizer, sizeof m.tokenizer, "byte");
     if (!m.vocabulary || !strcmp(m.tokenizer, tokenizer)) return PST_OK;
+    if (is_same(source, &m, file, tokenizer)) return PST_OK;
     return pst_fail(PST_EINPUT, "%s: the model's %u tokens come %s, %s", source, m.vocabulary,
                     describe(&m, file, what), instead);
 }

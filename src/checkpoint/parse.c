@@ -86,6 +86,8 @@ static pst_status parse_info(const json_t *index, const char *file, pst_ckpt_inf
         !get_hash(index, "data_hash", &info->data_hash) ||
         !get_hash(index, "config_xxh3", config_hash))
         return BAD("%s: model_hash, data_hash or config_xxh3 is missing or not a hash", file);
+    if (json_object_get(index, "tokenizer") && !get_hash(index, "tokenizer", &info->tokenizer))
+        return BAD("%s: tokenizer is not a hash", file);
     if (!get_loss(index, "validation_loss", &info->validation_loss) ||
         !get_loss(index, "best_loss", &info->best_loss))
         return BAD("%s: validation_loss or best_loss is missing or not a number", file);

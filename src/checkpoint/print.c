@@ -60,6 +60,7 @@ pst_status pst_ckpt_print(const char *path, FILE *out) {
     if (!isnan(i->validation_loss)) fprintf(out, "validation loss  %.6f\n", i->validation_loss);
     if (!isnan(i->best_loss)) fprintf(out, "lowest so far    %.6f\n", i->best_loss);
     fprintf(out, "model, data      %016" PRIx64 " %016" PRIx64 "\n", i->model_hash, i->data_hash);
+    if (i->tokenizer) fprintf(out, "tokenizer        %016" PRIx64 "\n", i->tokenizer);
     print_tensors(c, out);
     status = verify(c);
     pst_ckpt_close(c);

@@ -21,7 +21,8 @@ int pst_cli_generate(const pst_cli_call *call) {
         "penstock generate", "SOURCE",
         "Continues a text. SOURCE is a run folder (its newest checkpoint is used), a checkpoint "
         "folder, a Hugging Face GPT-2 folder, or a safetensors file with config.json in the same "
-        "folder. The model's tokens must be bytes.",
+        "folder. The text is encoded with the tokenizer of the run, or of the Hugging Face folder; "
+        "without one, tokens are bytes.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;

@@ -10,6 +10,7 @@
 #include "comm/world/world.h"
 #include "penstock/run.h"
 #include "group/group.h"
+#include "tokenizer/tokenizer.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -24,9 +25,13 @@ typedef struct {
     pst_config *config;
     pst_prepared *p;
     pst_group *group;
+    pst_tokenizer *tokenizer;
     int32_t *tokens; /* prompt and continuation; the window follows them */
     int32_t *window; /* the model's input */
+    float *logit;    /* [2][n_logit] of the next token, and memory to sort them */
+    double *weight;  /* [n_logit] */
     uint64_t n_token;
+    uint32_t n_logit;      /* tokens that may be generated */
     uint32_t data, logits; /* tensors */
 } generator;
 
@@ -42,8 +47,21 @@ static pst_status check_tokens(const pst_config *c, const char *source) {
                     source);
 }
 
-/* The configuration in a checkpoint, with this machine's device. */
-static pst_status config_of_checkpoint(const char *source, pst_config **config) {
+/* The tokenizer that the run file names; hash: that of the one that the model was trained with, 0:
+ * bytes, or unknown. */
+static pst_status open_tokenizer(generator *g, const char *source, uint64_t hash) {
+    const char *path = g->config->data.tokenizer;
+    pst_status status = pst_tokenizer_open(path, &g->tokenizer);
+    if (status != PST_OK) return pst_fail_in(status, "%s: data.tokenizer", source);
+    if (!hash || hash == pst_tokenizer_hash(g->tokenizer)) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "%s was trained with the tokenizer of hash %016" PRIx64
+                    ", but %s has the hash %016" PRIx64,
+                    source, hash, path, pst_tokenizer_hash(g->tokenizer));
+}
+
+/* The configuration in a checkpoint, with this machine's device, and the tokenizer. */
+static pst_status open_checkpoint(generator *g, const char *source) {
     static const char *const override[] = {"parallel.device=auto"};
     struct stat st;
     char *folder = NULL;
@@ -56,18 +74,19 @@ static pst_status config_of_checkpoint(const char *source, pst_config **config) 
             source);
     PST_TRY(pst_ckpt_find(source, &folder));
     pst_status status = pst_ckpt_open(folder, &ckpt);
-    if (status == PST_OK) status = pst_config_parse(ckpt->config, folder, override, 1, config);
-    if (status == PST_OK) status = check_tokens(*config, source);
+    if (status == PST_OK) status = pst_config_parse(ckpt->config, folder, override, 1, &g->config);
+    if (status == PST_OK) status = check_tokens(g->config, source);
+    if (status == PST_OK) status = open_tokenizer(g, source, ckpt->info.tokenizer);
     pst_ckpt_close(ckpt);
     free(folder);
     return status;
 }
 
-/* The sizes of a Hugging Face model, from config.json. Its tokens must be bytes: there is no
- * other tokenizer. */
-static pst_status config_of_hf(const char *source, pst_config **config) {
+/* The sizes of a Hugging Face model, from config.json, and its tokenizer. Without the files of one,
+ * its tokens must be bytes. */
+static pst_status open_hf(generator *g, const char *source) {
     pst_model_config m = {0};
-    char text[512];
+    char *text = NULL, *folder = NULL, *override = NULL;
     struct stat st;
     pst_safetensors_file *f;
     if (stat(source, &st) == 0 && S_ISREG(st.st_mode)) {
@@ -76,23 +95,35 @@ static pst_status config_of_hf(const char *source, pst_config **config) {
         pst_safetensors_close(f);
     }
     PST_TRY(pst_hf_config(source, &m));
-    PST_TRY(pst_hf_check_tokens(
-        source, "byte",
-        "but penstock generate supports only bytes as tokens (256); use a model with bytes as "
-        "tokens, such as one that penstock convert wrote from a run on text"));
-    snprintf(text, sizeof text,
-             "model: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, "
-             "activation: %s}\n"
-             "data: {kind: text, paths: [none]}\n",
-             m.layers, m.heads, m.channels, m.context, m.vocabulary,
-             pst_activation_name(m.activation));
-    return pst_config_parse(text, source, NULL, 0, config);
+    PST_TRY(pst_hf_find_tokenizer(source, &folder));
+    pst_status status =
+        folder ? PST_OK
+               : pst_hf_check_tokens(
+                     source, "byte",
+                     "but the files of a tokenizer (tokenizer.json, or vocab.json with "
+                     "merges.txt) are not beside it; put them there, or use a model with bytes as "
+                     "tokens, such as one that penstock convert wrote from a run on text");
+    if (status == PST_OK &&
+        (asprintf(&text,
+                  "model: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, "
+                  "vocabulary: %u, activation: %s}\ndata: {kind: text, paths: [none]}\n",
+                  m.layers, m.heads, m.channels, m.context, m.vocabulary,
+                  pst_activation_name(m.activation)) < 0 ||
+         asprintf(&override, "data.tokenizer=%s", folder ? folder : "byte") < 0))
+        status = pst_no_memory("for a configuration");
+    if (status == PST_OK)
+        status = pst_config_parse(text, source, (const char *const *)&override, 1, &g->config);
+    if (status == PST_OK) status = open_tokenizer(g, source, 0);
+    free(text);
+    free(folder);
+    free(override);
+    return status;
 }
 
 static pst_status open_model(generator *g, const char *source) {
     int hf = pst_hf_is(source);
     pst_world *world;
-    PST_TRY(hf ? config_of_hf(source, &g->config) : config_of_checkpoint(source, &g->config));
+    PST_TRY(hf ? open_hf(g, source) : open_checkpoint(g, source));
     pst_prepare_options options = {.n_rank = 1, .threads = pst_machine_threads(1), .infer = 1};
     PST_TRY(pst_prepare_kind(g->config, &options));
     PST_TRY(pst_prepare(g->config, &options, &g->p));
@@ -119,17 +150,15 @@ static void find_tensors(generator *g) {
 
 /* --- sampling --------------------------------------------------------------------------------- */
 
-/* The k-th largest of n logits (k >= 1). */
-static float kth_largest(const float *logit, uint32_t n, uint32_t k) {
-    float sorted[BYTES];
+static int is_larger_first(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y);
+}
+
+/* The k-th largest of n logits (k >= 1); sorted: memory for n. */
+static float kth_largest(const float *logit, uint32_t n, uint32_t k, float *sorted) {
     memcpy(sorted, logit, n * sizeof *sorted);
-    for (uint32_t i = 0; i < k; i++)
-        for (uint32_t j = i + 1; j < n; j++)
-            if (sorted[j] > sorted[i]) {
-                float swap = sorted[i];
-                sorted[i] = sorted[j];
-                sorted[j] = swap;
-            }
+    qsort(sorted, n, sizeof *sorted, is_larger_first);
     return sorted[k - 1];
 }
 
@@ -141,12 +170,14 @@ static int32_t most_likely(const float *logit, uint32_t n) {
 }
 
 /* Samples from softmax(logits/temperature) over the top k; u in [0, 1) selects the token. */
-static int32_t draw(const float *logit, uint32_t n, const pst_generate_options *o, double u) {
+static int32_t draw(generator *g, const pst_generate_options *o, double u) {
+    const float *logit = g->logit;
+    uint32_t n = g->n_logit;
     if (o->temperature <= 0) return most_likely(logit, n);
-    float floor_ =
-        o->top_k > 0 && o->top_k < n ? kth_largest(logit, n, (uint32_t)o->top_k) : -INFINITY;
-    float top = logit[most_likely(logit, n)];
-    double p[BYTES], sum = 0;
+    float floor_ = -INFINITY, top = logit[most_likely(logit, n)];
+    if (o->top_k > 0 && o->top_k < n)
+        floor_ = kth_largest(logit, n, (uint32_t)o->top_k, g->logit + n);
+    double *p = g->weight, sum = 0;
     for (uint32_t i = 0; i < n; i++) {
         p[i] = logit[i] >= floor_ ? exp(((double)logit[i] - top) / o->temperature) : 0;
         sum += p[i];
@@ -160,44 +191,82 @@ static int32_t draw(const float *logit, uint32_t n, const pst_generate_options *
 static pst_status next_token(generator *g, const pst_generate_options *o) {
     uint32_t context = g->p->model_config.context, vocabulary = g->p->model_config.vocabulary;
     uint64_t used = g->n_token < context ? g->n_token : context;
-    uint32_t words[4], n = vocabulary < BYTES ? vocabulary : BYTES;
+    uint32_t words[4];
     const pst_rank *r = g->group->local[0];
-    float logit[BYTES];
     memset(g->window, 0, context * sizeof *g->window);
     memcpy(g->window, g->tokens + g->n_token - used, used * sizeof *g->window);
     PST_TRY(
         pst_rank_write(r, pst_rank_data(r, g->data, 0), g->window, context * sizeof *g->window));
     PST_TRY(pst_group_run(g->group, 0));
     const float *last = (const float *)pst_rank_output(r, g->logits, 0) + (used - 1) * vocabulary;
-    PST_TRY(pst_rank_read(r, logit, last, n * sizeof *logit));
+    PST_TRY(pst_rank_read(r, g->logit, last, g->n_logit * sizeof *g->logit));
     pst_rng_words(pst_rng_key((uint64_t)o->seed, "generate"), 0, g->n_token, words);
-    g->tokens[g->n_token++] = draw(logit, n, o, pst_rng_uniform(words[0]));
+    g->tokens[g->n_token++] = draw(g, o, pst_rng_uniform(words[0]));
     return PST_OK;
 }
 
-static pst_status write_token(const generator *g, FILE *out) {
-    if (fputc(g->tokens[g->n_token - 1], out) == EOF || fflush(out) != 0)
-        return pst_fail(PST_ENOMEM, "cannot write the text: %s", strerror(errno));
+/* Writes tokens [from, n_token) as text. A model may have more tokens than its tokenizer; those are
+ * never generated. */
+static pst_status write_tokens(const generator *g, uint64_t from, FILE *out) {
+    pst_text text = {0};
+    pst_status status =
+        pst_tokenizer_decode(g->tokenizer, g->tokens + from, g->n_token - from, &text);
+    if (status == PST_OK && (fwrite(text.byte, 1, text.n, out) != text.n || fflush(out) != 0))
+        status = pst_fail(PST_ENOMEM, "cannot write the text: %s", strerror(errno));
+    pst_text_free(&text);
+    return status;
+}
+
+static pst_status encode_prompt(const generator *g, const char *prompt, pst_ids *ids) {
+    pst_encoder *e = NULL;
+    uint32_t vocabulary = g->p->model_config.vocabulary;
+    PST_TRY(pst_encoder_open(g->tokenizer, 1, &e));
+    pst_status status = pst_encode(e, prompt, strlen(prompt), 1, ids);
+    pst_encoder_close(e);
+    for (size_t i = 0; status == PST_OK && i < ids->n; i++)
+        if ((uint32_t)ids->id[i] >= vocabulary)
+            status =
+                pst_fail(PST_EINPUT, "the prompt has token %d, but the model has only %u tokens",
+                         ids->id[i], vocabulary);
+    if (status == PST_OK && !ids->n) status = pst_fail(PST_EINPUT, "the prompt has no tokens");
+    return status;
+}
+
+static pst_status reserve(generator *g, uint64_t prompt, const pst_generate_options *o) {
+    uint32_t vocabulary = g->p->model_config.vocabulary, size = pst_tokenizer_size(g->tokenizer);
+    g->n_logit = vocabulary < size ? vocabulary : size;
+    g->tokens =
+        calloc(prompt + (uint64_t)o->tokens + g->p->model_config.context, sizeof *g->tokens);
+    g->logit = malloc(2 * g->n_logit * sizeof *g->logit);
+    g->weight = malloc(g->n_logit * sizeof *g->weight);
+    if (!g->tokens || !g->logit || !g->weight)
+        return pst_fail(PST_ENOMEM, "no memory for %lld tokens", (long long)o->tokens);
+    g->window = g->tokens + prompt + (uint64_t)o->tokens;
     return PST_OK;
 }
 
-static pst_status generate(generator *g, const pst_generate_options *o, FILE *out) {
-    const char *prompt = o->prompt && *o->prompt ? o->prompt : "\n";
-    uint64_t n = strlen(prompt);
-    g->tokens = calloc(n + (uint64_t)o->tokens + g->p->model_config.context, sizeof *g->tokens);
-    if (!g->tokens) return pst_fail(PST_ENOMEM, "no memory for %lld tokens", (long long)o->tokens);
-    g->window = g->tokens + n + (uint64_t)o->tokens;
-    for (uint64_t i = 0; i < n; i++) {
-        g->tokens[g->n_token++] = (unsigned char)prompt[i];
-        PST_TRY(write_token(g, out));
-    }
+static pst_status continue_text(generator *g, const pst_generate_options *o, FILE *out) {
+    PST_TRY(write_tokens(g, 0, out));
     for (int64_t i = 0; i < o->tokens; i++) {
         PST_TRY(next_token(g, o));
-        PST_TRY(write_token(g, out));
+        PST_TRY(write_tokens(g, g->n_token - 1, out));
     }
     return fputc('\n', out) == EOF
                ? pst_fail(PST_ENOMEM, "cannot write the text: %s", strerror(errno))
                : PST_OK;
+}
+
+static pst_status generate(generator *g, const pst_generate_options *o, FILE *out) {
+    const char *prompt = o->prompt && *o->prompt ? o->prompt : "\n";
+    pst_ids ids = {0};
+    pst_status status = encode_prompt(g, prompt, &ids);
+    if (status == PST_OK) status = reserve(g, ids.n, o);
+    if (status == PST_OK) {
+        memcpy(g->tokens, ids.id, ids.n * sizeof *ids.id);
+        g->n_token = ids.n;
+    }
+    pst_ids_free(&ids);
+    return status == PST_OK ? continue_text(g, o, out) : status;
 }
 
 static pst_status check_options(const pst_generate_options *o, const FILE *out) {
@@ -236,6 +305,9 @@ pst_status pst_generate(const pst_generate_options *options, FILE *out) {
     if (g.group) pst_group_close(g.group, 0);
     pst_prepared_close(g.p);
     pst_config_close(g.config);
+    pst_tokenizer_close(g.tokenizer);
     free(g.tokens);
+    free(g.logit);
+    free(g.weight);
     return status;
 }

@@ -24,9 +24,9 @@ struct pst_config {
         double dropout;
     } model;
     struct {
-        char *kind, *tokenizer;
-        char **paths;
-        uint32_t n_path;
+        char *kind, *tokenizer, *cache, *field, *on_error;
+        char **paths, **blend; /* blend: a list of numbers, as text */
+        uint32_t n_path, n_blend;
         double validation;
     } data;
     struct {

@@ -111,13 +111,12 @@ static const foreign_key keys[] = {
     {"log_level|logging_level|verbosity", "log.level", NULL},
 };
 
-/* Values of a key by their names elsewhere; names NULL: all values that the key does not accept. */
+/* Values of a key by their names elsewhere. */
 typedef struct {
     const char *key, *names, *say;
 } foreign_value;
 
 static const foreign_value values[] = {
-    {"data.tokenizer", NULL, "the only tokenizer is byte, with one token per byte"},
     {"train.precision", "float32|single|32|32-true", "did you mean 'fp32'?"},
     {"train.precision", "bfloat16|bf16-mixed|bf16-true", "did you mean 'bf16'?"},
     {"train.precision", "float16|half|16|16-mixed|16-true", "did you mean 'fp16'?"},

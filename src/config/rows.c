@@ -46,8 +46,10 @@ static const pst_row rows[] = {
     REAL(model, dropout, "0", 0, 1, BELOW,
          "Probability with which an activation is dropped during training."),
 
-    TEXT(data, kind, "text", 0, "text|lines|mnist|cifar10|custom",
-         "Contents of the files. text: text, for next-token prediction. lines: lines of text, for "
+    TEXT(data, kind, "text", 0, "text|tokens|lines|mnist|cifar10|custom",
+         "Contents of the files. text: text, for next-token prediction. tokens: the same of files "
+         "with tokens: Megatron's PREFIX.bin and PREFIX.idx, shards of llm.c, or numbers of 16 "
+         "bits as nanoGPT writes them. lines: lines of text, for "
          "masked-token prediction (bert). mnist, cifar10: images in the idx format of MNIST or the "
          "binary format of CIFAR-10. custom: no files; a program passes data through the library."),
     {"data", "paths", PST_ROW_LIST, NULL, 0, 0, REQUIRED | FILLED | PATH, NULL, AT(data.paths),
@@ -56,7 +58,26 @@ static const pst_row rows[] = {
      "path is resolved in the run file's folder if its first component exists there, else in the "
      "current folder.",
      NULL},
-    TEXT(data, tokenizer, "byte", 0, "byte", "Tokenizer; byte: one token per byte."),
+    {"data", "blend", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(data.blend), AT(data.n_blend),
+     "Weights of the paths, one for each, such as [0.7, 0.3]: training samples are mixed in this "
+     "proportion, and each path has its own order, epochs and validation split. Empty: all paths "
+     "are one sequence.",
+     NULL},
+    TEXT(data, tokenizer, "byte", PATH, NULL,
+         "Tokenizer. byte: one token per byte. Else, for text: a folder with, or one of, the files "
+         "tokenizer.json, vocab.json (with merges.txt), encoder.json (with vocab.bpe), *.tiktoken, "
+         "*.model (SentencePiece) and vocab.txt; the text is encoded once, into the cache, and "
+         "files are separated by the "
+         "token that ends a document. For tokens: the tokenizer that made them, for generate."),
+    TEXT(data, field, "text", 0, NULL,
+         "Field with the text in files of JSON Lines (*.jsonl, *.jsonl.gz), whose lines are "
+         "documents; they need a tokenizer."),
+    TEXT(data, on_error, "stop", 0, "stop|skip",
+         "What happens if a line of JSON Lines is not JSON or has no text in the field. stop: the "
+         "run is refused, with file and line; skip: such lines are left out, and counted."),
+    TEXT(data, cache, "", PATH, NULL,
+         "Folder for text that was encoded with a tokenizer; by default penstock/tokens in "
+         "$XDG_CACHE_HOME or ~/.cache."),
     REAL(data, validation, "0.1", 0, 1, BELOW,
          "Fraction of the data that is held out for validation."),
 

@@ -2,6 +2,7 @@
 #ifndef PST_DATA_DATA_H
 #define PST_DATA_DATA_H
 #include "base/status.h"
+#include "data/json_lines.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,13 +14,18 @@ typedef struct {
     double validation; /* fraction of the text, at its end, that is the validation split */
     uint32_t context;  /* tokens per sample */
     uint64_t seed;
-    const char *tokenizer; /* "byte" */
+    const char *tokenizer; /* "byte", or the path of a tokenizer */
     int held_out;          /* 1: all data is the validation split */
+    uint32_t vocabulary;   /* of the model: tokens must be below; 0: any */
+    const char *cache;     /* folder of encoded texts; NULL or "": the user's (cache.h) */
+    pst_json_lines lines;  /* how files of JSON Lines are read; used with a tokenizer */
+    char *const *weights;  /* [n_weight] numbers, one for each path: see blend.h */
+    uint32_t n_weight;     /* 0: all paths are one sequence */
 } pst_data_config;
 
 typedef enum { PST_SPLIT_TRAIN, PST_SPLIT_VALIDATION } pst_split;
 
-/* Shape of the samples, known without opening files. */
+/* Shape of the samples, known without opening files other than a tokenizer's. */
 typedef struct {
     uint32_t vocabulary;   /* number of distinct tokens or classes; 0: unknown */
     uint32_t image, depth; /* image: height and width in pixels; depth: values per pixel; 0: samples
@@ -36,7 +42,7 @@ enum { PST_DATA_FIELDS = 4 };
 typedef struct pst_data pst_data;
 typedef struct {
     const char *name;
-    pst_data_shape (*shape)(const char *tokenizer);
+    pst_status (*shape)(const char *tokenizer, pst_data_shape *shape); /* *shape is 0 */
     /* EINPUT if nothing matches, a file is unreadable, or a split is too short for one sample;
      * names path and sizes. */
     pst_status (*open)(const pst_data_config *config, pst_data **data);
@@ -57,14 +63,22 @@ typedef struct {
     uint64_t (*bytes)(const pst_data *data, pst_split split); /* bytes of the split's data */
     uint64_t (*hash)(const pst_data *data); /* hash of the names and sizes of the files and of the
                                                options; must be equal on resume */
+    /* Hash of the tokenizer that made the tokens; 0: bytes, or unknown. NULL: no tokens. */
+    uint64_t (*tokenizer)(const pst_data *data);
     void (*close)(pst_data *data);
 } pst_data_row;
 struct pst_data {
     const pst_data_row *row;
 };
+/* The hash of the tokenizer that made the tokens; 0: bytes, unknown, or no tokens. */
+static inline uint64_t pst_data_tokenizer(const pst_data *data) {
+    return data->row->tokenizer ? data->row->tokenizer(data) : 0;
+}
 /* "text": "tokens", a window of model.context tokens, and "targets", the tokens that follow
  * each. Validation windows do not overlap; tokens without a target (in the last window) are 0. */
 extern const pst_data_row pst_data_text;
+/* "tokens": the same of files that hold tokens (tokens.h). */
+extern const pst_data_row pst_data_tokens;
 /* "lines": "tokens", a line of the files with some tokens masked; "targets", the masked tokens;
  * "lengths" [1], the line's length. Validation uses file order and always the same masks. */
 extern const pst_data_row pst_data_lines;

@@ -201,8 +201,8 @@ static pst_status split(images *d, const pst_data_config *c) {
     if (!c->held_out)
         d->order = pst_order_make(c->seed, d->train + 1, 1); /* each epoch orders windows of one
                                                                 image */
-    d->hash =
-        pst_options_hash(c, pst_hash64(d->pixels, d->n * d->size, pst_hash64(d->label, d->n, 0)));
+    d->hash = pst_options_hash(
+        c, 0, pst_hash64(d->pixels, d->n * d->size, pst_hash64(d->label, d->n, 0)));
     return PST_OK;
 }
 
@@ -215,9 +215,9 @@ static pst_status open_with(const pst_data_row *row, add_fn add, int passes,
     pst_status status = d ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a data set");
     if (d) {
         d->base.row = row;
-        d->shape = row->shape(c->tokenizer);
+        status = row->shape(c->tokenizer, &d->shape);
         d->size = (uint64_t)d->shape.image * d->shape.image * d->shape.depth;
-        status = read_list(d, &list, add, passes);
+        if (status == PST_OK) status = read_list(d, &list, add, passes);
     }
     pst_files_free(&list);
     if (status == PST_OK) status = split(d, c);
@@ -256,14 +256,16 @@ static uint64_t images_bytes(const pst_data *data, pst_split split) {
 
 static uint64_t images_hash(const pst_data *data) { return ((const images *)data)->hash; }
 
-static pst_data_shape mnist_shape(const char *tokenizer) {
+static pst_status mnist_shape(const char *tokenizer, pst_data_shape *shape) {
     (void)tokenizer;
-    return (pst_data_shape){.vocabulary = CLASSES, .image = 28, .depth = 1};
+    *shape = (pst_data_shape){.vocabulary = CLASSES, .image = 28, .depth = 1};
+    return PST_OK;
 }
 
-static pst_data_shape cifar10_shape(const char *tokenizer) {
+static pst_status cifar10_shape(const char *tokenizer, pst_data_shape *shape) {
     (void)tokenizer;
-    return (pst_data_shape){.vocabulary = CLASSES, .image = 32, .depth = 3};
+    *shape = (pst_data_shape){.vocabulary = CLASSES, .image = 32, .depth = 3};
+    return PST_OK;
 }
 
 static pst_status mnist_open(const pst_data_config *c, pst_data **out) {

@@ -107,12 +107,13 @@ static pst_status fill(lines_data *d, const pst_data_config *c, pst_file_list *l
     PST_TRY(pst_joined_open(list, &d->text));
     PST_TRY(scan(d));
     PST_TRY(split(d, c, what));
-    d->hash = pst_options_hash(c, pst_hash64("lines", 5, pst_joined_hash(d->text)));
+    d->hash = pst_options_hash(c, 0, pst_hash64("lines", 5, pst_joined_hash(d->text)));
     return PST_OK;
 }
 
 static pst_status lines_open(const pst_data_config *c, pst_data **out) {
     pst_file_list list = {0};
+    PST_TRY(pst_options_check_bytes(c));
     PST_TRY(pst_options_check(c));
     if (c->context > MOST_CONTEXT)
         return pst_fail(PST_EINPUT, "model.context is %u; the maximum with data.kind lines is %u",
@@ -204,8 +205,9 @@ static pst_status lines_sample(pst_data *data, pst_split split, uint64_t index,
     return PST_OK;
 }
 
-static pst_data_shape lines_shape(const char *tokenizer) {
-    return (pst_data_shape){.vocabulary = strcmp(tokenizer, "byte") ? 0 : VOCABULARY};
+static pst_status lines_shape(const char *tokenizer, pst_data_shape *shape) {
+    if (!strcmp(tokenizer, "byte")) shape->vocabulary = VOCABULARY;
+    return PST_OK;
 }
 
 static uint32_t lines_fields(const pst_data *data, pst_data_field out[PST_DATA_FIELDS]) {

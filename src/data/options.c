@@ -1,12 +1,47 @@
 /* See options.h. */
 #include "data/options.h"
 #include "base/hash.h"
+#include "tokenizer/tokenizer.h"
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+pst_status pst_options_check_bytes(const pst_data_config *c) {
+    if (!strcmp(c->tokenizer, "byte")) return PST_OK;
+    return pst_fail(PST_EINPUT, "data.tokenizer is %s; expected byte", c->tokenizer);
+}
+
+/* The size of the tokenizer at `path`, read once: planning asks for it again and again. */
+static pst_status size_of(const char *path, uint32_t *size) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static char *known;
+    static uint32_t known_size;
+    pst_tokenizer *t;
+    pst_status status = PST_OK;
+    pthread_mutex_lock(&lock);
+    if (!known || strcmp(known, path)) {
+        status = pst_tokenizer_open(path, &t);
+        if (status == PST_OK) {
+            free(known);
+            known = strdup(path); /* NULL: it is read again */
+            known_size = pst_tokenizer_size(t);
+            pst_tokenizer_close(t);
+        }
+    }
+    if (status == PST_OK) *size = known_size;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+pst_status pst_options_vocabulary(const char *tokenizer, uint32_t bytes, uint32_t *vocabulary) {
+    pst_status status = PST_OK;
+    if (strcmp(tokenizer, "byte")) status = size_of(tokenizer, vocabulary);
+    else *vocabulary = bytes;
+    return status == PST_OK ? PST_OK : pst_fail_in(status, "data.tokenizer");
+}
+
 pst_status pst_options_check(const pst_data_config *c) {
-    if (strcmp(c->tokenizer, "byte"))
-        return pst_fail(PST_EINPUT, "data.tokenizer is %s; expected byte", c->tokenizer);
     if (!(c->validation >= 0 && c->validation < 1))
         return pst_fail(PST_EINPUT, "data.validation is %g; expected a fraction from 0 to below 1",
                         c->validation);
@@ -14,11 +49,12 @@ pst_status pst_options_check(const pst_data_config *c) {
     return PST_OK;
 }
 
-uint64_t pst_options_hash(const pst_data_config *c, uint64_t hash) {
+uint64_t pst_options_hash(const pst_data_config *c, uint64_t tokenizer, uint64_t hash) {
     hash = pst_hash64(&c->validation, sizeof c->validation, hash);
     hash = pst_hash64(&c->context, sizeof c->context, hash);
     hash = pst_hash64(&c->seed, sizeof c->seed, hash);
-    return pst_hash64(c->tokenizer, strlen(c->tokenizer), hash);
+    if (tokenizer) return pst_hash64(&tokenizer, sizeof tokenizer, hash);
+    return pst_hash64("byte", 4, hash);
 }
 
 void pst_options_describe(const pst_file_list *list, char *out, size_t size) {
@@ -26,4 +62,10 @@ void pst_options_describe(const pst_file_list *list, char *out, size_t size) {
     else
         snprintf(out, size, "%s and %u more file%s", list->file[0].path, list->n - 1,
                  list->n == 2 ? "" : "s");
+}
+
+void pst_options_describe_paths(char *const *path, uint32_t n, char out[PST_OPTIONS_TEXT]) {
+    if (n == 1) snprintf(out, PST_OPTIONS_TEXT, "%s", path[0]);
+    else
+        snprintf(out, PST_OPTIONS_TEXT, "%s and %u more path%s", path[0], n - 1, n == 2 ? "" : "s");
 }

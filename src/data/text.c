@@ -1,44 +1,52 @@
-/* Data set "text": the bytes of files, one token per byte. The text is the concatenation of all
- * files (windows may cross from file to file); its last part is the validation split. */
+/* Data sets "text" and "tokens": windows of one long sequence, the concatenation of all files
+ * (windows may cross from file to file); its last part is the validation split. Text without a
+ * tokenizer has one token per byte; with one, it is encoded once, into a cache. */
+#include "base/hash.h"
+#include "data/cache.h"
 #include "data/joined.h"
 #include "data/options.h"
 #include "data/order.h"
+#include "tokenizer/tokenizer.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { VOCABULARY = 256 };
+enum { BYTES = 256 };
 
 typedef struct {
     pst_data base;
-    pst_joined *text;
+    pst_joined *text;   /* bytes, or NULL */
+    pst_tokens *tokens; /* else */
     pst_order order;
-    uint64_t train, validation, hash; /* bytes of the splits; the training split comes first */
+    uint64_t train, validation, hash; /* tokens of the splits; the training split comes first */
+    uint64_t tokenizer;               /* its hash; 0: none, or unknown */
     uint32_t context;
-    uint8_t *window; /* [context + 1] the bytes of one sample */
+    uint8_t *bytes;  /* [context + 1] of one sample */
+    int32_t *window; /* [context + 1] tokens of one sample */
 } text_data;
 
 static pst_status split(text_data *d, const pst_data_config *c, const char *what) {
-    uint64_t total = pst_joined_bytes(d->text);
+    const char *unit = d->text ? "bytes" : "tokens";
+    uint64_t total = d->text ? pst_joined_bytes(d->text) : pst_tokens_count(d->tokens);
     d->validation = c->held_out ? total : (uint64_t)((double)total * c->validation);
     d->train = total - d->validation;
     d->order = pst_order_make(c->seed, d->train, c->context);
     if (c->held_out && total < 2)
-        return pst_fail(PST_EINPUT, "data: %s has %llu bytes to evaluate on; at least 2 are needed",
-                        what, (unsigned long long)total);
+        return pst_fail(PST_EINPUT, "data: %s has %llu %s to evaluate on; at least 2 are needed",
+                        what, (unsigned long long)total, unit);
     if (c->held_out) return PST_OK;
     if (total == 0)
         return pst_fail(PST_EINPUT, "data: %s is empty: there is nothing to train on", what);
     if (d->order.windows == 0)
         return pst_fail(PST_EINPUT,
-                        "data: %s: %llu bytes to train on are too few for a context of %u, which "
+                        "data: %s: %llu %s to train on are too few for a context of %u, which "
                         "needs at least %llu",
-                        what, (unsigned long long)d->train, c->context, c->context + 1ull);
+                        what, (unsigned long long)d->train, unit, c->context, c->context + 1ull);
     if (c->validation > 0 && d->validation < 2)
         return pst_fail(PST_EINPUT,
-                        "data: %s: validation %g of %llu bytes is %llu bytes, but needs at least "
-                        "2; use more data or validation: 0",
-                        what, c->validation, (unsigned long long)total,
-                        (unsigned long long)d->validation);
+                        "data: %s: validation %g of %llu %s is %llu %s, but needs at least 2; use "
+                        "more data or validation: 0",
+                        what, c->validation, (unsigned long long)total, unit,
+                        (unsigned long long)d->validation, unit);
     return PST_OK;
 }
 
@@ -46,33 +54,78 @@ static void text_close(pst_data *data) {
     text_data *d = (text_data *)data;
     if (!d) return;
     pst_joined_close(d->text);
+    pst_tokens_close(d->tokens);
+    free(d->bytes);
     free(d->window);
     free(d);
 }
 
-static pst_status text_open(const pst_data_config *c, pst_data **out) {
-    char what[512];
+/* Opens the sequence; `what` describes it for messages. */
+static pst_status open_bytes(text_data *d, const pst_data_config *c, char what[PST_OPTIONS_TEXT]) {
     pst_file_list list = {0};
-    PST_TRY(pst_options_check(c));
     PST_TRY(pst_files_expand(c->paths, c->n_path, &list));
-    pst_options_describe(&list, what, sizeof what);
-    pst_status status = PST_ENOMEM;
-    text_data *d = calloc(1, sizeof *d);
-    if (!d || !(d->window = malloc(c->context + (size_t)1))) {
-        pst_fail(status, "no memory for a context of %u", c->context);
-        goto fail;
-    }
-    d->base.row = &pst_data_text;
-    d->context = c->context;
-    if ((status = pst_joined_open(&list, &d->text)) != PST_OK) goto fail;
-    if ((status = split(d, c, what)) != PST_OK) goto fail;
-    d->hash = pst_options_hash(c, pst_joined_hash(d->text));
-    *out = &d->base;
-    return PST_OK;
-fail:
+    pst_options_describe(&list, what, PST_OPTIONS_TEXT);
+    pst_status status = pst_joined_open(&list, &d->text);
     pst_files_free(&list);
-    text_close((pst_data *)d);
+    if (status == PST_OK) d->hash = pst_options_hash(c, 0, pst_joined_hash(d->text));
     return status;
+}
+
+static pst_status open_text(text_data *d, const pst_data_config *c, char what[PST_OPTIONS_TEXT]) {
+    if (!strcmp(c->tokenizer, "byte")) return open_bytes(d, c, what);
+    PST_TRY(pst_token_cache_open(c, &d->tokens, &d->tokenizer, what));
+    d->hash = pst_options_hash(c, d->tokenizer, pst_tokens_hash(d->tokens));
+    return PST_OK;
+}
+
+static pst_status open_tokens(text_data *d, const pst_data_config *c, char what[PST_OPTIONS_TEXT]) {
+    if (strcmp(c->tokenizer, "byte")) {
+        pst_tokenizer *t;
+        PST_TRY(pst_tokenizer_open(c->tokenizer, &t));
+        d->tokenizer = pst_tokenizer_hash(t);
+        pst_tokenizer_close(t);
+    }
+    PST_TRY(pst_tokens_open(c->paths, c->n_path, c->vocabulary, &d->tokens));
+    d->hash =
+        pst_options_hash(c, d->tokenizer, pst_hash64("tokens", 6, pst_tokens_hash(d->tokens)));
+    pst_options_describe_paths(c->paths, c->n_path, what);
+    return PST_OK;
+}
+
+typedef pst_status (*opener)(text_data *d, const pst_data_config *c, char what[PST_OPTIONS_TEXT]);
+static pst_status open_row(const pst_data_row *row, const pst_data_config *c, opener open,
+                           pst_data **out) {
+    char what[PST_OPTIONS_TEXT];
+    PST_TRY(pst_options_check(c));
+    text_data *d = calloc(1, sizeof *d);
+    if (!d || !(d->bytes = malloc(c->context + (size_t)1)) ||
+        !(d->window = malloc((c->context + (size_t)1) * sizeof *d->window))) {
+        text_close((pst_data *)d);
+        return pst_fail(PST_ENOMEM, "no memory for a context of %u", c->context);
+    }
+    d->base.row = row;
+    d->context = c->context;
+    pst_status status = open(d, c, what);
+    if (status == PST_OK) status = split(d, c, what);
+    if (status == PST_OK) *out = &d->base;
+    else text_close((pst_data *)d);
+    return status;
+}
+
+static pst_status text_open(const pst_data_config *c, pst_data **out) {
+    return open_row(&pst_data_text, c, open_text, out);
+}
+
+static pst_status tokens_open(const pst_data_config *c, pst_data **out) {
+    return open_row(&pst_data_tokens, c, open_tokens, out);
+}
+
+/* Tokens [at, at + n), at most context + 1, into the window. */
+static pst_status read_window(text_data *d, uint64_t at, uint64_t n) {
+    if (d->tokens) return pst_tokens_read(d->tokens, at, n, d->window);
+    PST_TRY(pst_joined_read(d->text, at, n, d->bytes));
+    for (uint64_t i = 0; i < n; i++) d->window[i] = d->bytes[i];
+    return PST_OK;
 }
 
 static uint64_t text_size(const pst_data *data, pst_split split) {
@@ -98,7 +151,7 @@ static pst_status text_sample(pst_data *data, pst_split split, uint64_t index,
         uint64_t left = d->train + d->validation - at - 1;
         if (left < n) n = left;
     }
-    PST_TRY(pst_joined_read(d->text, at, n + 1, d->window));
+    PST_TRY(read_window(d, at, n + 1));
     for (uint64_t i = 0; i < n; i++) {
         tokens[i] = d->window[i];
         targets[i] = d->window[i + 1];
@@ -110,8 +163,13 @@ static pst_status text_sample(pst_data *data, pst_split split, uint64_t index,
     return PST_OK;
 }
 
-static pst_data_shape text_shape(const char *tokenizer) {
-    return (pst_data_shape){.vocabulary = strcmp(tokenizer, "byte") ? 0 : VOCABULARY};
+static pst_status text_shape(const char *tokenizer, pst_data_shape *shape) {
+    return pst_options_vocabulary(tokenizer, BYTES, &shape->vocabulary);
+}
+
+/* Bytes may be the tokens of the files, but need not: nothing says so. */
+static pst_status tokens_shape(const char *tokenizer, pst_data_shape *shape) {
+    return pst_options_vocabulary(tokenizer, 0, &shape->vocabulary);
 }
 
 static uint32_t text_fields(const pst_data *data, pst_data_field out[PST_DATA_FIELDS]) {
@@ -127,6 +185,9 @@ static uint64_t text_bytes(const pst_data *data, pst_split split) {
 }
 
 static uint64_t text_hash(const pst_data *data) { return ((const text_data *)data)->hash; }
+static uint64_t text_tokenizer(const pst_data *data) {
+    return ((const text_data *)data)->tokenizer;
+}
 
 const pst_data_row pst_data_text = {.name = "text",
                                     .shape = text_shape,
@@ -136,4 +197,15 @@ const pst_data_row pst_data_text = {.name = "text",
                                     .size = text_size,
                                     .bytes = text_bytes,
                                     .hash = text_hash,
+                                    .tokenizer = text_tokenizer,
                                     .close = text_close};
+const pst_data_row pst_data_tokens = {.name = "tokens",
+                                      .shape = tokens_shape,
+                                      .open = tokens_open,
+                                      .fields = text_fields,
+                                      .sample = text_sample,
+                                      .size = text_size,
+                                      .bytes = text_bytes,
+                                      .hash = text_hash,
+                                      .tokenizer = text_tokenizer,
+                                      .close = text_close};

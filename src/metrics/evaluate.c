@@ -2,12 +2,13 @@
 #include "metrics/evaluate.h"
 #include "backends/registry.h"
 #include "base/hash.h"
+#include "data/blend.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-pst_status pst_evaluate_data(const pst_config *c, uint32_t context, char *const *path, uint32_t n,
-                             int held_out, pst_data **data) {
+pst_status pst_evaluate_data(const pst_config *c, const pst_model_config *model, char *const *path,
+                             uint32_t n, int held_out, pst_data **data) {
     const pst_data_row *row;
     if (!strcmp(c->data.kind, "custom"))
         return pst_fail(PST_EINPUT, "data.kind custom: only a program that passes its data through "
@@ -16,11 +17,16 @@ pst_status pst_evaluate_data(const pst_config *c, uint32_t context, char *const 
     pst_data_config config = {.paths = path,
                               .n_path = n,
                               .validation = c->data.validation,
-                              .context = context,
+                              .context = model->context,
+                              .vocabulary = model->vocabulary,
+                              .cache = c->data.cache,
+                              .lines = {c->data.field, !strcmp(c->data.on_error, "skip")},
+                              .weights = c->data.blend,
+                              .n_weight = held_out ? 0 : c->data.n_blend,
                               .seed = (uint64_t)c->train.seed,
                               .tokenizer = c->data.tokenizer,
                               .held_out = held_out};
-    return row->open(&config, data);
+    return config.n_weight ? pst_blend_open(row, &config, data) : row->open(&config, data);
 }
 
 /* Items from `first` on with the same name, as paths without the name. */
@@ -36,13 +42,13 @@ static uint32_t paths_of(const pst_config *c, uint32_t first, char **path,
     return n;
 }
 
-static pst_status open_sets(const pst_config *c, uint32_t context, char **path,
+static pst_status open_sets(const pst_config *c, const pst_model_config *model, char **path,
                             pst_evaluate_sets *sets) {
     for (uint32_t i = 0; i < c->eval.n_sets;) {
         pst_evaluate_set *set = &sets->set[sets->n];
         uint32_t n = paths_of(c, i, path, set->name);
         set->loss = NAN;
-        pst_status status = pst_evaluate_data(c, context, path, n, 1, &set->data);
+        pst_status status = pst_evaluate_data(c, model, path, n, 1, &set->data);
         if (status != PST_OK) return pst_fail_in(status, "eval.sets.%s", set->name);
         sets->n++;
         i += n;
@@ -50,14 +56,15 @@ static pst_status open_sets(const pst_config *c, uint32_t context, char **path,
     return PST_OK;
 }
 
-pst_status pst_evaluate_open(const pst_config *c, uint32_t context, pst_evaluate_sets *sets) {
+pst_status pst_evaluate_open(const pst_config *c, const pst_model_config *model,
+                             pst_evaluate_sets *sets) {
     *sets = (pst_evaluate_sets){0};
     if (!c->eval.n_sets) return PST_OK;
     char **path = calloc(c->eval.n_sets, sizeof *path);
     sets->set = calloc(c->eval.n_sets, sizeof *sets->set);
     pst_status status =
         path && sets->set
-            ? open_sets(c, context, path, sets)
+            ? open_sets(c, model, path, sets)
             : pst_fail(PST_ENOMEM, "no memory for %u paths of an evaluation set", c->eval.n_sets);
     free(path);
     if (status != PST_OK) pst_evaluate_close(sets);

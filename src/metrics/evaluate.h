@@ -3,6 +3,7 @@
 #define PST_METRICS_EVALUATE_H
 #include "config/config.h"
 #include "data/data.h"
+#include "models/model.h"
 
 enum {
     PST_EVALUATE_NAME = 44
@@ -21,13 +22,15 @@ typedef struct {
     pst_evaluate_set *set; /* [n] in the run file's order */
 } pst_evaluate_sets;
 
-/* Opens the n files at path[] as data of data.kind. context: tokens per sample; held_out: 1: all
- * samples are for evaluation. The caller closes *data. EINPUT as for pst_data_row. */
-pst_status pst_evaluate_data(const pst_config *c, uint32_t context, char *const *path, uint32_t n,
-                             int held_out, pst_data **data);
+/* Opens the n files at path[] as data of data.kind, blended by data.blend unless held_out. Of
+ * `model`, tokens per sample (context) and vocabulary are used; held_out: 1: all samples are for
+ * evaluation. The caller closes *data. EINPUT as for pst_data_row. */
+pst_status pst_evaluate_data(const pst_config *c, const pst_model_config *model, char *const *path,
+                             uint32_t n, int held_out, pst_data **data);
 /* Open and close the sets of eval.sets. EINPUT: the message names the set. A zeroed *sets may be
  * closed. */
-pst_status pst_evaluate_open(const pst_config *c, uint32_t context, pst_evaluate_sets *sets);
+pst_status pst_evaluate_open(const pst_config *c, const pst_model_config *model,
+                             pst_evaluate_sets *sets);
 void pst_evaluate_close(pst_evaluate_sets *sets);
 /* A hash of the sets' names and data, seeded with `hash`. */
 uint64_t pst_evaluate_hash(const pst_evaluate_sets *sets, uint64_t hash);

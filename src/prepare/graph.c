@@ -21,8 +21,8 @@ static pst_status fit_data(const pst_config *c, pst_model_config *m) {
         return pst_fail(PST_EINPUT, "model.image is %u, but the images of data.kind %s are %ux%u",
                         m->image, c->data.kind, data.image, data.image);
     m->depth = data.depth ? data.depth : 3;
-    if (data.vocabulary && !data.image)
-        snprintf(m->tokenizer, sizeof m->tokenizer, "%s", c->data.tokenizer);
+    if (data.vocabulary && !data.image && !strcmp(c->data.tokenizer, "byte"))
+        snprintf(m->tokenizer, sizeof m->tokenizer, "byte");
     return PST_OK;
 }
 

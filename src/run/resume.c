@@ -156,6 +156,13 @@ static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_
                         "%s was trained with train.seed %" PRIu64 ", not %" PRId64
                         "; resume with the same value",
                         ckpt->path, info->seed, p->config->train.seed);
+    uint64_t tokenizer = pst_data_tokenizer(data);
+    if (info->tokenizer != tokenizer)
+        return pst_fail(PST_EINPUT,
+                        "%s was trained with the tokenizer of hash %016" PRIx64
+                        ", but data.tokenizer %s has the hash %016" PRIx64
+                        " (0: bytes or unknown tokens); resume with the same tokenizer",
+                        ckpt->path, info->tokenizer, p->config->data.tokenizer, tokenizer);
     if (info->data_hash != data->row->hash(data))
         return pst_fail(PST_EINPUT,
                         "%s was trained on different data (files, sizes, split or context differ), "

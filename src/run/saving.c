@@ -108,6 +108,7 @@ static void describe(pst_saving *s) {
     s->info.seed = (uint64_t)t->config->train.seed;
     s->info.model_hash = pst_graph_hash(g);
     s->info.data_hash = t->data->row->hash(t->data);
+    s->info.tokenizer = pst_data_tokenizer(t->data);
     snprintf(s->info.optimizer, sizeof s->info.optimizer, "%s", t->p->optim->name);
     for (uint32_t i = 0; i < g->n_param; i++)
         s->bytes += pst_param_elements(g->param + i) * sizeof(float) * (1 + t->p->optim->n_state);

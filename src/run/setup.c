@@ -118,11 +118,11 @@ pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, co
     pst_prepared *p = NULL;
     pst_evaluate_sets sets = {0};
     PST_TRY(pst_prepare_model(c, &model, &sizes));
-    PST_TRY(pst_evaluate_data(c, sizes.context, c->data.paths, c->data.n_path, 0, &d));
+    PST_TRY(pst_evaluate_data(c, &sizes, c->data.paths, c->data.n_path, 0, &d));
     pst_prepare_options options = {.n_rank = n_rank, .plan = plan};
     const pst_direct_ops *direct;
     uint32_t ranks_here = world && world->size > 1 ? world->local_size : n_rank;
-    pst_status status = pst_evaluate_open(c, sizes.context, &sets);
+    pst_status status = pst_evaluate_open(c, &sizes, &sets);
     if (status == PST_OK) status = pst_setup_plan(c, options, world, &p);
     if (status == PST_OK)
         status = pst_registry_direct(c->parallel.transport, p->options.device, ranks_here, &direct);

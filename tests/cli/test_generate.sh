@@ -100,7 +100,7 @@ same a1 a2
 cp -r more others
 sed -i '/penstock_tokenizer/d' others/config.json
 byte_pairs="the model.s 50257 tokens come from GPT-2.s byte-pair encoding (BPE), but"
-refuses "$byte_pairs penstock generate supports only bytes" generate others
+refuses "$byte_pairs the files of a tokenizer .* are not beside it" generate others
 refuses "$byte_pairs data.tokenizer is byte" train run.yaml -q -n 1 $more model.weights=others name=refused
 refuses "$byte_pairs data.tokenizer is byte" train run.yaml -q -n 1 $more name=refused model.vocabulary=256 \
     model.weights=others
@@ -112,13 +112,20 @@ rm others/config.json
 refuses "$byte_pairs data.tokenizer is byte" train run.yaml -q -n 1 $more name=refused \
     model.weights=others/model.safetensors
 [ ! -e runs/refused ] || fail "a refused run has a folder"
+# A tokenizer beside the model is used; weights need the same one.
+cp -r hf own
+sed -i '/penstock_tokenizer/d' own/config.json
+"$PENSTOCK" tokenize --train --vocabulary 257 -o own text.txt >out || fail "tokenizer: $(cat out)"
+refuses 'model.vocabulary is 256, but the data has 257 different tokens' generate own
 # 256 tokens are bytes, unless a tokenizer lies beside them.
 cp -r hf plain
 sed -i '/penstock_tokenizer/d' plain/config.json
 generate a3 plain -t 50 -s 7
 same a a3
 echo '{}' >plain/vocab.json
-refuses 'the model.s 256 tokens come from vocab.json' generate plain/model.safetensors
+refuses 'plain/vocab.json: merges.txt is missing beside it' generate plain/model.safetensors
+refuses 'the model.s 256 tokens come from vocab.json, but data.tokenizer is byte' train run.yaml -q -n 1 name=refused \
+    model.weights=plain
 cp plain/vocab.json hf/ && generate a3 hf -t 50 -s 7 && rm hf/vocab.json
 same a a3
 rm -rf cut; cp -r hf cut; rm cut/config.json

@@ -25,7 +25,7 @@ expect 0 out '^usage: penstock' "$PENSTOCK" --help
 expect 0 out '^penstock [0-9]' "$PENSTOCK" --version
 expect 2 err '^usage' "$PENSTOCK"
 expect 2 err "^penstock: unknown command 'trian'; did you mean 'train'" "$PENSTOCK" trian
-for command in train generate simulate plan inspect convert bench report doctor; do
+for command in train generate simulate plan inspect convert tokenize bench report doctor; do
     expect 0 out "penstock $command" "$PENSTOCK" $command --help
     expect 2 err '^penstock: .*--nosuch' "$PENSTOCK" $command --nosuch
 done

@@ -347,9 +347,6 @@ static const wrong_file wrong[] = {
     {LEAST, "gpus=4",
      "override 'gpus=4': unknown key 'gpus': -n RANKS sets the number of ranks, and "
      "parallel.device=cuda selects GPUs"},
-    {LEAST, "tokenizer=gpt2",
-     "override 'tokenizer=gpt2': expected byte, found 'gpt2'; the only tokenizer is byte, with "
-     "one token per byte"},
     {LEAST "train: {precision: bfloat16}", NULL,
      "run.yaml:3:20: train.precision: expected one of fp32, tf32, bf16, fp16, fp8, found "
      "'bfloat16'; did you mean "

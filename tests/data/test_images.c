@@ -67,7 +67,12 @@ static void compress_file(const char *from, const char *to) {
 }
 
 static pst_data_config config_of(char **paths, uint32_t n, double validation, uint64_t seed) {
-    return (pst_data_config){paths, n, validation, 1, seed, "byte", 0};
+    return (pst_data_config){.paths = paths,
+                             .n_path = n,
+                             .validation = validation,
+                             .context = 1,
+                             .seed = seed,
+                             .tokenizer = "byte"};
 }
 
 static void check_held_out(const pst_data_row *row, char **paths, uint32_t n) {

@@ -27,7 +27,12 @@ typedef struct {
 } sample;
 
 static pst_data *open_files(char **path, uint32_t n, double validation, uint64_t seed) {
-    const pst_data_config config = {path, n, validation, CONTEXT, seed, "byte", 0};
+    const pst_data_config config = {.paths = path,
+                                    .n_path = n,
+                                    .validation = validation,
+                                    .context = CONTEXT,
+                                    .seed = seed,
+                                    .tokenizer = "byte"};
     pst_data *d;
     if (pst_data_lines.open(&config, &d) != PST_OK) fail_msg("%s", pst_error());
     return d;
@@ -69,7 +74,9 @@ static void lines_are_samples(void **state) {
     assert_int_equal(d->row->fields(d, f), 3);
     assert_string_equal(f[2].name, "lengths");
     assert_true(f[0].elements == CONTEXT && f[1].elements == CONTEXT && f[2].elements == 1);
-    assert_int_equal(d->row->shape("byte").vocabulary, MASK + 1);
+    pst_data_shape shape = {0};
+    assert_int_equal(d->row->shape("byte", &shape), PST_OK);
+    assert_int_equal(shape.vocabulary, MASK + 1);
     assert_int_equal(d->row->size(d, PST_SPLIT_TRAIN), N - 2);
     assert_int_equal(d->row->size(d, PST_SPLIT_VALIDATION), 2);
     assert_int_equal(d->row->bytes(d, PST_SPLIT_TRAIN), 3 + 3 + 5 + 12 + 4 + 16);
@@ -182,7 +189,12 @@ static void masks_depend_on_seed_and_sample(void **state) {
     }
     assert_true(other_epoch > train / 2 && other_seed > n / 10);
     assert_true(a->row->hash(a) == b->row->hash(b) && a->row->hash(a) != c->row->hash(c));
-    const pst_data_config config = {path, 1, 0.2, CONTEXT, 5, "byte", 0};
+    const pst_data_config config = {.paths = path,
+                                    .n_path = 1,
+                                    .validation = 0.2,
+                                    .context = CONTEXT,
+                                    .seed = 5,
+                                    .tokenizer = "byte"};
     pst_data *text;
     assert_int_equal(pst_data_text.open(&config, &text), PST_OK);
     assert_true(text->row->hash(text) != a->row->hash(a));
@@ -194,7 +206,12 @@ static void masks_depend_on_seed_and_sample(void **state) {
 
 static void expect(char *path, double validation, uint32_t context, const char *tokenizer,
                    const char *sentence) {
-    const pst_data_config config = {&path, 1, validation, context, 1, tokenizer, 0};
+    const pst_data_config config = {.paths = &path,
+                                    .n_path = 1,
+                                    .validation = validation,
+                                    .context = context,
+                                    .seed = 1,
+                                    .tokenizer = tokenizer};
     pst_data *d = NULL;
     assert_int_equal(pst_data_lines.open(&config, &d), PST_EINPUT);
     if (!strstr(pst_error(), sentence)) fail_msg("\"%s\" is not in \"%s\"", sentence, pst_error());
@@ -231,7 +248,12 @@ static void long_lines(void **state) {
     fputs("\nshort\n", f);
     fclose(f);
     char *path[] = {"long"};
-    const pst_data_config config = {path, 1, 0.5, 150000, 1, "byte", 0};
+    const pst_data_config config = {.paths = path,
+                                    .n_path = 1,
+                                    .validation = 0.5,
+                                    .context = 150000,
+                                    .seed = 1,
+                                    .tokenizer = "byte"};
     int32_t *tokens = malloc(150000 * sizeof *tokens), *targets = malloc(150000 * sizeof *targets),
             length;
     pst_data *d;
@@ -248,7 +270,13 @@ static void long_lines(void **state) {
     free(tokens);
     free(targets);
     d->row->close(d);
-    const pst_data_config held_out = {path, 1, 0, 150000, 1, "byte", 1}; /* to evaluate on only */
+    const pst_data_config held_out = {.paths = path,
+                                      .n_path = 1,
+                                      .validation = 0,
+                                      .context = 150000,
+                                      .seed = 1,
+                                      .tokenizer = "byte",
+                                      .held_out = 1}; /* to evaluate on only */
     assert_int_equal(pst_data_lines.open(&held_out, &d), PST_OK);
     assert_true(d->row->size(d, PST_SPLIT_VALIDATION) == 2 &&
                 d->row->size(d, PST_SPLIT_TRAIN) == 0);

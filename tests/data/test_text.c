@@ -29,7 +29,12 @@ static int32_t byte_at(uint64_t i) { return (int32_t)((i * 7 + i / 256) % 256); 
 static char *two_files[] = {"a", "empty", "b"};
 
 static pst_data_config config_of(double validation, uint32_t context, uint64_t seed) {
-    return (pst_data_config){two_files, 3, validation, context, seed, "byte", 0};
+    return (pst_data_config){.paths = two_files,
+                             .n_path = 3,
+                             .validation = validation,
+                             .context = context,
+                             .seed = seed,
+                             .tokenizer = "byte"};
 }
 
 /* Every window of an epoch comes once, windows do not overlap, each epoch has another order and
@@ -93,7 +98,9 @@ static void test_samples(void **state) {
         pst_data *d, *e;
         assert_int_equal(pst_data_text.open(&config, &d), PST_OK);
         assert_int_equal(pst_data_text.open(&config, &e), PST_OK);
-        assert_int_equal(d->row->shape("byte").vocabulary, 256);
+        pst_data_shape shape = {0};
+        assert_int_equal(d->row->shape("byte", &shape), PST_OK);
+        assert_int_equal(shape.vocabulary, 256);
         assert_int_equal(d->row->bytes(d, PST_SPLIT_TRAIN), 3345 - 334);
         assert_int_equal(d->row->bytes(d, PST_SPLIT_VALIDATION), 334);
         uint64_t size = d->row->size(d, PST_SPLIT_TRAIN);
@@ -179,11 +186,22 @@ static void test_sentences(void **state) {
     expect(config_of(0, 0, 1), "context is 0");
     pst_data_config words = config_of(0, 4, 1);
     words.tokenizer = "words";
-    expect(words, "data.tokenizer is words");
+    expect(words, "data.tokenizer: words: no such file or folder");
     char *empty[] = {"empty"}, *missing[] = {"missing.txt"};
-    expect((pst_data_config){empty, 1, 0, 4, 1, "byte", 0},
+    expect((pst_data_config){.paths = empty,
+                             .n_path = 1,
+                             .validation = 0,
+                             .context = 4,
+                             .seed = 1,
+                             .tokenizer = "byte"},
            "empty is empty: there is nothing to train on");
-    expect((pst_data_config){missing, 1, 0, 4, 1, "byte", 0}, "cannot read missing.txt");
+    expect((pst_data_config){.paths = missing,
+                             .n_path = 1,
+                             .validation = 0,
+                             .context = 4,
+                             .seed = 1,
+                             .tokenizer = "byte"},
+           "cannot read missing.txt");
     pst_data_config tight = config_of(0, 29, 1);
     pst_data *d;
     assert_int_equal(pst_data_text.open(&tight, &d), PST_OK);
@@ -228,7 +246,12 @@ static void test_large(void **state) {
         skip();
     }
     char *path[] = {"large"};
-    pst_data_config config = {path, 1, 0.1, 64, 3, "byte", 0};
+    pst_data_config config = {.paths = path,
+                              .n_path = 1,
+                              .validation = 0.1,
+                              .context = 64,
+                              .seed = 3,
+                              .tokenizer = "byte"};
     pst_data *d;
     int32_t token[64], target[64];
     assert_int_equal(pst_data_text.open(&config, &d), PST_OK);
@@ -247,7 +270,8 @@ static void test_cut_short(void **state) {
     (void)state;
     put("a", 0, 1000);
     char *path[] = {"a"};
-    pst_data_config config = {path, 1, 0, 8, 1, "byte", 0};
+    pst_data_config config = {
+        .paths = path, .n_path = 1, .validation = 0, .context = 8, .seed = 1, .tokenizer = "byte"};
     pst_data *d;
     int32_t token[8], target[8];
     pst_order order = pst_order_make(1, 1000, 8);
@@ -275,7 +299,8 @@ static void test_many_files(void **state) {
         put(name, i * 3, 3);
     }
     char *path[] = {"many"};
-    pst_data_config config = {path, 1, 0, 10, 3, "byte", 0};
+    pst_data_config config = {
+        .paths = path, .n_path = 1, .validation = 0, .context = 10, .seed = 3, .tokenizer = "byte"};
     pst_data *d;
     int32_t token[10], target[10];
     assert_int_equal(pst_data_text.open(&config, &d), PST_OK);

@@ -1,0 +1,215 @@
+/* See tokens.h. llm.c's shards (dev/data/data_common.py): 256 numbers of 32 bits (magic, version,
+ * number of tokens, zeros), then the tokens: 16 bits each for GPT-2, 32 bits for Llama 3. */
+#include "data/tokens.h"
+#include "base/grow.h"
+#include "base/hash.h"
+#include "data/files.h"
+#include "data/indexed.h"
+#include "data/mapped.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SHARD_MAGIC = 20240520, SHARD_VERSION = 1, WIDE_MAGIC = 20240801, WIDE_VERSION = 7 };
+enum { HEADER_BYTES = 1024 };
+
+typedef struct {
+    char *path;
+    pst_indexed *indexed; /* NULL: `file` has the tokens */
+    pst_mapped file;
+    uint32_t skip, bytes; /* of the header; per token */
+    uint64_t first, n;    /* number of the first token; number of tokens */
+} source;
+struct pst_tokens {
+    source *source;
+    size_t n, capacity;
+    uint64_t total;
+    uint32_t vocabulary;
+};
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static uint32_t u32_at(const uint8_t *at) {
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+/* EINPUT: the header does not agree with the file's size. */
+static pst_status read_header(source *s) {
+    const uint8_t *at = s->file.byte;
+    uint32_t magic = s->file.bytes >= HEADER_BYTES ? u32_at(at) : 0;
+    uint64_t left = s->file.bytes;
+    s->bytes = 2;
+    if (magic == SHARD_MAGIC || magic == WIDE_MAGIC) {
+        uint32_t expected = magic == SHARD_MAGIC ? SHARD_VERSION : WIDE_VERSION;
+        s->bytes = magic == SHARD_MAGIC ? 2 : 4;
+        s->skip = HEADER_BYTES;
+        left -= HEADER_BYTES;
+        if (u32_at(at + 4) != expected)
+            return pst_fail(PST_EINPUT, "%s: version %u of llm.c's format; expected %u", s->path,
+                            u32_at(at + 4), expected);
+        if (left / s->bytes != u32_at(at + 8))
+            return pst_fail(PST_EINPUT, "%s: the header says %u tokens, but the file has %llu",
+                            s->path, u32_at(at + 8), (unsigned long long)(left / s->bytes));
+    }
+    if (left % s->bytes)
+        return pst_fail(PST_EINPUT, "%s: %llu bytes are not a whole number of tokens of %u bytes",
+                        s->path, (unsigned long long)left, s->bytes);
+    s->n = left / s->bytes;
+    return PST_OK;
+}
+
+static pst_status open_source(source *s, const char *prefix) {
+    if (prefix) {
+        PST_TRY(pst_indexed_open(prefix, &s->indexed));
+        s->n = pst_indexed_tokens(s->indexed);
+        return PST_OK;
+    }
+    PST_TRY(pst_mapped_open(s->path, &s->file));
+    return read_header(s);
+}
+
+/* prefix: of an indexed data set; NULL: path is a file of another format. */
+static pst_status add_source(pst_tokens *t, const char *path, const char *prefix) {
+    PST_TRY(pst_grow(&t->source, sizeof *t->source, t->n, &t->capacity, "for a list of files"));
+    source *s = &t->source[t->n];
+    *s = (source){.path = strdup(path), .first = t->total};
+    if (!s->path) return pst_no_memory("for a path");
+    t->n++; /* closed with the others from now on */
+    PST_TRY(open_source(s, prefix));
+    t->total += s->n;
+    return PST_OK;
+}
+
+/* The prefix of an indexed data set that `path` names; NULL: it names none. The caller frees. */
+static char *prefix_of(const char *path) {
+    size_t n = strlen(path);
+    if (n > 4 && (!strcmp(path + n - 4, ".bin") || !strcmp(path + n - 4, ".idx"))) n -= 4;
+    char *idx = NULL;
+    if (asprintf(&idx, "%.*s.idx", (int)n, path) < 0) return NULL;
+    if (access(idx, F_OK)) {
+        free(idx);
+        return NULL;
+    }
+    idx[n] = 0;
+    return idx;
+}
+
+static int is_index(const char *path) {
+    size_t n = strlen(path);
+    return n > 4 && !strcmp(path + n - 4, ".idx");
+}
+
+/* A folder, a pattern or a file. An index that was found stands for its .bin beside it. */
+static pst_status add_found(pst_tokens *t, char *path) {
+    pst_file_list list = {0};
+    PST_TRY(pst_files_expand(&path, 1, &list));
+    pst_status status = PST_OK;
+    for (uint32_t i = 0; status == PST_OK && i < list.n; i++) {
+        char *prefix = prefix_of(list.file[i].path);
+        if (!(prefix && is_index(list.file[i].path) && list.n > 1))
+            status = add_source(t, list.file[i].path, prefix);
+        free(prefix);
+    }
+    pst_files_free(&list);
+    return status;
+}
+
+static pst_status add_path(pst_tokens *t, char *path) {
+    char *prefix = prefix_of(path);
+    pst_status status = prefix ? add_source(t, path, prefix) : add_found(t, path);
+    free(prefix);
+    return status;
+}
+
+pst_status pst_tokens_open(char *const *path, uint32_t n, uint32_t vocabulary, pst_tokens **out) {
+    pst_tokens *t = calloc(1, sizeof *t);
+    if (!t) return pst_no_memory("for files of tokens");
+    t->vocabulary = vocabulary;
+    for (uint32_t i = 0; i < n; i++) {
+        pst_status status = add_path(t, path[i]);
+        if (status == PST_OK) continue;
+        pst_tokens_close(t);
+        return status;
+    }
+    *out = t;
+    return PST_OK;
+}
+
+void pst_tokens_close(pst_tokens *t) {
+    if (!t) return;
+    for (size_t i = 0; i < t->n; i++) {
+        pst_indexed_close(t->source[i].indexed);
+        pst_mapped_close(&t->source[i].file);
+        free(t->source[i].path);
+    }
+    free(t->source);
+    free(t);
+}
+
+uint64_t pst_tokens_count(const pst_tokens *t) { return t->total; }
+
+uint64_t pst_tokens_hash(const pst_tokens *t) {
+    uint64_t hash = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        const char *slash = strrchr(t->source[i].path, '/');
+        const char *name = slash ? slash + 1 : t->source[i].path;
+        hash = pst_hash64(name, strlen(name), hash);
+        hash = pst_hash64(&t->source[i].n, sizeof t->source[i].n, hash);
+    }
+    return hash;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static void copy(const source *s, uint64_t at, uint64_t n, int32_t *out) {
+    const uint8_t *from = s->file.byte + s->skip + at * s->bytes;
+    if (s->bytes == 4) {
+        memcpy(out, from, n * sizeof *out);
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++) out[i] = from[2 * i] | from[2 * i + 1] << 8;
+}
+
+static pst_status read_source(const pst_tokens *t, const source *s, uint64_t at, uint64_t n,
+                              int32_t *out) {
+    pst_status status = PST_OK;
+    if (s->indexed) status = pst_indexed_read(s->indexed, at, n, out);
+    else copy(s, at, n, out);
+    if (status != PST_OK) return pst_fail_in(status, "data: %s", s->path);
+    uint32_t most = t->vocabulary ? t->vocabulary : (uint32_t)INT32_MAX + 1;
+    for (uint64_t i = 0; i < n; i++)
+        if ((uint32_t)out[i] >= most)
+            return pst_fail(PST_EINPUT,
+                            "data: %s: token %llu is %u, but model.vocabulary is %u: the tokens "
+                            "come from another tokenizer, or the model needs a larger vocabulary",
+                            s->path, (unsigned long long)(at + i), (uint32_t)out[i], t->vocabulary);
+    return PST_OK;
+}
+
+/* The last source that begins at or before token `at`; empty ones have no tokens. */
+static size_t source_of(const pst_tokens *t, uint64_t at) {
+    size_t low = 0, high = t->n;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (t->source[middle].first <= at) low = middle;
+        else high = middle;
+    }
+    return low;
+}
+
+pst_status pst_tokens_read(const pst_tokens *t, uint64_t at, uint64_t n, int32_t *out) {
+    if (at > t->total || n > t->total - at)
+        return pst_fail(PST_EINTERNAL, "data: read beyond the end of the tokens");
+    for (size_t i = n ? source_of(t, at) : 0; n; i++) {
+        const source *s = &t->source[i];
+        uint64_t here = s->first + s->n - at, take = here < n ? here : n;
+        PST_TRY(read_source(t, s, at - s->first, take, out));
+        out += take;
+        at += take;
+        n -= take;
+    }
+    return PST_OK;
+}

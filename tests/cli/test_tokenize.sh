@@ -1,0 +1,91 @@
+#!/bin/sh
+# test: label=quick timeout=60
+# tokenize, and runs on tokens: a tokenizer learned from text, ids, an indexed data set, the cache of encoded text,
+# generation with the run's tokenizer, and what is refused.
+. "$(dirname "$0")/../script.sh"
+refuses() { # PATTERN ARGUMENT...
+    pattern=$1
+    shift
+    "$PENSTOCK" "$@" >out 2>err
+    [ $? = 2 ] || fail "$*: not refused"
+    grep -q -e "$pattern" err || fail "$*: $(cat err)"
+}
+same() { cmp -s "$1" "$2" || fail "$1 and $2 differ"; }
+
+i=0
+while [ $i -lt 200 ]; do
+    echo "the valve of pump $i opens, and the water of the reservoir flows through the penstock"; i=$((i + 1))
+done >text.txt
+printf 'the water' >one.txt
+printf 'flows<|endoftext|>' >two.txt
+
+"$PENSTOCK" tokenize --train --vocabulary 300 -o tok text.txt >out || fail "learning"
+grep -q '300: 256 bytes, 43 merges' out || fail "learned: $(cat out)"
+"$PENSTOCK" tokenize --train --vocabulary 300 -o again.json text.txt >out && same again.json tok/tokenizer.json
+refuses 'belong together' tokenize --train text.txt
+refuses 'belong together' tokenize --vocabulary 300 --tokenizer tok text.txt
+refuses 'pairs for only [0-9]* tokens' tokenize --train --vocabulary 90000 -o tok2 text.txt
+
+# ids: the same from a file, a folder and bytes; special tokens if asked for
+"$PENSTOCK" tokenize --tokenizer tok --ids one.txt two.txt >ids || fail "ids"
+[ "$(wc -l <ids)" = 2 ] || fail "ids: $(cat ids)"
+"$PENSTOCK" tokenize --tokenizer tok/tokenizer.json --ids one.txt two.txt | cmp -s - ids || fail "ids of the file"
+[ "$("$PENSTOCK" tokenize --tokenizer byte --ids one.txt)" = '116 104 101 32 119 97 116 101 114' ] || fail "bytes"
+"$PENSTOCK" tokenize --tokenizer tok --ids --special two.txt | grep -q ' 299$' || fail "special"
+"$PENSTOCK" tokenize --tokenizer tok --ids --end '<|endoftext|>' one.txt | grep -q ' 299$' || fail "end"
+"$PENSTOCK" tokenize --tokenizer tok text.txt | grep -q '^tokens ' || fail "summary"
+refuses 'tok: the tokenizer has no special token "<|eot|>"' tokenize --tokenizer tok --end '<|eot|>' one.txt
+refuses 'needs --tokenizer' tokenize one.txt
+refuses 'nowhere: no such file or folder' tokenize --tokenizer nowhere one.txt
+refuses 'missing.txt: No such file' tokenize --tokenizer tok missing.txt
+
+# text with a tokenizer is encoded once; tokens of the same text give the same run
+export XDG_CACHE_HOME="$folder/cache"
+cat >run.yaml <<END
+model: {kind: gpt, layers: 1, heads: 2, channels: 16, context: 16}
+data: {kind: text, paths: [text.txt], tokenizer: tok}
+train: {steps: 6, batch: 8, micro_batch: 4}
+checkpoint: {every: 3}
+END
+"$PENSTOCK" train run.yaml -n 2 >out 2>&1 || fail "train: $(cat out)"
+[ "$(grep -c 'encoding text.txt' out)" = 1 ] || fail "not encoded once: $(cat out)"
+"$PENSTOCK" train run.yaml -n 1 name=again >out 2>&1 || fail "train again: $(cat out)"
+! grep -q 'encoding' out || fail "encoded again"
+"$PENSTOCK" tokenize --tokenizer tok --end '<|endoftext|>' -o set text.txt >out || fail "set: $(cat out)"
+set -- "$folder"/cache/penstock/tokens/*.bin
+same "$1" set.bin
+"$PENSTOCK" train run.yaml -n 1 name=set data.kind=tokens data.paths=set >out 2>&1 || fail "tokens: $(cat out)"
+for run in run again set; do
+    "$PENSTOCK" inspect runs/$run | sed -n 's/^  //p' | cut -d' ' -f1-40 | sed 's/rank-.*//' >$run.weights
+done
+same run.weights again.weights
+same run.weights set.weights
+"$PENSTOCK" inspect runs/run | grep -q '^tokenizer  *[0-9a-f]\{16\}$' || fail "no hash of the tokenizer"
+"$PENSTOCK" generate runs/run -p "the water" -t 5 >out 2>err || fail "generate: $(cat err)"
+grep -q '^the water' out || fail "generate: $(cat out)"
+
+# JSON Lines, and a blend of two sources
+for i in $(seq 40); do echo "{\"text\": \"pump $i opens the valve of the reservoir\"}"; done >docs.jsonl
+"$PENSTOCK" tokenize --tokenizer tok --field text --ids docs.jsonl | wc -l | grep -qx ' *40' || fail "documents"
+"$PENSTOCK" train run.yaml -q -n 1 name=blend 'data.paths=[text.txt, docs.jsonl]' 'data.blend=[3, 1]' >out 2>&1 ||
+    fail "blend: $(cat out)"
+echo '{"body": 1}' >>docs.jsonl
+refuses 'docs.jsonl: line 41: no text in the field "text"' train run.yaml -q -n 1 name=no data.paths=docs.jsonl
+"$PENSTOCK" train run.yaml -n 1 name=skip data.paths=docs.jsonl data.on_error=skip >out 2>&1 || fail "skip: $(cat out)"
+grep -q '1 lines of docs.jsonl without text' out || fail "skipped: $(cat out)"
+refuses "data.blend: '0' is not a number above 0" train run.yaml -q -n 1 name=no 'data.paths=[text.txt, two.txt]' \
+    'data.blend=[1, 0]'
+
+# another tokenizer
+refuses 'model.vocabulary is 299, but the data has 300 different tokens' train run.yaml -q -n 1 name=no model.vocabulary=299
+refuses 'token [0-9]* is [0-9]*, but model.vocabulary is 100' train run.yaml -q -n 1 name=no data.kind=tokens \
+    data.paths=set data.tokenizer=byte model.vocabulary=100
+refuses 'set model.vocabulary\|model.vocabulary is 0' train run.yaml -q -n 1 name=no data.kind=tokens data.paths=set \
+    data.tokenizer=byte
+tr a-y b-z <text.txt >mixed.txt
+"$PENSTOCK" tokenize --train --vocabulary 300 -o tok mixed.txt >out || fail "other tokenizer"
+refuses 'was trained with the tokenizer of hash [0-9a-f]*, but .*tok has the hash' generate runs/run
+refuses 'was trained with the tokenizer of hash' train --resume runs/run -n 1 train.steps=8
+cp again.json tok/tokenizer.json
+"$PENSTOCK" train --resume runs/run -n 1 -q train.steps=8 >out 2>&1 || fail "resume: $(cat out)"
+exit $bad
