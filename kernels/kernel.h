@@ -7,6 +7,7 @@
 #include "base/device.h"
 #include "graph/op.h"
 #include "graph/optim.h"
+#include "kernels/squares.h"
 
 /* The arguments of a launch; must stay valid until the launch has completed. */
 typedef struct {
@@ -83,6 +84,8 @@ typedef struct {
     /* y = x converted to bf16 or fp16, rounded to nearest even (subnormal bf16 results may become
      * 0). */
     void (*narrow)(pst_pool *pool, pst_dtype dtype, const float *x, uint16_t *y, uint64_t n);
+    /* The sum of n <= 2^21 squares in any order (kernels/squares.h). */
+    pst_squares (*squares)(pst_pool *pool, const float *x, uint64_t n);
 } pst_flat;
 const pst_flat *pst_flat_choose(uint32_t isa);
 const pst_flat *pst_flat_ref(void);
@@ -120,6 +123,10 @@ typedef struct {
      * caller may reuse the list on return. */
     pst_status (*combine)(pst_device *device, pst_dtype type, const void *const *x, uint32_t n_x,
                           void *out, uint64_t n);
+    /* Like sum_squares, but sums do not depend on how the numbers are divided into lists, each of
+     * at most 2^21. NULL: not supported. */
+    pst_status (*squares)(pst_device *device, const float *const *x, const uint64_t *n,
+                          uint32_t count, pst_squares *out);
 } pst_arith;
 enum { PST_ARITH_ADDENDS = 64 };
 extern const pst_arith pst_arith_cpu; /* kernels/cpu/arith.c */

@@ -25,6 +25,13 @@ static pst_status sum_squares(pst_device *device, const float *const *x, const u
     return PST_OK;
 }
 
+static pst_status squares(pst_device *device, const float *const *x, const uint64_t *n,
+                          uint32_t count, pst_squares *out) {
+    const pst_flat *flat = flat_of(device);
+    for (uint32_t i = 0; i < count; i++) out[i] = flat->squares(device->pool, x[i], n[i]);
+    return PST_OK;
+}
+
 static pst_status accumulate(pst_device *device, float *y, const float *x, uint64_t n) {
     flat_of(device)->accumulate(device->pool, y, x, n);
     return PST_OK;
@@ -67,4 +74,5 @@ static pst_status combine(pst_device *device, pst_dtype type, const void *const 
     return PST_OK;
 }
 
-const pst_arith pst_arith_cpu = {update, sum_squares, accumulate, narrow, average, combine};
+const pst_arith pst_arith_cpu = {update,  sum_squares, accumulate, narrow,
+                                 average, combine,     squares};

@@ -119,6 +119,33 @@ static double flat_sum_squares(pst_pool *pool, const float *x, uint64_t n) {
     return total;
 }
 
+typedef struct {
+    const float *x;
+    pst_squares *block;
+    uint64_t n;
+} squares_job;
+
+static void squares_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const squares_job *j = arg;
+    uint64_t from = tile * PST_SQUARES_BLOCK;
+    j->block[tile] = pst_squares_of_block(j->x + from, pst_min_u64(PST_SQUARES_BLOCK, j->n - from));
+}
+
+static pst_squares flat_squares(pst_pool *pool, const float *x, uint64_t n) {
+    enum { BLOCKS = 64 };
+    pst_squares block[BLOCKS], total = {PST_SQUARES_NONE, {0}};
+    for (uint64_t from = 0; from < n; from += BLOCKS * PST_SQUARES_BLOCK) {
+        squares_job j = {x + from, block, pst_min_u64(BLOCKS * PST_SQUARES_BLOCK, n - from)};
+        uint64_t blocks = pst_div_up(j.n, PST_SQUARES_BLOCK);
+        if (pool) pst_pool_run(pool, squares_tile, &j, blocks);
+        else
+            for (uint64_t b = 0; b < blocks; b++) squares_tile(&j, b, 0);
+        for (uint64_t b = 0; b < blocks; b++) pst_squares_add(&total, block + b);
+    }
+    return total;
+}
+
 static void accumulate_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const array_job *j = arg;

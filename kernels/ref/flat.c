@@ -58,7 +58,19 @@ static void narrow(pst_pool *pool, pst_dtype dtype, const float *x, uint16_t *y,
     for (uint64_t i = 0; i < n; i++) y[i] = pst_half_from_f32(dtype, x[i]);
 }
 
+static pst_squares squares(pst_pool *pool, const float *x, uint64_t n) {
+    pst_squares total = {PST_SQUARES_NONE, {0}};
+    (void)pool;
+    for (uint64_t i = 0; i < n; i += PST_SQUARES_BLOCK) {
+        uint64_t left = n - i;
+        pst_squares block =
+            pst_squares_of_block(x + i, left < PST_SQUARES_BLOCK ? left : PST_SQUARES_BLOCK);
+        pst_squares_add(&total, &block);
+    }
+    return total;
+}
+
 const pst_flat *pst_flat_ref(void) {
-    static const pst_flat flat = {"ref", 0, update, sum_squares, accumulate, narrow};
+    static const pst_flat flat = {"ref", 0, update, sum_squares, accumulate, narrow, squares};
     return &flat;
 }
