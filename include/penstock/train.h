@@ -42,8 +42,8 @@ typedef struct {
     size_t size;   /* sizeof(pst_step_result), see pst_step_result_init */
     uint64_t step; /* optimizer steps done, including this one */
     /* mean over the batch before the update, in nats. Bitwise equal for all numbers of stages and
-     * schedules, and with parallel.reproducible also for all data degrees; tensor degrees change
-     * the loss by at most 1e-5 (docs/layouts.md) */
+     * schedules, and with parallel.reproducible also for all data or tensor degrees; without it,
+     * tensor degrees change the loss by at most 1e-5 (docs/layouts.md) */
     double loss;
     double lr;        /* learning rate of this step */
     double grad_norm; /* norm of all gradients together, before clipping */

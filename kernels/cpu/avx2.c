@@ -1,6 +1,7 @@
 /* The vector kernels compiled for AVX2 with FMA. Nothing here may run before isa.c has checked the
  * processor. */
 #include "base/rng.h"
+#include "graph/blocks.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"
 #include <math.h>

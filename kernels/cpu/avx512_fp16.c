@@ -2,6 +2,7 @@
  * arithmetic is fp32, stores round to nearest even. Nothing here may run before isa.c has checked
  * the processor. */
 #include "base/rng.h"
+#include "graph/blocks.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"
 #include <math.h>

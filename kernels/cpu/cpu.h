@@ -73,6 +73,8 @@ typedef struct {
  * pst_gemm is not NULL. */
 uint64_t pst_gemm_scratch(pst_dtype dtype, uint64_t m, uint64_t n, uint64_t k, int in_place);
 pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm);
+/* 1: a sum of k terms is a single chain from 0, so that `add` adds the complete sum. */
+int pst_gemm_is_chain(uint64_t k);
 /* To be called once per computing thread: keeps oneDNN from starting threads of its own. */
 void pst_gemm_start_thread(void *unused);
 /* Sets the instruction sets that oneDNN may use. To be called before the first product of the
@@ -98,6 +100,8 @@ typedef struct {
     void (*apply)(pst_activation act, const void *z, void *y, uint64_t n);
     /* dz = dy * act'(z); dz may be dy. */
     void (*slope)(pst_activation act, const void *z, const void *dy, void *dz, uint64_t n);
+    /* sum[r * ld + c] += bias[c] */
+    void (*add_bias)(float *sum, uint64_t ld, uint64_t rows, uint64_t cols, const void *bias);
     /* out[c] (+)= sum over rows of x[r,c], in blocks of PST_SUM_ROWS rows. */
     void (*column_sum)(const void *x, uint64_t rows, uint64_t cols, uint64_t ld, float *out,
                        int first);
@@ -114,6 +118,11 @@ pst_status pst_linear_activation(pst_device *device, const pst_call *call,
 pst_status pst_linear_forward(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 pst_status pst_linear_backward(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 pst_status pst_linear_weight(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
+/* linear_blocks.c: F (PST_BLOCKS_IN) or B (PST_BLOCKS_OUT), the sum of whose product has blocks.
+ * whole: the product, without c and finish; bias NULL: none. */
+uint64_t pst_linear_blocks_scratch(const pst_graph *g, const pst_node *node, pst_pass pass);
+pst_status pst_linear_blocks(pst_device *device, const pst_call *call, const pst_gemm *whole,
+                             const void *bias, void *y, const pst_linear_ops *ops);
 
 /* convolution_job.c, convolution_direct.c, convolution_weight.c: operands and results of a pass. */
 typedef struct {

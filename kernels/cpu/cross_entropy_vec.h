@@ -10,6 +10,7 @@ typedef struct {
     const int32_t *target;
     vx *dlogits;
     float *loss, *lse, scale;
+    const pst_blocks *blocks; /* vocabulary_part: blocks of columns, each with results of its own */
 } loss_job;
 
 VEC_INLINE float row_max(const vx *x, uint64_t count) {
@@ -103,17 +104,22 @@ static pst_status cross_entropy_b(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
+VEC_INLINE void part_of_row(const loss_job *j, uint64_t r, pst_part at, float out[3]) {
+    const vx *x = j->logits + r * j->v + at.first;
+    uint64_t hit = (uint64_t)j->target[r] - j->first - at.first;
+    out[0] = row_max(x, at.count);
+    out[1] = (float)row_exp_sum(x, out[0], at.count);
+    out[2] = hit < at.count ? x_get(x[hit]) : 0.0f;
+}
+
 static void part_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const loss_job *j = arg;
     uint64_t end = pst_min_u64((tile + 1) * LOSS_ROWS, j->rows);
     for (uint64_t r = tile * LOSS_ROWS; r < end; r++) {
-        const vx *x = j->logits + r * j->v;
-        uint64_t hit = (uint64_t)j->target[r] - j->first;
-        float *out = j->loss + 3 * r;
-        out[0] = row_max(x, j->v);
-        out[1] = (float)row_exp_sum(x, out[0], j->v);
-        out[2] = hit < j->v ? x_get(x[hit]) : 0.0f;
+        if (!j->blocks->n) part_of_row(j, r, (pst_part){0, j->v}, j->loss + 3 * r);
+        for (uint32_t i = 0; i < j->blocks->own; i++)
+            part_of_row(j, r, pst_block_of(j->blocks, j->v, i), j->loss + 3 * (i * j->rows + r));
     }
 }
 
@@ -125,7 +131,8 @@ static pst_status vocabulary_part_f(pst_device *device, const pst_call *call) {
                   .first = call->node->attr.first,
                   .logits = call->arg[0],
                   .target = call->arg[1],
-                  .loss = call->arg[2]};
+                  .loss = call->arg[2],
+                  .blocks = &call->node->attr.blocks};
     PST_TRY(pst_call_check_index(call, j.target, j.rows, call->node->attr.total, 1));
     pst_device_run(device, part_tile, &j, pst_div_up(j.rows, LOSS_ROWS));
     return PST_OK;

@@ -77,6 +77,8 @@ uint64_t pst_gemm_scratch(pst_dtype dtype, uint64_t m, uint64_t n, uint64_t k, i
     return bytes_of_a(dtype, m, k) + bytes_of_b(dtype, n, k, in_place) + (in_place ? 0 : sums);
 }
 
+int pst_gemm_is_chain(uint64_t k) { return k <= slice_terms(k); }
+
 /* --- packing ---------------------------------------------------------------------------------- */
 
 static const void *element(const pst_gemm *g, const void *matrix, uint64_t at) {

@@ -54,7 +54,17 @@ static void column_sum(const void *from_x, uint64_t rows, uint64_t cols, uint64_
     }
 }
 
-static const pst_linear_ops ops = {PST_F32, finish, apply, slope, column_sum, NULL, NULL, NULL};
+static void add_bias(float *sum, uint64_t ld, uint64_t rows, uint64_t cols, const void *bias) {
+    for (uint64_t r = 0; r < rows; r++)
+        for (uint64_t c = 0; c < cols; c++) sum[r * ld + c] += ((const float *)bias)[c];
+}
+
+static void accumulate(pst_pool *pool, float *y, const float *x, uint64_t n) {
+    pst_flat_ref()->accumulate(pool, y, x, n);
+}
+
+static const pst_linear_ops ops = {PST_F32,    finish,     apply, slope, add_bias,
+                                   column_sum, accumulate, NULL,  NULL};
 
 static pst_status linear_f(pst_device *device, const pst_call *call) {
     return pst_linear_forward(device, call, &ops);

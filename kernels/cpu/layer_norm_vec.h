@@ -11,6 +11,8 @@ typedef struct {
     const float *saved;
     void *out;
     float *stats, *dweight, *dbias;
+    const pst_blocks *blocks; /* W: with blocks of positions, each has sums of its own */
+    uint64_t positions;       /* of a sample */
 } norm_job;
 
 /* Four running sums hide the latency of an addition; the order is the same for every row of this
@@ -69,6 +71,8 @@ static norm_job norm_of(const pst_call *call) {
                       .n = pst_tensor_last(in),
                       .eps = call->node->attr.eps,
                       .first = call->first,
+                      .blocks = &call->node->attr.blocks,
+                      .positions = in->n_dim > 1 ? in->dim[1] : 1,
                       .wide_x = is_wide(call, call->node->in[0]),
                       .wide_y = is_wide(call, call->node->out[0]),
                       .x = call->arg[0]};
@@ -130,28 +134,51 @@ static pst_status layer_norm_b(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
+/* Sums over rows, of up to PST_SUM_COLS columns. */
+typedef struct {
+    float dw[PST_SUM_COLS], db[PST_SUM_COLS];
+} norm_sums;
+
+VEC_INLINE void norm_w_rows(const norm_job *j, uint64_t col, pst_part rows, norm_sums *total,
+                            int wide_x, int wide_y) {
+    VEC_EACH(i, n, pst_min_u64(PST_SUM_COLS, j->n - col), {
+        vf dw = v_set(0.0f), db = dw;
+        for (uint64_t r = rows.first; r < rows.first + rows.count; r++) {
+            uint64_t at = r * j->n + col + i;
+            vf dy = s_load_n(j->dy, at, n, wide_y);
+            vf h = (s_load_n(j->x, at, n, wide_x) - v_set(j->saved[2 * r])) *
+                   v_set(j->saved[2 * r + 1]);
+            dw = v_fma(dy, h, dw);
+            db = db + dy;
+        }
+        v_store_n(total->dw + i, v_load_n(total->dw + i, n) + dw, n);
+        v_store_n(total->db + i, v_load_n(total->db + i, n) + db, n);
+    });
+}
+
+/* Adds the same positions of each sample, PST_SUM_ROWS at a time. */
+VEC_INLINE void norm_w_part(const norm_job *j, uint64_t col, pst_part part, norm_sums *total,
+                            int wide_x, int wide_y) {
+    for (uint64_t row = part.first; row < j->rows; row += j->positions)
+        for (uint64_t at = 0; at < part.count; at += PST_SUM_ROWS) {
+            pst_part rows = {row + at, pst_min_u64(PST_SUM_ROWS, part.count - at)};
+            norm_w_rows(j, col, rows, total, wide_x, wide_y);
+        }
+}
+
 VEC_INLINE void norm_w_columns(const norm_job *j, uint64_t tile, int wide_x, int wide_y) {
     uint64_t col = tile * PST_SUM_COLS, cols = pst_min_u64(PST_SUM_COLS, j->n - col);
-    float dw_total[PST_SUM_COLS] = {0}, db_total[PST_SUM_COLS] = {0};
-    for (uint64_t from = 0; from < j->rows; from += PST_SUM_ROWS) {
-        uint64_t end = pst_min_u64(from + PST_SUM_ROWS, j->rows);
-        VEC_EACH(i, n, cols, {
-            vf dw = v_set(0.0f), db = dw;
-            for (uint64_t r = from; r < end; r++) {
-                uint64_t at = r * j->n + col + i;
-                vf dy = s_load_n(j->dy, at, n, wide_y);
-                vf h = (s_load_n(j->x, at, n, wide_x) - v_set(j->saved[2 * r])) *
-                       v_set(j->saved[2 * r + 1]);
-                dw = v_fma(dy, h, dw);
-                db = db + dy;
-            }
-            v_store_n(dw_total + i, v_load_n(dw_total + i, n) + dw, n);
-            v_store_n(db_total + i, v_load_n(db_total + i, n) + db, n);
-        });
-    }
-    for (uint64_t i = 0; i < cols; i++) {
-        j->dweight[col + i] = j->first ? dw_total[i] : j->dweight[col + i] + dw_total[i];
-        j->dbias[col + i] = j->first ? db_total[i] : j->dbias[col + i] + db_total[i];
+    uint32_t blocks = j->blocks->n ? j->blocks->own : 1;
+    for (uint32_t b = 0; b < blocks; b++) {
+        pst_part part = {0, j->positions};
+        float *dweight = j->dweight + b * j->n + col, *dbias = j->dbias + b * j->n + col;
+        norm_sums total = {{0}, {0}};
+        if (j->blocks->n) part = pst_block_of(j->blocks, j->positions, b);
+        norm_w_part(j, col, part, &total, wide_x, wide_y);
+        for (uint64_t i = 0; i < cols; i++) {
+            dweight[i] = j->first ? total.dw[i] : dweight[i] + total.dw[i];
+            dbias[i] = j->first ? total.db[i] : dbias[i] + total.db[i];
+        }
     }
 }
 
@@ -168,6 +195,7 @@ static pst_status layer_norm_w(pst_device *device, const pst_call *call) {
     j.dy = call->arg[2];
     j.dweight = call->arg[3];
     j.dbias = call->arg[4];
+    if (!j.blocks->n) j.positions = j.rows;
     pst_device_run(device, norm_w_tile, &j, pst_div_up(j.n, PST_SUM_COLS));
     return PST_OK;
 }

@@ -1,5 +1,6 @@
 /* Linear: three matrix products; element-wise operations run on tiles that are still in cache. In
  * bf16 and fp16 a product is summed in scratch and rounded once when it is stored. */
+#include "graph/blocks.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"
 
@@ -56,19 +57,26 @@ static int in_place(const pst_graph *g) { return g->dtype == PST_F32; }
 
 uint64_t pst_linear_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
     (void)threads;
+    if (node->attr.blocks.of == PST_BLOCKS_IN)
+        return pst_linear_blocks_scratch(g, node, PST_PASS_F);
     return pst_gemm_scratch(g->dtype, rows_of(g, node), outputs_of(g, node), inputs_of(g, node),
                             in_place(g));
 }
 
 uint64_t pst_linear_backward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
     (void)threads;
+    if (node->attr.blocks.of == PST_BLOCKS_OUT)
+        return pst_linear_blocks_scratch(g, node, PST_PASS_B);
     return pst_gemm_scratch(g->dtype, rows_of(g, node), inputs_of(g, node), outputs_of(g, node),
                             in_place(g));
 }
 
 uint64_t pst_linear_weight_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
     (void)threads;
-    return pst_gemm_scratch(g->dtype, outputs_of(g, node), inputs_of(g, node), rows_of(g, node), 1);
+    uint64_t rows = rows_of(g, node);
+    if (node->attr.blocks.of == PST_BLOCKS_ROWS)
+        rows = pst_block_most(&node->attr.blocks, g->tensor[node->in[0]].dim[1]);
+    return pst_gemm_scratch(g->dtype, outputs_of(g, node), inputs_of(g, node), rows, 1);
 }
 
 /* IN0 PARAM0 [PARAM1] OUT0 [SAVED0] */
@@ -92,6 +100,8 @@ pst_status pst_linear_forward(pst_device *device, const pst_call *call, const ps
                      .finish_arg = &j,
                      .scratch = call->scratch,
                      .ops = ops->product};
+    if (call->node->attr.blocks.of == PST_BLOCKS_IN)
+        return pst_linear_blocks(device, call, &gemm, j.in, j.y, ops);
     if (ops->dtype == PST_F32) gemm.c = (float *)(void *)(j.z ? j.z : j.y);
     return pst_gemm_run(device, &gemm);
 }
@@ -152,6 +162,8 @@ pst_status pst_linear_backward(pst_device *device, const pst_call *call,
                      .finish_arg = &to,
                      .scratch = call->scratch,
                      .ops = ops->product};
+    if (call->node->attr.blocks.of == PST_BLOCKS_OUT)
+        return pst_linear_blocks(device, call, &gemm, NULL, to.y, ops);
     if (ops->dtype == PST_F32) gemm.c = (float *)(void *)to.y;
     return pst_gemm_run(device, &gemm);
 }
@@ -163,14 +175,41 @@ static void bias_tile(void *arg, uint64_t tile, uint32_t thread) {
     j->ops->column_sum(j->dy + col * j->size, j->rows, cols, j->n, j->out + col, j->first);
 }
 
+/* Adds one block's products of the positions of each sample in order; the sums of block i follow
+ * those of block i - 1. */
+static pst_status weight_blocks(pst_device *device, const pst_call *call, const pst_gemm *whole,
+                                const job *all) {
+    const pst_tensor *x = pst_call_in(call, 0);
+    const pst_blocks *b = &call->node->attr.blocks;
+    for (uint32_t i = 0; i < b->own; i++) {
+        pst_part at = pst_block_of(b, x->dim[1], i);
+        for (uint64_t s = 0; s < x->dim[0]; s++) {
+            uint64_t row = s * x->dim[1] + at.first;
+            pst_gemm gemm = *whole;
+            job j = *all;
+            gemm.k = j.rows = at.count;
+            gemm.a = j.dy = j.dy + row * j.n * j.size;
+            gemm.b = (const uint8_t *)whole->b + row * j.k * j.size;
+            gemm.c += i * j.n * j.k;
+            j.first = call->first && !s;
+            gemm.add = !j.first;
+            if (j.bias) {
+                j.out += i * j.n;
+                pst_device_run(device, bias_tile, &j, pst_div_up(j.n, PST_SUM_COLS));
+            }
+            PST_TRY(pst_gemm_run(device, &gemm));
+        }
+    }
+    return PST_OK;
+}
+
 /* IN0 DOUT0|SAVED1 DPARAM0 [DPARAM1] */
 pst_status pst_linear_weight(pst_device *device, const pst_call *call, const pst_linear_ops *ops) {
     job j = job_of(call, ops);
+    int blocks = call->node->attr.blocks.of == PST_BLOCKS_ROWS;
     j.dy = call->arg[1];
-    if (j.bias) {
-        j.out = call->arg[3];
-        pst_device_run(device, bias_tile, &j, pst_div_up(j.n, PST_SUM_COLS));
-    }
+    if (j.bias) j.out = call->arg[3];
+    if (j.bias && !blocks) pst_device_run(device, bias_tile, &j, pst_div_up(j.n, PST_SUM_COLS));
     pst_gemm gemm = {.dtype = ops->dtype,
                      .trans_a = 1,
                      .m = j.n,
@@ -185,5 +224,5 @@ pst_status pst_linear_weight(pst_device *device, const pst_call *call, const pst
                      .add = !call->first,
                      .scratch = call->scratch,
                      .ops = ops->product};
-    return pst_gemm_run(device, &gemm);
+    return blocks ? weight_blocks(device, call, &gemm, &j) : pst_gemm_run(device, &gemm);
 }

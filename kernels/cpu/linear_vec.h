@@ -78,6 +78,14 @@ static void linear_slope(pst_activation act, const void *z, const void *dy, void
     }
 }
 
+static void linear_add_bias(float *sum, uint64_t ld, uint64_t rows, uint64_t cols,
+                            const void *bias) {
+    const vx *from = bias;
+    for (uint64_t r = 0; r < rows; r++, sum += ld)
+        VEC_EACH(i, n, cols,
+                 { v_store_n(sum + i, v_load_n(sum + i, n) + x_load_n(from + i, n), n); });
+}
+
 /* cols <= PST_SUM_COLS. */
 static void column_sum(const void *from_x, uint64_t rows, uint64_t cols, uint64_t ld, float *out,
                        int first) {
@@ -107,8 +115,9 @@ static void flat_accumulate(pst_pool *pool, float *y, const float *x, uint64_t n
 #else
 #define LINEAR_DTYPE PST_F32
 #endif
-static const pst_linear_ops linear_ops = {LINEAR_DTYPE, linear_finish,   linear_apply, linear_slope,
-                                          column_sum,   flat_accumulate, &product_ops, &direct_ops};
+static const pst_linear_ops linear_ops = {LINEAR_DTYPE,    linear_finish,   linear_apply,
+                                          linear_slope,    linear_add_bias, column_sum,
+                                          flat_accumulate, &product_ops,    &direct_ops};
 
 static pst_status linear_f(pst_device *device, const pst_call *call) {
     return pst_linear_forward(device, call, &linear_ops);

@@ -15,12 +15,19 @@ typedef struct {
 static operand operand_of(const pst_graph *g, const pst_node *node, const pst_arg *arg) {
     operand o = {.dtype = PST_F32, .written = (arg->access & PST_WRITE) != 0};
     const pst_tensor *t = NULL;
+    int gradient = 0;
     switch ((pst_arg_kind)arg->kind) {
-    case PST_ARG_IN:
+    case PST_ARG_IN: t = &g->tensor[node->in[arg->index]]; break;
+    case PST_ARG_OUT: t = &g->tensor[node->out[arg->index]]; break;
     case PST_ARG_DIN:
-    case PST_ARG_SUM: t = &g->tensor[node->in[arg->index]]; break;
-    case PST_ARG_OUT:
-    case PST_ARG_DOUT: t = &g->tensor[node->out[arg->index]]; break;
+    case PST_ARG_SUM:
+        t = &g->tensor[node->in[arg->index]];
+        gradient = 1;
+        break;
+    case PST_ARG_DOUT:
+        t = &g->tensor[node->out[arg->index]];
+        gradient = 1;
+        break;
     case PST_ARG_SAVED:
         o.dtype = node->saved[arg->index].dtype;
         o.n = node->saved[arg->index].elements;
@@ -32,7 +39,7 @@ static operand operand_of(const pst_graph *g, const pst_node *node, const pst_ar
     case PST_ARG_DPARAM: o.n = pst_param_elements(&g->param[node->param[arg->index]]); break;
     }
     if (t) {
-        o.dtype = t->dtype;
+        o.dtype = gradient ? pst_tensor_grad(g, t) : t->dtype;
         o.n = pst_tensor_count(t);
     }
     return o;

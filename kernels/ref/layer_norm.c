@@ -81,6 +81,24 @@ static void add_parts(const pst_call *call) {
     }
 }
 
+/* Adds the rows of one sum. */
+static void add_rows(const pst_call *call, const pst_ref_rows *rows, float *dweight, float *dbias) {
+    const pst_tensor *in = pst_call_in(call, 0);
+    uint64_t all = pst_tensor_rows(in), n = pst_tensor_last(in);
+    const float *x = call->arg[0], *saved = call->arg[1], *dy = call->arg[2];
+    for (uint64_t i = 0; i < n; i++) {
+        double dw = 0, db = 0;
+        for (uint64_t from = rows->at.first; from < all; from += rows->step)
+            for (uint64_t r = from; r < from + rows->at.count; r++) {
+                double d = x[r * n + i] - (double)saved[2 * r];
+                dw += (double)dy[r * n + i] * d * saved[2 * r + 1];
+                db += dy[r * n + i];
+            }
+        dweight[i] = (call->first ? 0.0f : dweight[i]) + (float)dw;
+        dbias[i] = (call->first ? 0.0f : dbias[i]) + (float)db;
+    }
+}
+
 /* W: IN0 SAVED0 DOUT0 DPARAM0 DPARAM1; with attr.sum_parts as add_parts */
 pst_status pst_ref_layer_norm_w(pst_device *device, const pst_call *call) {
     (void)device;
@@ -89,17 +107,10 @@ pst_status pst_ref_layer_norm_w(pst_device *device, const pst_call *call) {
         return PST_OK;
     }
     const pst_tensor *in = pst_call_in(call, 0);
-    uint64_t rows = pst_tensor_rows(in), n = pst_tensor_last(in);
-    const float *x = call->arg[0], *saved = call->arg[1], *dy = call->arg[2];
-    float *dweight = call->arg[3], *dbias = call->arg[4];
-    for (uint64_t i = 0; i < n; i++) {
-        double dw = 0, db = 0;
-        for (uint64_t r = 0; r < rows; r++) {
-            dw += (double)dy[r * n + i] * (x[r * n + i] - (double)saved[2 * r]) * saved[2 * r + 1];
-            db += dy[r * n + i];
-        }
-        dweight[i] = (call->first ? 0.0f : dweight[i]) + (float)dw;
-        dbias[i] = (call->first ? 0.0f : dbias[i]) + (float)db;
+    uint64_t n = pst_tensor_last(in);
+    for (uint32_t b = 0; b < pst_ref_sums(call); b++) {
+        pst_ref_rows rows = pst_ref_rows_of(call, b, pst_tensor_rows(in));
+        add_rows(call, &rows, (float *)call->arg[3] + b * n, (float *)call->arg[4] + b * n);
     }
     return PST_OK;
 }

@@ -92,21 +92,31 @@ pst_status pst_ref_linear_b(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
+/* The sum over rows of a column of dz times a column of x, or, if b is NULL, of dz alone. */
+static float sum_rows(const sizes *s, const pst_ref_rows *rows, const float *a, const float *b) {
+    double sum = 0;
+    for (uint64_t from = rows->at.first; from < s->rows; from += rows->step)
+        for (uint64_t r = from; r < from + rows->at.count; r++)
+            sum += b ? (double)a[r * s->n] * b[r * s->k] : a[r * s->n];
+    return (float)sum;
+}
+
 /* W: IN0 DOUT0|SAVED1 DPARAM0 [DPARAM1] */
 pst_status pst_ref_linear_w(pst_device *device, const pst_call *call) {
     (void)device;
     sizes s = sizes_of(call);
     const float *x = call->arg[0], *dz = call->arg[1];
-    float *dweight = call->arg[2], *dbias = s.bias ? call->arg[3] : NULL;
-    for (uint64_t j = 0; j < s.n; j++) {
-        for (uint64_t k = 0; k < s.k; k++) {
-            double sum = 0;
-            for (uint64_t r = 0; r < s.rows; r++) sum += (double)dz[r * s.n + j] * x[r * s.k + k];
-            dweight[j * s.k + k] = (call->first ? 0.0f : dweight[j * s.k + k]) + (float)sum;
+    for (uint32_t b = 0; b < pst_ref_sums(call); b++) {
+        pst_ref_rows rows = pst_ref_rows_of(call, b, s.rows);
+        float *dweight = (float *)call->arg[2] + b * s.n * s.k;
+        float *dbias = s.bias ? (float *)call->arg[3] + b * s.n : NULL;
+        for (uint64_t j = 0; j < s.n; j++) {
+            for (uint64_t k = 0; k < s.k; k++)
+                dweight[j * s.k + k] = (call->first ? 0.0f : dweight[j * s.k + k]) +
+                                       sum_rows(&s, &rows, dz + j, x + k);
+            if (dbias)
+                dbias[j] = (call->first ? 0.0f : dbias[j]) + sum_rows(&s, &rows, dz + j, NULL);
         }
-        double sum = 0;
-        for (uint64_t r = 0; r < s.rows; r++) sum += dz[r * s.n + j];
-        if (dbias) dbias[j] = (call->first ? 0.0f : dbias[j]) + (float)sum;
     }
     return PST_OK;
 }

@@ -4,24 +4,28 @@
 #include "kernels/shape.h"
 #include <math.h>
 
-/* F: IN0 IN1 OUT0 = per row (largest logit, sum of exp(logit - largest), the target's logit or
- * 0) */
+/* F: IN0 IN1 OUT0 = per block of columns, and row (largest logit, sum of exp(logit - largest), the
+ * target's logit or 0) */
 pst_status pst_ref_vocabulary_part_f(pst_device *device, const pst_call *call) {
     (void)device;
     const pst_tensor *in = pst_call_in(call, 0);
     uint64_t rows = pst_tensor_rows(in), v = pst_tensor_last(in);
-    const float *logits = call->arg[0];
+    const pst_blocks *blocks = &call->node->attr.blocks;
     const int32_t *target = call->arg[1];
     float *out = call->arg[2];
     PST_TRY(pst_call_check_index(call, target, rows, call->node->attr.total, 1));
-    for (uint64_t r = 0; r < rows; r++, logits += v, out += 3) {
-        uint64_t hit = (uint64_t)target[r] - call->node->attr.first;
-        double max = -INFINITY, sum = 0;
-        for (uint64_t j = 0; j < v; j++) max = fmax(max, logits[j]);
-        for (uint64_t j = 0; j < v; j++) sum += exp(logits[j] - max);
-        out[0] = (float)max;
-        out[1] = (float)sum;
-        out[2] = hit < v ? logits[hit] : 0.0f;
+    for (uint32_t b = 0; b < (blocks->n ? blocks->own : 1); b++) {
+        pst_part at = blocks->n ? pst_block_of(blocks, v, b) : (pst_part){0, v};
+        for (uint64_t r = 0; r < rows; r++, out += 3) {
+            const float *logits = (const float *)call->arg[0] + r * v + at.first;
+            uint64_t hit = (uint64_t)target[r] - call->node->attr.first - at.first;
+            double max = -INFINITY, sum = 0;
+            for (uint64_t j = 0; j < at.count; j++) max = fmax(max, logits[j]);
+            for (uint64_t j = 0; j < at.count; j++) sum += exp(logits[j] - max);
+            out[0] = (float)max;
+            out[1] = (float)sum;
+            out[2] = hit < at.count ? logits[hit] : 0.0f;
+        }
     }
     return PST_OK;
 }

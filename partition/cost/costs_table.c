@@ -243,7 +243,7 @@ static void sum_parameters(const builder *b) {
     for (uint32_t i = 0; i < b->g->n_node; i++)
         for (uint32_t k = 0; k < b->g->node[i].n_param; k++) {
             uint64_t elements = pst_param_elements(b->g->param + b->g->node[i].param[k]);
-            b->t->accumulated[i] += elements;
+            b->t->accumulated[i] += pst_param_sums(b->g->param + b->g->node[i].param[k]);
             if (!b->g->node[i].use[k]) {
                 b->t->elements[i] += elements;
                 if (elements > b->t->largest[i]) b->t->largest[i] = elements;

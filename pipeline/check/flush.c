@@ -61,7 +61,7 @@ static pst_status check_computes(flush *f) {
 
 static int is_partial(const flush *f) {
     const pst_graph *g = f->c->cut->graph;
-    for (uint32_t p = 0; g && f->c->job->grid.tensor > 1 && p < g->n_param; p++)
+    for (uint32_t p = 0; g && p < g->n_param; p++)
         for (uint32_t u = 0; u < uses_of(f->c, p) && g->param[p].slice.partial; u++)
             if (pst_checker_stage_of_use(f->c, p, u) == f->stage) return 1;
     return 0;

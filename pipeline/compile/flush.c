@@ -173,7 +173,8 @@ static void join_shared(pst_job_builder *b, passes before, uint32_t *returned) {
 static uint32_t norm_doubles(const pst_job_builder *b, uint32_t rank) {
     const pst_job *j = b->job;
     pst_grid_place at = pst_grid_at(j->grid, rank);
-    return j->micros[at.replica] + pst_share_pieces(j->share[at.tensor], at.stage, at.replica);
+    return j->micros[at.replica] + pst_share_pieces(j->share[at.tensor], at.stage, at.replica) *
+                                       pst_graph_norm_words(graph_of(b));
 }
 
 /* The current list has the norm messages and answers of ranks [from, to): its own; in a single lane
@@ -317,23 +318,27 @@ static void flush_replicas(pst_job_builder *b, passes before, uint32_t *lent) {
     pst_flush_sums_close(&sums);
 }
 
-/* Bytes of the stage's accumulators that are partial sums. */
-static uint64_t partial_bytes(const pst_job_builder *b) {
+/* Bytes of the stage's accumulators that are partial sums; *spans: over several ranks. */
+static uint64_t partial_bytes(const pst_job_builder *b, int *spans) {
     const pst_graph *g = graph_of(b);
     uint64_t bytes = 0;
+    *spans = 0;
     for (uint32_t p = 0; g && p < g->n_param; p++)
         for (uint32_t u = 0; u < g->param[p].n_use && g->param[p].slice.partial; u++)
-            if (pst_builder_stage_of_use(b, p, u) == b->stage)
-                bytes += pst_param_elements(g->param + p) * sizeof(float);
+            if (pst_builder_stage_of_use(b, p, u) == b->stage) {
+                bytes += pst_param_sums(g->param + p) * sizeof(float);
+                *spans |= pst_param_spans_ranks(g, g->param + p);
+            }
     return bytes * b->job->parts;
 }
 
 /* Reduced and broadcast, so twice the duration of one message. */
 static void add_partial(pst_job_builder *b, passes *before) {
-    uint64_t bytes = b->job->grid.tensor > 1 ? partial_bytes(b) : 0;
+    int spans;
+    uint64_t bytes = partial_bytes(b, &spans);
     if (bytes)
-        before->computed =
-            pst_builder_emit_compute(b, PST_OP_REDUCE, 2 * pst_builder_transfer_ns(b, bytes));
+        before->computed = pst_builder_emit_compute(
+            b, PST_OP_REDUCE, spans ? 2 * pst_builder_transfer_ns(b, bytes) : 0);
 }
 
 void pst_builder_flush(pst_job_builder *b) {

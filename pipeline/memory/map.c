@@ -88,7 +88,8 @@ static pst_status find_owned(pst_memory_map_builder *b) {
 }
 
 static uint64_t norm_bytes(const pst_memory_map *x, uint32_t rank) {
-    return ((uint64_t)x->loss_of_rank[rank] + x->piece_of_rank[rank]) * sizeof(double);
+    return (x->loss_of_rank[rank] + (uint64_t)x->piece_of_rank[rank] * x->norm_words) *
+           sizeof(double);
 }
 
 static void place_control(pst_memory_map_builder *b, const pst_optim_row *optim) {
@@ -277,6 +278,7 @@ pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map 
     x->n_rank = spec->job->n_rank;
     x->eval_cut = spec->eval_cut;
     x->parts = spec->job->parts;
+    x->norm_words = pst_graph_norm_words(spec->g);
     x->part_micros = pst_job_micros(spec->job, spec->rank) / spec->job->parts;
     pst_memory_map_builder b = {.g = spec->g,
                                 .cut = spec->cut,

@@ -86,14 +86,14 @@ struct pst_memory_map {
     uint32_t n_buffer;
     /* Norm messages, in region CONTROL. The message of a rank to rank 0 has the loss of each
      * micro-batch of the rank, then the sum of squares of each piece (share.h) that the rank owns,
-     * by parameter in name order. The answer of rank 0 has the sum of losses, the norm and the clip
-     * factor. */
+     * by parameter in name order, of norm_words numbers each. The answer of rank 0 has the sum of
+     * losses, the norm and the clip factor. */
     uint32_t n_owned, *owned;       /* parameters of which this rank owns elements, in name order */
     uint64_t norm_own, norm_answer; /* offsets of this rank's message and of the answer */
     uint64_t *norm_of_rank;         /* on rank 0: [n_rank] offset of the message of each rank */
     /* [n_rank] numbers of losses and of pieces in the message of each rank; set for this rank, and
      * on rank 0 for all ranks */
-    uint32_t *loss_of_rank, *piece_of_rank;
+    uint32_t *loss_of_rank, *piece_of_rank, norm_words;
 };
 
 typedef struct {

@@ -13,7 +13,7 @@ static void *at(uint8_t *arena, uint64_t offset) {
 static void *address_part(const pst_memory_view *v, uint32_t param, uint32_t use, uint32_t part) {
     const pst_memory_map *x = v->map;
     uint64_t first = x->grad[param][use],
-             bytes = pst_param_elements(v->g->param + param) * sizeof(float);
+             bytes = pst_param_sums(v->g->param + param) * sizeof(float);
     return first == ABSENT ? NULL : v->arena + first + part * pst_align(bytes);
 }
 

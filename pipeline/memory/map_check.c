@@ -53,7 +53,7 @@ static pst_status check_ranges(ranges *all, uint32_t rank) {
 
 static void add_params(ranges *all, const pst_memory_map *x, const pst_graph *g) {
     for (uint32_t p = 0; g && p < g->n_param; p++) {
-        uint64_t bytes = pst_param_elements(g->param + p) * sizeof(float);
+        uint64_t bytes = pst_param_sums(g->param + p) * sizeof(float);
         add(all, x, PST_REGION_WEIGHT, x->weight[p],
             pst_param_bytes(g, g->param + p) + pst_param_pad_bytes(g, g->param + p), p);
         uint64_t stepped = (x->step_to[p] - x->step_from[p]) * sizeof(float);
@@ -69,7 +69,8 @@ static void add_params(ranges *all, const pst_memory_map *x, const pst_graph *g)
 }
 
 static uint64_t norm_bytes(const pst_memory_map *x, uint32_t rank) {
-    return ((uint64_t)x->loss_of_rank[rank] + x->piece_of_rank[rank]) * sizeof(double);
+    return (x->loss_of_rank[rank] + (uint64_t)x->piece_of_rank[rank] * x->norm_words) *
+           sizeof(double);
 }
 
 static void add_norms(ranges *all, const pst_memory_map *x) {

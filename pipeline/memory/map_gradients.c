@@ -21,8 +21,8 @@ static void place_buffers(pst_memory_map_builder *b, const pst_optim_row *optim)
 
 /* The size of all parts of a use. */
 static uint64_t accumulator_bytes(const pst_memory_map_builder *b, uint32_t p) {
-    return (b->map->parts - 1) * pst_align(pst_memory_map_param_bytes(b, p)) +
-           pst_memory_map_param_bytes(b, p);
+    const uint64_t bytes = pst_param_sums(b->g->param + p) * sizeof(float);
+    return (b->map->parts - 1) * pst_align(bytes) + bytes;
 }
 
 static int is_sharded(const pst_memory_map_builder *b, uint32_t p) {

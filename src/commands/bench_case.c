@@ -51,12 +51,14 @@ static pst_bench_operand describe(const pst_graph *g, const pst_node *node, cons
     if (arg->kind == PST_ARG_PARAM || arg->kind == PST_ARG_DPARAM) {
         if (arg->kind == PST_ARG_PARAM) o.dtype = g->dtype;
         const pst_param *p = g->param + node->param[arg->index];
-        o.elements = pst_param_elements(p) + (arg->kind == PST_ARG_PARAM ? p->pad : 0);
+        o.elements =
+            arg->kind == PST_ARG_PARAM ? pst_param_elements(p) + p->pad : pst_param_sums(p);
         return o;
     }
-    int out = arg->kind == PST_ARG_OUT || arg->kind == PST_ARG_DOUT;
+    int out = arg->kind == PST_ARG_OUT || arg->kind == PST_ARG_DOUT,
+        value = arg->kind == PST_ARG_IN || arg->kind == PST_ARG_OUT;
     const pst_tensor *t = g->tensor + (out ? node->out[arg->index] : node->in[arg->index]);
-    o.dtype = t->dtype;
+    o.dtype = value ? t->dtype : pst_tensor_grad(g, t);
     o.elements = pst_tensor_bytes(t) / pst_dtype_bytes(t->dtype);
     return o;
 }

@@ -52,6 +52,7 @@ struct pst_config {
                                  for each; `tensor` is the largest */
         int64_t reproducible; /* number of gradient accumulators per use of a parameter, which fixes
                                  the order of sums; 0: off */
+        int64_t reproducible_tensor; /* number of blocks of sums over tensor ranks; 0: off */
         char **replicas, **throttle, **devices; /* lists of numbers, as text */
         uint32_t n_replicas, n_throttle, n_devices;
         int64_t wait; /* seconds to wait for all ranks to join */

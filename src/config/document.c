@@ -196,9 +196,12 @@ static pst_status read_pair(walk *w, const char *section, const yaml_node_t *key
     const char *name = key_text(w, key);
     char deeper[PST_ROW_NAME_BYTES];
     if (!name) return PST_EINPUT;
-    const pst_row *row = pst_row_find_any(section, name);
-    if (row) return read_value(w, row, key, value);
     int n = snprintf(deeper, sizeof deeper, "%s%s%s", section, *section ? "." : "", name);
+    /* a section may have the former name of one of its keys */
+    int inside =
+        (value->type == YAML_MAPPING_NODE || is_absent(value)) && pst_row_is_section(deeper);
+    const pst_row *row = inside ? NULL : pst_row_find_any(section, name);
+    if (row) return read_value(w, row, key, value);
     if (n >= (int)sizeof deeper || strchr(name, '.') || !pst_row_is_section(deeper))
         return at_node(w, key, pst_row_unknown(section, name));
     PST_TRY(enter_section(w, deeper, key));

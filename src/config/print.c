@@ -13,7 +13,7 @@ static int is_open(const pst_row *row, const pst_config *config) {
                                           "schedule", "recompute", "micro_batch"};
     uint8_t by = config->given[row - pst_rows];
     int of_user = by == PST_GIVEN_BY_FILE || by == PST_GIVEN_BY_OVERRIDE;
-    if (!pst_config_is_auto(config) || of_user) return 0;
+    if (!pst_config_is_auto(config) || of_user || strchr(row->section, '.')) return 0;
     for (size_t i = 0; i < sizeof planned / sizeof *planned; i++)
         if (!strcmp(row->key, planned[i])) return 1;
     return 0;

@@ -167,9 +167,6 @@ static const pst_row rows[] = {
      "Micro-batches of a step for each replica, such as [3, 5]; by default equal, or in proportion "
      "to the speeds that cluster or throttle gives.",
      NULL},
-    WHOLE(parallel, reproducible, "0", 0, PST_RANKS_MAX,
-          "Sum the gradients of a step's micro-batches in this many groups, a power of two such as "
-          "4: then 1, 2 and 4 replicas give the same bits, but need more memory. 0: off."),
     {"parallel", "throttle", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.throttle),
      AT(parallel.n_throttle),
      "Slow down processes to imitate unequal devices: one factor per process, such as [1, 2], or "
@@ -248,6 +245,17 @@ static const pst_row rows[] = {
     WHOLE(parallel, wait, "60", 1, 86400,
           "Seconds to wait for all ranks to join if they are started from a host file or one by "
           "one."),
+    {"parallel.reproducible", "data", PST_ROW_WHOLE, "0", 0, PST_RANKS_MAX, FULL, NULL,
+     AT(parallel.reproducible), 0,
+     "Sum the gradients of a step's micro-batches in this many groups, a power of two such as 4: "
+     "then 1, 2 and 4 replicas give the same bits, but need more memory. 0: off.",
+     "parallel.reproducible"},
+    {"parallel.reproducible", "tensor", PST_ROW_WHOLE, "0", 0, PST_RANKS_MAX, FULL, NULL,
+     AT(parallel.reproducible_tensor), 0,
+     "Sum what tensor ranks split (heads, hidden features, vocabulary, positions) in this many "
+     "blocks, a power of two such as 4: then 1, 2 and 4 tensor ranks, with and without sequence, "
+     "give the same bits. CPUs only. 0: off.",
+     NULL},
 
     WHOLE(checkpoint, every, "100", 0, 1e12,
           "Steps between checkpoints; 0: only at the end. A checkpoint is also written at each new "

@@ -143,6 +143,13 @@ uint64_t pst_tensor_bytes(const pst_tensor *t) {
     return elements * pst_dtype_bytes(t->dtype);
 }
 uint64_t pst_param_elements(const pst_param *p) { return product(p->dim, p->n_dim); }
+uint64_t pst_param_sums(const pst_param *p) {
+    return pst_param_elements(p) * (p->slice.blocks ? p->slice.blocks : 1);
+}
+pst_dtype pst_tensor_grad(const pst_graph *g, const pst_tensor *t) {
+    if (t->grad == PST_GRAD_WIDE) return PST_F32;
+    return t->grad == PST_GRAD_NARROW ? g->dtype : t->dtype;
+}
 uint64_t pst_param_bytes(const pst_graph *g, const pst_param *p) {
     return pst_param_elements(p) * pst_dtype_bytes(g->dtype);
 }

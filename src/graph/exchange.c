@@ -9,11 +9,20 @@ const pst_tensor *pst_exchange_longer(const pst_graph *g, const pst_node *node) 
     return pst_tensor_elements(in) > pst_tensor_elements(out) ? in : out;
 }
 
+pst_exchange_dtypes pst_exchange_dtypes_of(const pst_graph *g, const pst_node *node,
+                                           pst_pass pass) {
+    const pst_tensor *in = g->tensor + node->in[0], *out = g->tensor + node->out[0];
+    if (pass == PST_PASS_F) return (pst_exchange_dtypes){in->dtype, out->dtype};
+    return (pst_exchange_dtypes){pst_tensor_grad(g, out), pst_tensor_grad(g, in)};
+}
+
 uint64_t pst_exchange_scratch(const pst_graph *g, const pst_node *node, pst_pass pass) {
     const pst_tensor *t = pst_exchange_longer(g, node);
+    const pst_exchange_dtypes of = pst_exchange_dtypes_of(g, node, pass);
     switch ((pst_exchange)node->op->exchange[pass]) {
-    case PST_EXCHANGE_SUM: return t->dtype == PST_F32 ? 0 : pst_tensor_elements(t) * sizeof(float);
-    case PST_EXCHANGE_GATHER: return t->dim[0] == 1 ? 0 : pst_tensor_bytes(t);
+    case PST_EXCHANGE_SUM: return of.to == PST_F32 ? 0 : pst_tensor_elements(t) * sizeof(float);
+    case PST_EXCHANGE_GATHER:
+        return t->dim[0] == 1 ? 0 : pst_tensor_elements(t) * pst_dtype_bytes(of.to);
     case PST_EXCHANGE_SCATTER: return pst_tensor_elements(t) * sizeof(float);
     default: return 0;
     }

@@ -7,6 +7,12 @@
 
 /* The larger of a node's input and output: the tensor of all positions, or of all ranks. */
 const pst_tensor *pst_exchange_longer(const pst_graph *g, const pst_node *node);
+/* Types of what a pass reads and of what it writes. They differ where a sum in blocks is complete
+ * only after the exchange. */
+typedef struct {
+    pst_dtype from, to;
+} pst_exchange_dtypes;
+pst_exchange_dtypes pst_exchange_dtypes_of(const pst_graph *g, const pst_node *node, pst_pass pass);
 /* Bytes of scratch memory that a pass needs and overwrites completely; 0: none, or the pass is not
  * an exchange. */
 uint64_t pst_exchange_scratch(const pst_graph *g, const pst_node *node, pst_pass pass);

@@ -22,6 +22,10 @@ typedef enum {
     PST_TENSOR_OUTPUT /* read by the run after F: per-token losses, or logits when generating */
 } pst_tensor_role;
 
+/* Types of gradients in graphs of 16 bits: that of the tensor; F32, for a sum that is not complete;
+ * or the graph's, where the tensor is such a sum. */
+typedef enum { PST_GRAD_SAME, PST_GRAD_WIDE, PST_GRAD_NARROW } pst_grad_form;
+
 typedef struct {
     char name[PST_NAME_MAX];
     pst_tensor_role role;
@@ -29,6 +33,8 @@ typedef struct {
     uint32_t n_dim;
     uint64_t dim[PST_MAX_DIM];
     uint32_t producer; /* node index, PST_NONE for data */
+    /* 16-bit graphs: type of the gradient if it is not `dtype`; see pst_tensor_grad */
+    pst_grad_form grad;
     uint64_t pitch; /* elements from the start of a row (last dimension) to the start of the next,
                        where pst_graph_pad has left gaps; 0: no gaps */
 } pst_tensor;
@@ -48,6 +54,9 @@ typedef struct {
     /* 1 (WHOLE only): each rank computes the gradient of its own positions, and their sum over the
      * group is the gradient */
     int partial;
+    /* WHOLE only: number of blocks of positions for each of which the accumulators have a sum;
+     * these are added when the step ends. 0: one sum of all positions. */
+    uint32_t blocks;
     uint64_t whole; /* PART: the size of dimension `dim` in the whole parameter */
     uint32_t dim, n_range;
     struct {
@@ -77,6 +86,21 @@ const char *pst_activation_name(pst_activation activation);
 /* Finds an activation by name, "none" included. EINPUT lists the names. */
 pst_status pst_activation_find(const char *name, pst_activation *activation);
 
+/* Sums in blocks, whose order does not depend on the number of tensor ranks (graph/blocks.h). */
+typedef enum {
+    PST_BLOCKS_NONE,
+    PST_BLOCKS_IN,  /* linear F: of input features */
+    PST_BLOCKS_OUT, /* linear B, vocabulary_part: of output features */
+    PST_BLOCKS_ROWS /* W: of positions */
+} pst_blocks_of;
+typedef struct {
+    pst_blocks_of of;
+    uint32_t n;          /* number of blocks of all ranks together; 0: sums in any order */
+    uint32_t first, own; /* blocks of this rank */
+    uint32_t ranges;     /* the features consist of so many ranges, each of them in blocks */
+    uint64_t total;      /* heads, features, tokens or positions of all ranks, split in n blocks */
+} pst_blocks;
+
 /* Attributes of all operator kinds; each kind reads its own. */
 typedef struct {
     uint32_t heads;            /* attention */
@@ -88,8 +112,8 @@ typedef struct {
     float rate;                /* dropout: probability of zero */
     uint32_t stride, padding;  /* convolution, max_pool: in pixels, along height and width */
     uint32_t window;           /* max_pool: height and width of a window */
-    uint32_t wide; /* embedding, layer norm: 1: the output is F32 although the graph's dtype has 16
-                      bits */
+    uint32_t wide; /* embedding, layer norm, linear (a part of a sum): 1: the output is F32 although
+                      the graph's dtype has 16 bits */
     /* add: 1: input 1 has 16 bits and the output is F32, so B converts the gradient of input 1. Set
      * by infer */
     uint32_t narrows;
@@ -101,6 +125,7 @@ typedef struct {
      * rank */
     uint64_t first;
     uint64_t total; /* embedding, vocabulary_*: number of tokens of all ranks together */
+    pst_blocks blocks;
     /* layer norm: number of parts of the rows whose sums B saves for W; 0: W reads the rows. Set by
      * pst_graph_leave_sums */
     uint32_t sum_parts;
@@ -135,6 +160,7 @@ struct pst_graph {
     /* 1: F is never recomputed in this run, which allows kernels that give other bits when run
      * again (src/prepare) */
     int final;
+    uint32_t blocks; /* pst_split_options.blocks */
     /* 1: kernels may add in an order that changes from call to call (parallel.deterministic) */
     int loose;
     uint32_t n_tensor, n_param, n_node;
@@ -198,11 +224,23 @@ void pst_graph_leave_sums(pst_graph *g);
 uint64_t pst_tensor_elements(const pst_tensor *t);
 uint64_t pst_tensor_bytes(const pst_tensor *t); /* bytes, gaps included */
 uint64_t pst_param_elements(const pst_param *p);
+/* Elements of the accumulator of one use: a sum for each block (pst_slice.blocks). */
+uint64_t pst_param_sums(const pst_param *p);
+/* Type of the gradient of a tensor. */
+pst_dtype pst_tensor_grad(const pst_graph *g, const pst_tensor *t);
 /* Bytes of the parameter as operators read it; master weights, accumulators and optimizer state are
  * fp32 and may be larger. */
 uint64_t pst_param_bytes(const pst_graph *g, const pst_param *p);
 uint64_t pst_param_pad_bytes(const pst_graph *g, const pst_param *p); /* bytes of the padding after
                                                                          the parameter */
+/* Numbers (fp64) per sum of squares: with blocks, sums do not depend on the parts of parameters
+ * that ranks have (kernels/squares.h). g may be NULL. */
+static inline uint32_t pst_graph_norm_words(const pst_graph *g) { return g && g->blocks ? 4 : 1; }
+/* 1: the accumulators of the parameter are parts of sums over the tensor ranks; 0: each rank has
+ * all positions. */
+static inline int pst_param_spans_ranks(const pst_graph *g, const pst_param *p) {
+    return p->slice.partial && (!p->slice.blocks || p->slice.blocks < g->blocks);
+}
 /* The index of the tensor or parameter with this name; PST_NONE if there is none. */
 uint32_t pst_graph_find_tensor(const pst_graph *g, const char *name);
 uint32_t pst_graph_find_param(const pst_graph *g, const char *name);

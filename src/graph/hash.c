@@ -31,6 +31,9 @@ static uint64_t hash_node(const pst_node *d, uint64_t h) {
     uint32_t image[] = {d->attr.stride, d->attr.padding, d->attr.window};
     if (d->op->image) h = hash_u32(image, sizeof image / sizeof *image, h);
     if (d->attr.wide) h = hash_u32(&d->attr.wide, 1, h);
+    const pst_blocks *b = &d->attr.blocks;
+    uint64_t blocks[] = {b->of, b->n, b->first, b->own, b->ranges, b->total};
+    if (b->n) h = hash_u64(blocks, sizeof blocks / sizeof *blocks, h);
     if (d->attr.parts) h = hash_u64(slice, sizeof slice / sizeof *slice, h);
     h = hash_u32(d->out, d->n_out, hash_u32(d->in, d->n_in, h));
     h = hash_u32(d->use, d->n_param, hash_u32(d->param, d->n_param, h));

@@ -18,6 +18,10 @@ static pst_status infer(pst_graph *g, pst_node *node) {
     dim[x->n_dim - 1] = features;
     uint64_t elements = pst_tensor_rows(x) * features;
     PST_TRY(pst_graph_out(g, node, PST_TENSOR_ACTIVATION, x->n_dim, dim));
+    if (node->attr.wide) {
+        pst_node_out_wide(g, node);
+        g->tensor[node->out[0]].grad = PST_GRAD_NARROW;
+    }
     if (node->attr.activation == PST_ACT_NONE) return PST_OK;
     node->n_saved = 2;
     for (uint32_t i = 0; i < 2; i++) {

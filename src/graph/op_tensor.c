@@ -13,11 +13,22 @@ static pst_status expect_group(const pst_node *node) {
     return PST_OK;
 }
 
-/* Of x's type. */
+static int adds(const pst_node *node, pst_pass pass) {
+    pst_exchange kind = (pst_exchange)node->op->exchange[pass];
+    return kind == PST_EXCHANGE_SUM || kind == PST_EXCHANGE_SCATTER;
+}
+
+/* Of x's type. Sums in blocks are complete, and rounded, only when all ranks' parts have been
+ * added: what goes in has F32, forward or backward. */
 static pst_status out_like(pst_graph *g, pst_node *node, const pst_tensor *x, const uint64_t *dim) {
-    const pst_dtype type = x->dtype;
+    const int sum = x->grad == PST_GRAD_NARROW;
+    const pst_dtype type = sum ? g->dtype : x->dtype;
+    const int back = node->attr.blocks.n && adds(node, PST_PASS_B) && type != PST_F32;
+    node->attr.wide = sum || back;
     PST_TRY(pst_graph_out(g, node, PST_TENSOR_ACTIVATION, x->n_dim, dim));
-    g->tensor[node->out[0]].dtype = type;
+    pst_tensor *out = &g->tensor[node->out[0]];
+    out->dtype = type;
+    if (back) out->grad = PST_GRAD_WIDE;
     return PST_OK;
 }
 
@@ -69,15 +80,15 @@ static uint32_t backward(pst_arg out[PST_MAX_ARG]) {
     return 2;
 }
 
-static uint32_t in_place(pst_arg out[PST_MAX_ARG], uint32_t n) {
-    out[1].share = 0;
-    out[1].must = 1;
+/* Unless the two operands have different types. */
+static uint32_t in_place(const pst_node *node, pst_arg out[PST_MAX_ARG], uint32_t n) {
+    out[1].share = node->attr.wide ? -1 : 0;
+    out[1].must = !node->attr.wide;
     return n;
 }
 
 static uint32_t args_copy(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
-    (void)node;
-    if (pass == PST_PASS_B) return in_place(out, backward(out));
+    if (pass == PST_PASS_B) return in_place(node, out, backward(out));
     if (pass == PST_PASS_W) return 0;
     forward(out);
     out[1].share = 0;
@@ -85,8 +96,7 @@ static uint32_t args_copy(const pst_node *node, pst_pass pass, pst_arg out[PST_M
 }
 
 static uint32_t args_sum(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
-    (void)node;
-    return pass == PST_PASS_F ? in_place(out, forward(out)) : 0;
+    return pass == PST_PASS_F ? in_place(node, out, forward(out)) : 0;
 }
 
 static uint32_t args_sequence(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
@@ -108,9 +118,7 @@ static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64
         pst_tensor_bytes(in) > pst_tensor_bytes(out) ? pst_tensor_bytes(in) : pst_tensor_bytes(out);
     pst_exchange kind = (pst_exchange)node->op->exchange[pass];
     uint64_t others = node->attr.parts - 1, parts = node->attr.parts;
-    *flops = kind == PST_EXCHANGE_SUM || kind == PST_EXCHANGE_SCATTER
-                 ? pst_tensor_elements(in) * others / parts
-                 : 0;
+    *flops = adds(node, pass) ? pst_tensor_elements(in) * others / parts : 0;
     *bytes = n / parts * others;
     if (kind == PST_EXCHANGE_SUM) *bytes *= 2;
     if (kind == PST_EXCHANGE_COPY) *bytes = 2 * n;

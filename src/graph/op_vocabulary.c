@@ -1,7 +1,7 @@
 /* vocabulary_part, vocabulary_loss: softmax cross-entropy of logits whose columns are split over
- * the tensor group. Each rank reduces its columns to three numbers per row; these are stacked
- * (tensor_stack), and every rank computes the loss from them in rank order: the same loss
- * everywhere, and no logits are sent. */
+ * the tensor group. Each rank reduces its columns, or each of its blocks of columns
+ * (graph/blocks.h), to three numbers per row; these are stacked (tensor_stack), and every rank
+ * computes the loss from them in rank order: the same loss everywhere, and no logits are sent. */
 #include "graph/op_list.h"
 
 static pst_status expect_logits(const pst_graph *g, const pst_node *node) {
@@ -20,7 +20,8 @@ static pst_status expect_logits(const pst_graph *g, const pst_node *node) {
 static pst_status infer_part(pst_graph *g, pst_node *node) {
     PST_TRY(expect_logits(g, node));
     const pst_tensor *targets = pst_node_in(g, node, 1);
-    uint64_t dim[] = {targets->dim[0], targets->dim[1], 3};
+    uint64_t own = node->attr.blocks.n ? node->attr.blocks.own : 1;
+    uint64_t dim[] = {targets->dim[0], targets->dim[1], 3 * own};
     PST_TRY(pst_graph_out(g, node, PST_TENSOR_ACTIVATION, 3, dim));
     g->tensor[node->out[0]].dtype = PST_F32;
     return PST_OK;

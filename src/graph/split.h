@@ -29,6 +29,10 @@ static inline pst_part pst_part_of(uint64_t n, uint32_t parts, uint32_t part) {
 
 typedef struct {
     uint32_t parts, part;
+    /* Number of blocks in which sums are added that ranks split, a power of two that `parts`
+     * divides (graph/blocks.h); 0: in any order. With blocks, even a graph of one part has these.
+     * Not with parts_of_node. */
+    uint32_t blocks;
     int sequence; /* 1: each rank has a part of the positions; not with parts_of_node */
     /* [n_node of the whole graph] the number of ranks over which each operator is split; this rank
      * has part `part` modulo that number, and `parts` is the largest number. Operators that are

@@ -48,7 +48,11 @@ static pst_status new_value(builder *b, pst_value_kind kind, uint32_t tensor, ui
                    .dtype = t->dtype,
                    .bytes = pst_tensor_bytes(t),
                    .def_step = def_step};
-    if (kind == PST_VALUE_GRAD) v.version = b->version[tensor]++;
+    if (kind == PST_VALUE_GRAD) {
+        v.version = b->version[tensor]++;
+        v.dtype = pst_tensor_grad(b->g, t);
+        v.bytes = v.bytes / pst_dtype_bytes(t->dtype) * pst_dtype_bytes(v.dtype);
+    }
     return add_value(b, &v, index);
 }
 
@@ -189,15 +193,16 @@ static int gradients_ready(const builder *b, const pst_node *d) {
     return n_b_or_w > 0;
 }
 
-/* Inputs of the output's type get its gradient; B, if the node has one, writes that of another
- * type. */
+/* Inputs whose gradient has the output gradient's type get it; B, if the node has one, writes that
+ * of another type. */
 static pst_status pass_through(builder *b, uint32_t node) {
     const pst_node *d = &b->g->node[node];
     const pst_tensor *tensor = b->g->tensor;
+    pst_dtype type = pst_tensor_grad(b->g, tensor + d->out[0]);
     uint32_t gradient = b->grad[d->out[0]];
     int others = 0;
     for (uint32_t i = 0; i < d->n_in; i++) {
-        int same = tensor[d->in[i]].dtype == tensor[d->out[0]].dtype;
+        int same = pst_tensor_grad(b->g, tensor + d->in[i]) == type;
         if (b->constant[d->in[i]]) continue;
         if (same) PST_TRY(contribute(b, node, d->in[i], gradient, 0));
         others |= !same;

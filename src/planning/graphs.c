@@ -43,9 +43,12 @@ static pst_status split(const pst_graph *whole, pst_split_options o, uint32_t un
              *parts = malloc(whole->n_node * sizeof *parts);
     if (!parts) return pst_no_memory("to plan");
     for (uint32_t i = 0; i < whole->n_node; i++) parts[i] = i < tied ? o.parts : 1;
-    if (tied < whole->n_node) o.parts_of_node = parts;
+    if (tied < whole->n_node) {
+        o.parts_of_node = parts;
+        o.blocks = 0; /* not supported, see pst_prepare_graph */
+    }
     pst_status status =
-        o.parts > 1 ? pst_graph_split(whole, &o, part) : pst_graph_copy(whole, part);
+        o.parts > 1 || o.blocks ? pst_graph_split(whole, &o, part) : pst_graph_copy(whole, part);
     free(parts);
     return status;
 }
@@ -67,7 +70,9 @@ pst_status pst_planning_part_of(pst_planning *x, const pst_planning_part_key *ke
     if (!(k->table = calloc(x->cluster->n_kind ? x->cluster->n_kind : 1, sizeof(pst_cost_table *))))
         return pst_no_memory("to plan");
     x->n_part++;
-    const pst_split_options o = {.parts = key->tensor, .sequence = (int)key->sequence};
+    const pst_split_options o = {.parts = key->tensor,
+                                 .blocks = (uint32_t)x->config->parallel.reproducible_tensor,
+                                 .sequence = (int)key->sequence};
     k->status = build_whole(x, key->layers, key->micro_batch, &whole);
     if (k->status == PST_OK) k->status = split(whole, o, key->untied, &k->graph);
     if (k->status == PST_OK) {

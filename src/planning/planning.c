@@ -141,7 +141,7 @@ pst_status pst_planning_search(pst_planning *x) {
     PST_TRY(open_model(x));
     fill_problem(x);
     PST_TRY(pst_planning_graph(x, 1, 0, (uint32_t)x->config->train.micro_batch, &part));
-    x->problem.n_item = part->graph->n_node;
+    x->problem.n_item = part->n;
     PST_TRY(pst_planning_profile(x, part->graph));
     PST_TRY(pst_planning_shorten(x));
     PST_TRY(pst_planning_search_space(x));

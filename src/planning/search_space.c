@@ -144,6 +144,22 @@ static pst_status choose_tensors(pst_planning *x, int64_t tensor, int64_t *pipel
     return PST_OK;
 }
 
+/* parallel.reproducible.tensor: the tensor degree must divide the number of blocks. */
+static pst_status keep_blocks(pst_planning *x) {
+    int64_t blocks = x->config->parallel.reproducible_tensor;
+    pst_search_values *tensor = &x->problem.tensor, kept = {0};
+    if (!blocks) return PST_OK;
+    for (uint32_t i = 0; i < tensor->n; i++)
+        if (blocks % tensor->value[i] == 0) add(&kept, tensor->value[i]);
+    if (!kept.n || x->problem.n_degree)
+        return pst_fail(PST_EINPUT,
+                        "parallel.tensor must be one number that divides "
+                        "parallel.reproducible.tensor, which is %" PRId64,
+                        blocks);
+    *tensor = kept;
+    return PST_OK;
+}
+
 static pst_status choose_degrees(pst_planning *x) {
     const pst_config *c = x->config;
     pst_search_problem *p = &x->problem;
@@ -178,7 +194,7 @@ static pst_status choose_degrees(pst_planning *x) {
     if (pipeline) fix(&p->pipeline, (uint64_t)pipeline);
     if (data) fix(&p->data, (uint64_t)data);
     if (tensor) fix(&p->tensor, (uint64_t)tensor);
-    return PST_OK;
+    return keep_blocks(x);
 }
 
 /* parallel.replicas gives the number of micro-batches of each replica, which determines the

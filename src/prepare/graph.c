@@ -55,6 +55,23 @@ pst_status pst_prepare_model(const pst_config *c, const pst_model_row **row, pst
     return PST_OK;
 }
 
+/* Only the CPU kernels of AVX2 and AVX-512 add in blocks. */
+static pst_status check_blocks(const pst_config *c, const pst_prepare_options *o, pst_dtype dtype,
+                               int computes) {
+    int64_t n = c->parallel.reproducible_tensor;
+    if (n & (n - 1))
+        return pst_fail(PST_EINPUT,
+                        "parallel.reproducible.tensor is %" PRId64 "; expected a power of two", n);
+    if ((o->device && o->device->flags & PST_DEVICE_OWN_MEMORY) || pst_dtype_stored(dtype) != dtype)
+        return pst_fail(PST_EINPUT,
+                        "parallel.reproducible.tensor is supported on CPUs only; omit it");
+    if (computes && !(o->isa & PST_ISA_AVX2))
+        return pst_fail(PST_EINPUT,
+                        "parallel.reproducible.tensor needs AVX2, which this CPU lacks or "
+                        "PENSTOCK_ISA excludes; omit it");
+    return PST_OK;
+}
+
 /* bf16 needs CPU instructions, tf32 and fp8 need a GPU; the timed device needs neither. Generation
  * reads fp32 weights in any case. */
 pst_status pst_prepare_precision(const pst_config *c, const pst_prepare_options *o,
@@ -69,6 +86,7 @@ pst_status pst_prepare_precision(const pst_config *c, const pst_prepare_options 
     if (computes && pst_dtype_stored(*dtype) != *dtype && !(o->isa & PST_ISA_CUDA))
         return pst_fail(PST_EINPUT, "train.precision %s needs a GPU; use %s on a CPU",
                         c->train.precision, pst_dtype_precision(pst_dtype_stored(*dtype)));
+    if (c->parallel.reproducible_tensor) PST_TRY(check_blocks(c, o, *dtype, computes));
     if (c->parallel.reproducible && !strcmp(c->parallel.deterministic, "false"))
         return pst_fail(PST_EINPUT, "parallel.reproducible needs parallel.deterministic=true; with "
                                     "false, repeated runs give different bits");
@@ -174,9 +192,16 @@ static int differ(const pst_graph *a, const pst_graph *b) {
     return 0;
 }
 
+/* Evaluation without training, as for generation, adds in any order. */
+static uint32_t blocks_of(const pst_prepared *p) {
+    return p->options.infer ? 0 : (uint32_t)p->config->parallel.reproducible_tensor;
+}
+
 static pst_status split_for(pst_prepared *p, uint32_t part) {
-    pst_split_options o = {
-        .parts = p->grid.tensor, .part = part, .sequence = (int)p->plan->layout.sequence};
+    pst_split_options o = {.parts = p->grid.tensor,
+                           .part = part,
+                           .blocks = blocks_of(p),
+                           .sequence = (int)p->plan->layout.sequence};
     PST_TRY(pst_graph_split(p->whole, &o, &p->graphs[part]));
     PST_TRY(pst_graph_check(p->graphs[part]));
     fit(p, p->graphs[part]);
@@ -186,9 +211,14 @@ static pst_status split_for(pst_prepared *p, uint32_t part) {
 /* For a single lane, parts of equal sizes are built only once, except the first one, which alone
  * adds biases. */
 static pst_status split_graph(pst_prepared *p) {
-    uint32_t last = p->grid.tensor - 1;
+    uint32_t last = p->grid.tensor - 1, blocks = blocks_of(p);
     PST_TRY(pst_graph_check(p->whole));
-    if (last) PST_TRY(split_for(p, 0));
+    if (blocks % p->grid.tensor)
+        return pst_fail(PST_EINPUT,
+                        "parallel.reproducible.tensor is %u; expected a multiple of the number of "
+                        "tensor ranks, %u",
+                        blocks, p->grid.tensor);
+    if (last || blocks) PST_TRY(split_for(p, 0));
     else fit(p, p->graphs[0] = p->whole);
     p->graph = p->graphs[0];
     if (last) PST_TRY(split_for(p, last));
@@ -204,6 +234,10 @@ pst_status pst_prepare_graph(pst_prepared *p) {
     else PST_TRY(build_graph(p));
     pst_prepare_choose_lane(p);
     if (!p->grid.tensor_before) return split_graph(p);
+    if (blocks_of(p))
+        return pst_fail(PST_EINPUT,
+                        "parallel.reproducible.tensor needs the same number of tensor ranks in all "
+                        "stages; make them equal, or omit it");
     if (p->plan->layout.sequence)
         return pst_fail(PST_EINPUT,
                         "parallel.sequence needs the same number of tensor ranks in all "

@@ -17,6 +17,8 @@ struct pst_exchanger {
     const pst_graph *g;
     const pst_node *node;
     pst_exchange kind;
+    pst_exchange_dtypes dtype;
+    int ordered; /* adds as a tree over the ranks (graph/blocks.h) */
     uint8_t *from, *to, *scratch;
 };
 
@@ -62,15 +64,15 @@ static void narrow(const float *from, void *to, pst_dtype dtype, uint64_t n) {
 /* --- along the sequence ----------------------------------------------------------------------- */
 
 /* Sizes of a pass along the sequence: samples b, positions t, elements c per position; bytes of an
- * element in the tensor. */
+ * element read and written. */
 typedef struct {
-    uint64_t b, t, c, size;
-    pst_dtype dtype;
+    uint64_t b, t, c, from, to;
 } sizes;
 
 static sizes sizes_of(const pst_exchanger *x) {
     const pst_tensor *t = pst_exchange_longer(x->g, x->node);
-    return (sizes){t->dim[0], t->dim[1], t->dim[2], pst_dtype_bytes(t->dtype), t->dtype};
+    return (sizes){t->dim[0], t->dim[1], t->dim[2], pst_dtype_bytes(x->dtype.from),
+                   pst_dtype_bytes(x->dtype.to)};
 }
 
 /* size: bytes of an element in the message. */
@@ -80,6 +82,19 @@ static pst_part part_of(pst_exchanger *x, uint32_t part, const sizes *s, uint64_
     return p;
 }
 
+/* Starts a sum. In order: `doubling` adds a binary tree over the ranks; a sum of two has only one
+ * order. There is no reduce-scatter of that kind, so each rank gets all parts. */
+static pst_status start_adding(pst_exchanger *x, void *sum, uint64_t n, int scatters) {
+    const int tree = x->ordered && x->n > 2;
+    if (scatters && !tree)
+        return pst_coll_start_parts(x->coll, PST_COLL_REDUCE_SCATTER, sum, x->bytes, PST_F32);
+    if (tree) PST_TRY(pst_coll_force(x->coll, "doubling"));
+    pst_status status =
+        pst_coll_start(x->coll, PST_COLL_ALL_REDUCE, sum, n * sizeof(float), PST_F32, 0);
+    if (tree) PST_TRY(pst_coll_force(x->coll, NULL));
+    return status;
+}
+
 /* scratch: [rank][b, T of the rank, C] in fp32. */
 static pst_status start_scatter(pst_exchanger *x) {
     sizes s = sizes_of(x);
@@ -87,16 +102,17 @@ static pst_status start_scatter(pst_exchanger *x) {
     for (uint32_t k = 0; k < x->n; k++) {
         pst_part p = part_of(x, k, &s, sizeof *packed);
         for (uint64_t r = 0; r < s.b; r++, packed += p.count * s.c)
-            widen(x->from + (r * s.t + p.first) * s.c * s.size, s.dtype, packed, p.count * s.c);
+            widen(x->from + (r * s.t + p.first) * s.c * s.from, x->dtype.from, packed,
+                  p.count * s.c);
     }
-    return pst_coll_start_parts(x->coll, PST_COLL_REDUCE_SCATTER, x->scratch, x->bytes, PST_F32);
+    return start_adding(x, x->scratch, s.b * s.t * s.c, 1);
 }
 
 static void finish_scatter(pst_exchanger *x) {
     sizes s = sizes_of(x);
     pst_part own = pst_part_of(s.t, x->n, x->node->attr.part);
     const float *sum = (const float *)x->scratch + s.b * own.first * s.c;
-    narrow(sum, x->to, s.dtype, s.b * own.count * s.c);
+    narrow(sum, x->to, x->dtype.to, s.b * own.count * s.c);
 }
 
 /* With one sample, the ranks' parts follow one another in the tensor; with several, they are in
@@ -106,7 +122,7 @@ static pst_status start_gather(pst_exchanger *x) {
     uint8_t *mem = s.b == 1 ? x->to : x->scratch, *own = mem;
     uint32_t part = x->node->attr.part;
     for (uint32_t k = 0; k < x->n; k++) {
-        part_of(x, k, &s, s.size);
+        part_of(x, k, &s, s.to);
         if (k < part) own += x->bytes[k];
     }
     memcpy(own, x->from, x->bytes[part]);
@@ -118,9 +134,9 @@ static void finish_gather(pst_exchanger *x) {
     const uint8_t *packed = x->scratch;
     for (uint32_t k = 0; s.b > 1 && k < x->n; k++) {
         pst_part p = pst_part_of(s.t, x->n, k);
-        uint64_t bytes = p.count * s.c * s.size;
+        uint64_t bytes = p.count * s.c * s.to;
         for (uint64_t r = 0; r < s.b; r++, packed += bytes)
-            memcpy(x->to + (r * s.t + p.first) * s.c * s.size, packed, bytes);
+            memcpy(x->to + (r * s.t + p.first) * s.c * s.to, packed, bytes);
     }
 }
 
@@ -129,16 +145,15 @@ static void finish_gather(pst_exchanger *x) {
 static pst_status start_sum(pst_exchanger *x) {
     const pst_tensor *t = x->g->tensor + x->node->in[0];
     uint64_t n = pst_tensor_elements(t);
-    if (t->dtype == PST_F32)
-        return pst_coll_start(x->coll, PST_COLL_ALL_REDUCE, x->to, n * sizeof(float), PST_F32, 0);
-    widen(x->from, t->dtype, (float *)x->scratch, n);
-    return pst_coll_start(x->coll, PST_COLL_ALL_REDUCE, x->scratch, n * sizeof(float), PST_F32, 0);
+    if (x->dtype.to == PST_F32) return start_adding(x, x->to, n, 0);
+    widen(x->from, x->dtype.from, (float *)x->scratch, n);
+    return start_adding(x, x->scratch, n, 0);
 }
 
 static void finish_sum(pst_exchanger *x) {
     const pst_tensor *t = x->g->tensor + x->node->in[0];
-    if (t->dtype != PST_F32)
-        narrow((const float *)x->scratch, x->to, t->dtype, pst_tensor_elements(t));
+    if (x->dtype.to != PST_F32)
+        narrow((const float *)x->scratch, x->to, x->dtype.to, pst_tensor_elements(t));
 }
 
 static pst_status start_stack(pst_exchanger *x) {
@@ -152,6 +167,8 @@ pst_status pst_exchange_start(pst_exchanger *x, const pst_graph *g, const pst_no
     x->g = g;
     x->node = node;
     x->kind = (pst_exchange)node->op->exchange[pass];
+    x->dtype = pst_exchange_dtypes_of(g, node, pass);
+    x->ordered = node->attr.blocks.n != 0;
     x->from = memory->from;
     x->to = memory->to;
     x->scratch = memory->scratch;
@@ -184,6 +201,11 @@ pst_status pst_exchange_sum(pst_exchanger *x, float *sum, uint64_t n) {
         pst_coll_start(x->coll, PST_COLL_ALL_REDUCE, sum, n * sizeof *sum, PST_F32, 0);
     PST_TRY(pst_coll_force(x->coll, NULL));
     return status;
+}
+
+pst_status pst_exchange_nothing(pst_exchanger *x) {
+    x->kind = PST_EXCHANGE_COPY;
+    return PST_OK;
 }
 
 pst_status pst_exchange_test(pst_exchanger *x) {

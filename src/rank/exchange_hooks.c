@@ -1,6 +1,7 @@
 /* The exchanges of a tensor group as the executor's hooks. If the host cannot access the device's
  * memory, parts go from device to device (exchange_device.h); only the accumulators that the group
  * adds once per step are copied to the host before and back after. */
+#include "base/arena.h"
 #include "rank/exchange_device.h"
 #include <stdlib.h>
 
@@ -30,6 +31,22 @@ void pst_rank_exchange_close(pst_rank *r) {
 
 /* --- hooks ------------------------------------------------------------------------------------ */
 
+/* Adds the blocks of the parameter's accumulators as a tree. */
+static pst_status add_blocks(const pst_rank *r, uint32_t param) {
+    const pst_param *p = r->graph->param + param;
+    const uint64_t n = pst_param_elements(p), all = pst_param_sums(p) * sizeof(float);
+    for (uint32_t u = 0; u < p->n_use; u++)
+        for (uint32_t part = 0; part < r->memory->parts; part++) {
+            uint64_t at = r->memory->grad[param][u];
+            if (at == UINT64_MAX) continue;
+            float *sum = (float *)(void *)(r->arena.base + at + part * pst_align(all));
+            for (uint32_t step = 1; step < p->slice.blocks; step *= 2)
+                for (uint32_t i = 0; i + step < p->slice.blocks; i += 2 * step)
+                    PST_TRY(r->arith->accumulate(r->device, sum + i * n, sum + (i + step) * n, n));
+        }
+    return PST_OK;
+}
+
 /* Starts the group's sum of the partial accumulators. */
 static pst_status start_partial(pst_rank *r) {
     const pst_instr reduce = {.opcode = PST_OP_REDUCE};
@@ -39,6 +56,12 @@ static pst_status start_partial(pst_rank *r) {
     r->exchange_step = NULL;
     r->exchange_ns = pst_monotonic_ns();
     if (r->position) PST_POSITION_SET(r->position, coll_bytes, bytes);
+    int spans = 0;
+    for (uint32_t p = 0; p < r->graph->n_param; p++) {
+        PST_TRY(add_blocks(r, p));
+        spans |= pst_param_spans_ranks(r->graph, r->graph->param + p);
+    }
+    if (!spans) return pst_exchange_nothing(r->exchanger);
     if (r->on_device) {
         PST_TRY(pst_rank_read(r, r->partial, sum, bytes));
         sum = r->partial;

@@ -3,6 +3,7 @@
 #include "rank/rank.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* --- control: numbers that the host uses ------------------------------------------------------ */
 
@@ -81,8 +82,33 @@ pst_status pst_rank_norm(pst_device *device, const void *block) {
                 r->piece_n[n] = 0; /* statistics have no gradient */
         }
     }
-    return r->arith->sum_squares(device, r->piece, r->piece_n, n,
-                                 (double *)(void *)(r->arena.base + x->norm_own) + losses);
+    double *out = (double *)(void *)(r->arena.base + x->norm_own) + losses;
+    if (x->norm_words > 1)
+        return r->arith->squares(device, r->piece, r->piece_n, n, (pst_squares *)(void *)out);
+    return r->arith->sum_squares(device, r->piece, r->piece_n, n, out);
+}
+
+void pst_rank_add_squares(pst_rank_squares *to, const double *piece, uint32_t words) {
+    if (words == 1) {
+        to->sum += *piece;
+        return;
+    }
+    pst_squares high, low;
+    memcpy(&high, piece, sizeof high);
+    low = high;
+    for (int k = 0; k < 3; k++) { /* halves, so that many pieces can be added exactly */
+        double unit = ldexp(1, pst_squares_exponent(high.top) - 32 * k + 24);
+        high.sum[k] = trunc(high.sum[k] / unit) * unit;
+        low.sum[k] -= high.sum[k];
+    }
+    pst_squares_add(&to->high, &high);
+    pst_squares_add(&to->low, &low);
+}
+
+double pst_rank_total_squares(const pst_rank_squares *of) {
+    double sum = of->sum;
+    for (int k = 0; k < 3; k++) sum += of->high.sum[k] + of->low.sum[k];
+    return sum;
 }
 
 /* --- totals ----------------------------------------------------------------------------------- */
@@ -105,11 +131,13 @@ pst_status pst_rank_gather(pst_device *device, const void *block) {
     (void)device;
     pst_rank *r = ((const pst_rank_flush *)block)->rank;
     const double *all;
-    double *answer = control(r, r->memory->norm_answer), squares = 0;
+    double *answer = control(r, r->memory->norm_answer);
+    pst_rank_squares squares = PST_RANK_NO_SQUARES;
     PST_TRY(pst_rank_pull(r, r->memory->norm_own, control_bytes(r->memory), &all));
-    for (uint32_t i = 0; i < r->n_term; i++) squares += *control(r, r->term[i]);
+    for (uint32_t i = 0; i < r->n_term; i++)
+        pst_rank_add_squares(&squares, control(r, r->term[i]), r->memory->norm_words);
     answer[0] = add_losses(r);
-    answer[1] = sqrt(squares) / r->loss_scale;
+    answer[1] = sqrt(pst_rank_total_squares(&squares)) / r->loss_scale;
     double clip = r->p->config->train.clip;
     answer[2] = clip > 0 && answer[1] > clip ? clip / (answer[1] + 1e-6) : 1.0;
     return push(r, r->memory->norm_answer, 3 * sizeof *answer);
@@ -145,7 +173,9 @@ static pst_status find_terms(pst_rank *r) {
             uint64_t first = r->memory->norm_of_rank[k] + of->loss_of_rank[k] * sizeof(double);
             for (uint32_t m = pst_pieces(of->own_to[order[i]] - of->own_from[order[i]]); m > 0;
                  m--, next[k]++)
-                if (counts(p, k, order[i])) r->term[r->n_term++] = first + next[k] * sizeof(double);
+                if (counts(p, k, order[i]))
+                    r->term[r->n_term++] =
+                        first + next[k] * (uint64_t)r->memory->norm_words * sizeof(double);
         }
     free(order);
     free(next);

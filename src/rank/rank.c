@@ -275,7 +275,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     if (status == PST_OK)
         status = pst_coll_open(transport, NULL, 0, PST_CHANNEL_COLLECTIVE, &r->coll);
     if (status == PST_OK && r->position) pst_coll_watch(r->coll, r->position);
-    if (status == PST_OK && pst_grid_degree(p->grid, r->place.stage) > 1 &&
+    if (status == PST_OK && (pst_grid_degree(p->grid, r->place.stage) > 1 || r->graph->blocks) &&
         strcmp(r->device->ops->name, "timed"))
         status = pst_rank_exchange_open(r); /* device timed computes nothing */
     if (status == PST_OK) status = pst_rank_transport_open(r);

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/transport.h"
 #include "comm/collective/collective.h"
+#include "kernels/squares.h"
 #include "pipeline/draw/timeline.h"
 #include "pipeline/execute/executor.h"
 #include "prepare/prepare.h"
@@ -181,6 +182,19 @@ pst_status pst_rank_intact(const pst_rank *r, int *intact);
  * clip factor. norm_open: allocates and, on rank 0, locates these sums. pull: *control: current
  * contents of `control`, `bytes` bytes from `offset` on. */
 pst_status pst_rank_norm(pst_device *device, const void *block);
+/* Adds up sums of squares of pieces, of `words` numbers each (pst_graph_norm_words). */
+typedef struct {
+    double sum;
+    pst_squares high, low;
+} pst_rank_squares;
+#define PST_RANK_NO_SQUARES                                                                        \
+    {                                                                                              \
+        0, {PST_SQUARES_NONE, {0}}, {                                                              \
+            PST_SQUARES_NONE, { 0 }                                                                \
+        }                                                                                          \
+    }
+void pst_rank_add_squares(pst_rank_squares *to, const double *piece, uint32_t words);
+double pst_rank_total_squares(const pst_rank_squares *of);
 pst_status pst_rank_gather(pst_device *device, const void *block);
 pst_status pst_rank_norm_open(pst_rank *r);
 void pst_rank_norm_close(pst_rank *r);

@@ -127,12 +127,15 @@ static pst_status undo(pst_rank *r) {
  * not finite, STEP must wait for the answer. */
 static pst_status may_step(const pst_rank *r, int *may) {
     const double *own;
-    double squares = 0, loss = 0, clip = r->p->config->train.clip;
+    pst_rank_squares squares = PST_RANK_NO_SQUARES;
+    double loss = 0, clip = r->p->config->train.clip;
     uint32_t losses = r->memory->loss_of_rank[r->rank], pieces = r->memory->piece_of_rank[r->rank];
-    PST_TRY(pst_rank_pull(r, r->memory->norm_own, ((uint64_t)losses + pieces) * sizeof *own, &own));
+    const uint32_t words = r->memory->norm_words;
+    PST_TRY(pst_rank_pull(r, r->memory->norm_own, (losses + (uint64_t)pieces * words) * sizeof *own,
+                          &own));
     for (uint32_t i = 0; i < losses; i++) loss += *own++;
-    for (uint32_t i = 0; i < pieces; i++) squares += *own++;
-    double norm = sqrt(squares) / r->loss_scale;
+    for (uint32_t i = 0; i < pieces; i++, own += words) pst_rank_add_squares(&squares, own, words);
+    double norm = sqrt(pst_rank_total_squares(&squares)) / r->loss_scale;
     *may = !r->replay && isfinite(loss) && isfinite(norm) && !(clip > 0 && norm > clip);
     return PST_OK;
 }

@@ -40,16 +40,17 @@ void pst_shape_alone(pst_shape_keys *keys, uint32_t tensor, uint32_t parts) {
     pst_shape_add(keys, "parallel.schedule=%s", pst_registry_name("schedule", 0));
     pst_shape_add(keys, "parallel.tensor=%u", tensor);
     if (tensor == 1) pst_shape_add(keys, "parallel.sequence=false");
-    pst_shape_add(keys, "parallel.reproducible=%u", parts > 1 ? parts : 0);
+    pst_shape_add(keys, "parallel.reproducible.data=%u", parts > 1 ? parts : 0);
 }
 
 pst_status pst_shape_apply(pst_config *config, const pst_shape_keys *keys) {
     for (uint32_t i = 0; i < keys->n; i++) {
         char text[PST_SHAPE_KEY];
         snprintf(text, sizeof text, "%s", keys->text[i]);
-        char *value = strchr(text, '='), *dot = strchr(text, '.');
-        if (!value || !dot || dot > value) continue; /* the run's name */
-        *value = *dot = 0;
+        char *value = strchr(text, '='), *dot;
+        if (value) *value = 0;
+        if (!value || !(dot = strrchr(text, '.'))) continue; /* the run's name */
+        *dot = 0;
         PST_TRY(pst_config_override(config, text, dot + 1, value + 1));
     }
     return PST_OK;

@@ -22,7 +22,7 @@ has out '^planned:  .* x 2 replicas x .*, 1f1b, .* ms per step, lower bound over
 [ "$(ranks runs/run)" = 4 ] || fail "planned for $(ranks runs/run) ranks"
 has runs/run/run.yaml '^  plan: auto'
 has runs/run/run.yaml '^  data: 2'
-grep -E '^ *(pipeline|tensor|zero|recompute|chunks|micro_batch):' runs/run/run.yaml && fail "keys that are planned"
+grep -E '^  (pipeline|tensor|zero|recompute|chunks|micro_batch):' runs/run/run.yaml && fail "keys that are planned"
 "$PENSTOCK" train -q run.yaml plan=runs/run/plan.yaml || fail "by the plan"
 [ "$(weights runs/run)" ] && [ "$(weights runs/run)" = "$(weights runs/run-2)" ] || fail "other weights by the plan"
 cmp runs/run/plan.yaml runs/run-2/plan.yaml || fail "another plan"

@@ -1,0 +1,76 @@
+/* For split.c and split_choose.c only: a split under construction. */
+#ifndef PST_GRAPH_SPLIT_PARTS_H
+#define PST_GRAPH_SPLIT_PARTS_H
+#include "graph/op_list.h"
+#include "graph/split.h"
+#include <string.h>
+
+/* How an operator is split. */
+typedef enum {
+    PST_SPLIT_PLAIN,
+    PST_SPLIT_COLUMN,
+    PST_SPLIT_ROW,
+    PST_SPLIT_HEADS,
+    PST_SPLIT_VOCABULARY
+} pst_split;
+
+typedef struct {
+    const pst_graph *whole;
+    pst_split_options o;
+    pst_graph *g;
+    pst_split *split; /* [n_node] of the whole */
+    /* [n_tensor] the only operator that reads it, PST_NONE: there are none or several */
+    uint32_t *reader;
+    uint32_t *producer; /* [n_tensor] the operator that makes it, PST_NONE: data */
+    pst_slice *slice;   /* [n_param] */
+    uint32_t *mapped;   /* [n_tensor] the tensor of the rank's graph that stands for it */
+    /* [n_tensor] its tensor_copy or tensor_gather, which column-split operators read; PST_NONE: not
+     * added yet */
+    uint32_t *column_input;
+    uint32_t *column_reader; /* [n_tensor] the operator for which that was added */
+} pst_splitter;
+
+static inline const pst_node *pst_split_node_of(const pst_splitter *b, uint32_t i) {
+    return b->whole->node + i;
+}
+static inline int pst_split_is_op(const pst_node *d, const char *name) {
+    return strcmp(d->op->name, name) == 0;
+}
+static inline uint32_t pst_split_index_of(const pst_splitter *b, const pst_node *d) {
+    return (uint32_t)(d - b->whole->node);
+}
+
+/* Over how many ranks an operator is split, and which part is this rank's. */
+static inline uint32_t pst_split_parts_of(const pst_splitter *b, const pst_node *d) {
+    return b->o.parts_of_node ? b->o.parts_of_node[pst_split_index_of(b, d)] : b->o.parts;
+}
+static inline uint32_t pst_split_part_of(const pst_splitter *b, const pst_node *d) {
+    return b->o.part % pst_split_parts_of(b, d);
+}
+/* The number of ranks or blocks, each of which needs something to add. */
+static inline uint32_t pst_split_pieces_of(const pst_splitter *b, const pst_node *d) {
+    return b->o.blocks ? b->o.blocks : pst_split_parts_of(b, d);
+}
+
+/* Whether a part of a tensor can be passed from operator d to a later one: all from d on are split
+ * over the same number of ranks. */
+static inline int pst_split_is_together(const pst_splitter *b, const pst_node *d,
+                                        const pst_node *with) {
+    uint32_t i = pst_split_index_of(b, d), end = pst_split_index_of(b, with);
+    if (b->o.parts_of_node && pst_split_parts_of(b, d) < 2) return 0;
+    for (; i < end && b->o.parts_of_node; i++)
+        if (b->o.parts_of_node[i] != b->o.parts_of_node[end]) return 0;
+    return 1;
+}
+static inline const pst_node *pst_split_only_reader(const pst_splitter *b, const pst_node *d) {
+    uint32_t reader = b->reader[d->out[0]];
+    return reader == PST_NONE ? NULL : pst_split_node_of(b, reader);
+}
+
+/* split_choose.c: decides how each operator and parameter is split. EINPUT: more parts or blocks
+ * than heads, features or tokens, or a graph whose sequence cannot be split. */
+pst_status pst_split_choose(pst_splitter *b);
+/* EINPUT unless something with n items has at least one for each of `pieces` parts or blocks. */
+pst_status pst_split_check_parts(const pst_splitter *b, uint32_t pieces, uint64_t n,
+                                 const char *what, const char *name);
+#endif
