@@ -1,5 +1,6 @@
 /* See rank.h: the hooks of the executor, opening and closing of a rank. */
 #include "rank/rank.h"
+#include "rank/repeat.h"
 #include "rank/exchange_device.h"
 #include <stdlib.h>
 #include <string.h>
@@ -42,9 +43,14 @@ static pst_status run_kernel(pst_device *device, const void *block) {
 static pst_status run_recorded(pst_device *device, const void *block) {
     const pst_rank_call *c = block;
     const pst_recorder_launch launch = {c->step, c->chunk, c->micro, c->arg};
+    pst_repeat repeat;
     PST_TRY(pst_recorder_before(c->rank, &launch));
-    PST_TRY(run_kernel(device, block));
-    return pst_recorder_after(c->rank, &launch);
+    PST_TRY(pst_repeat_open(c, &repeat));
+    pst_status status = run_kernel(device, block);
+    if (status == PST_OK) status = pst_recorder_after(c->rank, &launch);
+    if (status == PST_OK) status = pst_repeat_run(c, &repeat);
+    pst_repeat_close(&repeat);
+    return status;
 }
 
 /* Whether a step overwrites its gradients instead of adding to them: in the first micro-batch of an

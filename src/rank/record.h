@@ -30,7 +30,8 @@ typedef enum {
 
 /* READ: an input of an operator, before the launch. DATA: an input that is data. PARAM: a parameter
  * as operators read it, once per step and rank. WRITTEN: an output of an operator or exchange.
- * AGAIN: an output of a recomputation. SUM, SCALAR and STATE belong to a phase, not to an
+ * AGAIN: an output of a recomputation. REPEATED: what the reference kernel makes of the same inputs
+ * (repeat.h). SUM, SCALAR and STATE belong to a phase, not to an
  * operator. */
 typedef enum {
     PST_RECORD_READ,
@@ -40,7 +41,8 @@ typedef enum {
     PST_RECORD_AGAIN,
     PST_RECORD_SUM,
     PST_RECORD_SCALAR,
-    PST_RECORD_STATE
+    PST_RECORD_STATE,
+    PST_RECORD_REPEATED
 } pst_record_kind;
 
 /* A record: one tensor, or a range of a parameter's elements. Unused members are 0. */

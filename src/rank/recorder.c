@@ -18,6 +18,7 @@ struct pst_recorder {
     pst_hasher *hasher;
     uint8_t *packed; /* buffer for the elements to store */
     size_t room;     /* size of the buffer in bytes */
+    int repeats;     /* 1: operators are repeated */
     int started;     /* 1: the first step of the run has begun */
     uint8_t *read;   /* [n_param] recorded in this step as an operator reads it */
 };
@@ -47,6 +48,7 @@ static void read_environment(pst_recorder *x) {
                *whole = getenv("PENSTOCK_RECORD_WHOLE");
     x->elements = elements ? strtoull(elements, NULL, 10) : ELEMENTS;
     if (!x->elements) x->elements = 1;
+    x->repeats = getenv("PENSTOCK_RECORD_REPEAT") != NULL;
     snprintf(x->whole, sizeof x->whole, "%s", whole ? whole : "");
 }
 
@@ -241,20 +243,30 @@ static void name_gradient(const pst_graph *g, const pst_operand *o, pst_record *
     set_shape(record, p->n_dim, p->dim);
 }
 
-pst_status pst_recorder_after(pst_rank *r, const pst_recorder_launch *l) {
-    if (!r->train) return PST_OK;
+static pst_status record_outputs(pst_rank *r, const pst_recorder_launch *l, uint32_t kind) {
     for (uint32_t i = 0; i < l->step->n_operand; i++) {
         const pst_operand *o = l->step->operand + i;
         pst_extent e = pst_extent_of(r->graph, r->cut, l->chunk, o);
         if (!(o->access & PST_WRITE) || !l->arg[i]) continue;
         pst_record record = record_of(r, l->step, l->micro);
         record.part = i;
-        record.kind = l->step->again ? PST_RECORD_AGAIN : PST_RECORD_WRITTEN;
+        record.kind = kind;
         if (e.value) name_value(r->graph, e.value, &record);
         else name_gradient(r->graph, o, &record);
         PST_TRY(write_record(r, &record, &e, l->arg[i]));
     }
     return PST_OK;
+}
+
+pst_status pst_recorder_after(pst_rank *r, const pst_recorder_launch *l) {
+    if (!r->train) return PST_OK;
+    return record_outputs(r, l, l->step->again ? PST_RECORD_AGAIN : PST_RECORD_WRITTEN);
+}
+
+int pst_recorder_repeats(const pst_recorder *x) { return x && x->repeats; }
+
+pst_status pst_recorder_repeated(pst_rank *r, const pst_recorder_launch *l) {
+    return record_outputs(r, l, PST_RECORD_REPEATED);
 }
 
 pst_status pst_recorder_exchanged(pst_rank *r, uint32_t chunk, const pst_step *step,

@@ -5,6 +5,7 @@
  *
  * PENSTOCK_RECORD_ELEMENTS=N: stores at most N elements per record (default 4096), evenly spaced.
  * PENSTOCK_RECORD_WHOLE=NAME: stores all elements of this tensor.
+ * PENSTOCK_RECORD_REPEAT=1: repeats every operator (repeat.h).
  *
  * Without PENSTOCK_RECORD no recorder is opened, and the cost is one comparison with NULL per
  * launch. Recording slows steps down and makes asynchronous devices synchronous. */
@@ -33,6 +34,10 @@ typedef struct {
 } pst_recorder_launch;
 pst_status pst_recorder_before(pst_rank *r, const pst_recorder_launch *launch);
 pst_status pst_recorder_after(pst_rank *r, const pst_recorder_launch *launch);
+/* 1: operators are to be repeated; recorder may be NULL. */
+int pst_recorder_repeats(const pst_recorder *recorder);
+/* Records the outputs of a repetition. */
+pst_status pst_recorder_repeated(pst_rank *r, const pst_recorder_launch *launch);
 /* Records the outputs of communication within the tensor group; to be called when it is done. */
 pst_status pst_recorder_exchanged(pst_rank *r, uint32_t chunk, const pst_step *step,
                                   uint32_t micro);

@@ -2,6 +2,7 @@
 #include "verify/inside.h"
 #include "verify/metrics.h"
 #include "verify/optimizer.h"
+#include "verify/repeated.h"
 #include "verify/verify.h"
 #include <inttypes.h>
 
@@ -172,6 +173,32 @@ pst_status pst_verify_configured(pst_verifying *v) {
     else PST_TRY(compare_near(v, check, v->of_configured, way));
     check_memory(v);
     return check_inside(v, v->of_configured);
+}
+
+pst_status pst_verify_operators(pst_verifying *v) {
+    char path[PST_VERIFY_PATH];
+    pst_verify_way way = {
+        .name = "operators", .title = "one rank", .keys = &v->one, .n_rank = 1, .repeat = 1};
+    pst_check *check = pst_check_add(&v->table, "one rank, each operator against the reference",
+                                     "bitwise equality not promised: different kernels; from equal "
+                                     "inputs, tolerance %.0e of the largest element",
+                                     v->promise.operators);
+    pst_recording *run;
+    pst_comparison c = {.first = {.found = 0}};
+    if (v->promise.gpu) {
+        pst_check_skip(check, "the reference cannot read the memory of the device");
+        return PST_OK;
+    }
+    pst_verify_checkpoint(v, "one", v->shape.steps - 1, path);
+    way.resume = path;
+    PST_TRY(pst_verify_record(v, &way, check, &run));
+    if (run) {
+        pst_repeated_check(run, v->promise.operators, &c);
+        pst_check_compared(check, &c);
+    }
+    pst_recording_close(run);
+    pst_verify_forget(v, way.name);
+    return PST_OK;
 }
 
 pst_status pst_verify_reference(pst_verifying *v) {

@@ -58,7 +58,7 @@ static uint64_t whole_index(const pst_record *r, uint64_t i) {
     return (outer * s->whole + whole) * inner + i % inner;
 }
 
-static double largest(const pst_recorded *item) {
+double pst_compare_largest(const pst_recorded *item) {
     double most = 0;
     for (uint64_t k = 0; k < item->record->stored; k++) {
         double x = fabs(pst_recorded_value(item, k));
@@ -67,8 +67,7 @@ static double largest(const pst_recorded *item) {
     return most;
 }
 
-/* 1: differs by more than is allowed; NaN and infinity differ from all but themselves. */
-static int differs(double a, double b, double allowed) {
+int pst_compare_differs(double a, double b, double allowed) {
     if (a == b || (isnan(a) && isnan(b))) return 0;
     return !(fabs(a - b) <= allowed);
 }
@@ -90,7 +89,8 @@ static const pst_recorded *piece_of(const comparing *c, const pst_recorded *firs
 /* Compares stored elements; *d: the first that differs. Returns the number compared. */
 static uint64_t compare_elements(const comparing *c, const pst_recorded *item,
                                  const pst_recorded *expected, double *worst, pst_difference *d) {
-    double scale = c->o->tolerance > 0 ? fmax(largest(expected), largest(item)) : 0;
+    double scale =
+        c->o->tolerance > 0 ? fmax(pst_compare_largest(expected), pst_compare_largest(item)) : 0;
     uint64_t n = 0;
     int in_pieces =
         item->record->phase != PST_RECORD_FORWARD && item->record->phase != PST_RECORD_BACKWARD;
@@ -104,7 +104,7 @@ static uint64_t compare_elements(const comparing *c, const pst_recorded *item,
         double a = pst_recorded_value(item, k), b = pst_recorded_value(piece, at);
         n++;
         if (scale > 0 && fabs(a - b) / scale > *worst) *worst = fabs(a - b) / scale;
-        if (d->found || !differs(a, b, c->o->tolerance * scale)) continue;
+        if (d->found || !pst_compare_differs(a, b, c->o->tolerance * scale)) continue;
         *d = (pst_difference){.found = 1,
                               .at = *item->record,
                               .expected = *piece->record,
@@ -159,7 +159,7 @@ static int is_accumulator(const pst_record *r) {
 static int is_selected(const comparing *c, const pst_recorded *item) {
     const pst_record *r = item->record;
     if (r->step < c->o->first_step || r->step >= c->o->end_step) return 0;
-    if (r->kind == PST_RECORD_READ) return 0;
+    if (r->kind == PST_RECORD_READ || r->kind == PST_RECORD_REPEATED) return 0;
     if (is_accumulator(r) && !c->o->accumulators) return 0;
     return r->phase != PST_RECORD_END || c->o->weights_after;
 }

@@ -36,6 +36,10 @@ typedef struct {
  * compared, but not the parts of an activation. */
 void pst_compare(const pst_recording *run, const pst_recording *reference,
                  const pst_compare_options *options, pst_comparison *out);
+/* The largest magnitude of the stored elements. */
+double pst_compare_largest(const pst_recorded *item);
+/* 1: differs by more than is allowed; NaN and infinity differ from all but themselves. */
+int pst_compare_differs(double a, double b, double allowed);
 uint64_t pst_comparison_tensors(const pst_comparison *c);
 uint64_t pst_comparison_different(const pst_comparison *c);
 #endif

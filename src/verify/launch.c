@@ -70,6 +70,7 @@ static int environment(const pst_verify_run *run, list *l) {
     snprintf(text, sizeof text, "PENSTOCK_RECORD=%s/%s/record", run->folder, run->name);
     good = good && append(l, text);
     if (good && run->whole) good = append(l, "PENSTOCK_RECORD_ELEMENTS=1000000000000");
+    if (good && run->repeat) good = append(l, "PENSTOCK_RECORD_REPEAT=1");
     if (good && run->reference) good = append(l, "PENSTOCK_KERNELS=ref");
     const char *fault = run->takes_fault ? getenv("PENSTOCK_FAULT") : NULL;
     if (run->fault) fault = run->fault;

@@ -18,6 +18,7 @@ typedef struct {
     const char *resume; /* a checkpoint; NULL: none */
     const char *fault;  /* value of PENSTOCK_FAULT; NULL: none */
     int reference;      /* 1: the kernels of kernels/ref compute */
+    int repeat;         /* 1: operators are repeated by the kernels of kernels/ref */
     int whole;          /* 1: all elements are recorded */
     int takes_fault;    /* 1: if `fault` is NULL, the run gets PENSTOCK_FAULT of this process */
 } pst_verify_run;

@@ -8,6 +8,7 @@
 /* Sums of up to a few thousand products in another order, through a few layers; 16-bit numbers are
  * rounded once per operator. */
 static const double fp32_tolerance = 1e-4, half_tolerance = 6e-2, kink_tolerance = 0.4;
+static const double fp32_operator = 1e-5, half_operator = 1e-2;
 
 static void deny(pst_promise *p, const char *why) {
     if (p->exact) snprintf(p->why, sizeof p->why, "%s", why);
@@ -45,6 +46,8 @@ void pst_promise_of(const pst_config *c, const pst_shape *s, pst_promise *p) {
     pst_dtype factors = pst_dtype_of_precision(c->train.precision);
     *p = (pst_promise){.parts = 1, .exact = 1, .alone = c->parallel.n_tensors < 2, .resumes = 1};
     p->tolerance = pst_dtype_is_half(pst_dtype_stored(factors)) ? half_tolerance : fp32_tolerance;
+    p->operators = pst_dtype_is_half(pst_dtype_stored(factors)) ? half_operator : fp32_operator;
+    p->gpu = computes_on_gpu(c);
     promise_replicas(c, s, p);
     if (!p->alone) deny(p, "stages have different numbers of tensor ranks");
     if (factors == PST_F8) {
@@ -59,7 +62,7 @@ void pst_promise_of(const pst_config *c, const pst_shape *s, pst_promise *p) {
         p->resumes = 0;
         snprintf(p->why_resumes, sizeof p->why_resumes, "parallel.deterministic false");
     }
-    if (computes_on_gpu(c)) deny(p, "GPU algorithms are chosen by measurement");
+    if (p->gpu) deny(p, "GPU algorithms are chosen by measurement");
 }
 
 void pst_promise_gradients(const pst_graph *g, pst_promise *p) {

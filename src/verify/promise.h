@@ -20,6 +20,9 @@ typedef struct {
     /* largest accepted difference of an element, relative to the largest element of the tensor,
      * where the same bits are not promised; for one step from equal weights */
     double tolerance;
+    /* for one operator from equal inputs, whose results are rounded once */
+    double operators;
+    int gpu;          /* 1: the host cannot access the device's memory */
     double gradients; /* the same for gradients: larger if operators have kinks (relu, max_pool),
                          because an input near a kink may be on either side in the two runs */
 } pst_promise;

@@ -54,7 +54,7 @@ static int is_valid_part(const pst_record *r) {
 }
 
 static int is_valid(const pst_record *r) {
-    return r->dtype < PST_DTYPE_COUNT && r->kind <= PST_RECORD_STATE &&
+    return r->dtype < PST_DTYPE_COUNT && r->kind <= PST_RECORD_REPEATED &&
            r->phase <= PST_RECORD_END && r->n_dim <= PST_MAX_DIM && r->stride && is_valid_part(r) &&
            ends(r->node, sizeof r->node) && ends(r->tensor, sizeof r->tensor);
 }
@@ -79,10 +79,11 @@ static size_t take_records(const pst_record_file *f, pst_recorded *out) {
 
 pst_key pst_key_of(const pst_recorded *item) {
     static const pst_key_kind kinds[] = {
-        [PST_RECORD_READ] = PST_KEY_READ,     [PST_RECORD_DATA] = PST_KEY_DATA,
-        [PST_RECORD_PARAM] = PST_KEY_PARAM,   [PST_RECORD_WRITTEN] = PST_KEY_VALUE,
-        [PST_RECORD_AGAIN] = PST_KEY_VALUE,   [PST_RECORD_SUM] = PST_KEY_SUM,
-        [PST_RECORD_SCALAR] = PST_KEY_SCALAR, [PST_RECORD_STATE] = PST_KEY_STATE};
+        [PST_RECORD_READ] = PST_KEY_READ,        [PST_RECORD_DATA] = PST_KEY_DATA,
+        [PST_RECORD_PARAM] = PST_KEY_PARAM,      [PST_RECORD_WRITTEN] = PST_KEY_VALUE,
+        [PST_RECORD_AGAIN] = PST_KEY_VALUE,      [PST_RECORD_SUM] = PST_KEY_SUM,
+        [PST_RECORD_SCALAR] = PST_KEY_SCALAR,    [PST_RECORD_STATE] = PST_KEY_STATE,
+        [PST_RECORD_REPEATED] = PST_KEY_REPEATED};
     const pst_record *r = item->record;
     int of_step = r->kind == PST_RECORD_PARAM; /* an operator of any micro-batch may read it first
                                                 */

@@ -18,7 +18,8 @@ typedef enum {
     PST_KEY_SUM,
     PST_KEY_SCALAR,
     PST_KEY_STATE,
-    PST_KEY_READ
+    PST_KEY_READ,
+    PST_KEY_REPEATED /* see verify/repeated.h */
 } pst_key_kind;
 typedef struct {
     pst_key_kind kind;

@@ -34,6 +34,7 @@ pst_status pst_verify_make(const pst_verifying *v, const pst_verify_way *way, ps
                                 .resume = way->resume,
                                 .fault = way->fault,
                                 .reference = way->reference,
+                                .repeat = way->repeat,
                                 .whole = way->whole,
                                 .takes_fault = way->takes_fault};
     return pst_verify_launch(&run, end);

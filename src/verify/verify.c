@@ -96,9 +96,9 @@ static void announce(const pst_verifying *v) {
 
 static pst_status run_checks(pst_verifying *v) {
     static pst_status (*const checks[])(pst_verifying *) = {
-        pst_verify_lists,        pst_verify_one,        pst_verify_against,
-        pst_verify_tensor_ranks, pst_verify_configured, pst_verify_resumed,
-        pst_verify_killed,       pst_verify_reference,  pst_verify_torch};
+        pst_verify_lists,      pst_verify_one,     pst_verify_against, pst_verify_tensor_ranks,
+        pst_verify_configured, pst_verify_resumed, pst_verify_killed,  pst_verify_operators,
+        pst_verify_reference,  pst_verify_torch};
     for (size_t i = 0, printed = 0; i < sizeof checks / sizeof *checks; i++) {
         PST_TRY(checks[i](v));
         for (; printed < v->table.n; printed++)

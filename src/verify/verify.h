@@ -36,7 +36,7 @@ typedef struct {
     const pst_shape_keys *keys; /* further overrides; may be NULL */
     uint32_t n_rank;
     const char *resume, *fault;
-    int reference, whole, takes_fault; /* see pst_verify_run */
+    int reference, repeat, whole, takes_fault; /* see pst_verify_run */
 } pst_verify_way;
 
 /* runs.c. Prepares the run with the smaller model, as the run itself will do. keys: further
@@ -67,6 +67,7 @@ pst_status pst_verify_configured(pst_verifying *v);
 pst_status pst_verify_resumed(pst_verifying *v);
 pst_status pst_verify_killed(pst_verifying *v);
 /* checks.c */
+pst_status pst_verify_operators(pst_verifying *v);
 pst_status pst_verify_reference(pst_verifying *v);
 /* torch.c: compares the run on one rank with PyTorch; skipped if PyTorch is not installed. */
 pst_status pst_verify_torch(pst_verifying *v);

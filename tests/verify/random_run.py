@@ -25,6 +25,8 @@ def choose(seed, bf16):
     }
     if tensor > 1:
         keys["parallel.sequence"] = r.choice(["false", "true"])
+        if r.random() < 0.4:
+            keys["parallel.reproducible.tensor"] = r.choice([tensor, 4])
     if stages > 1:
         keys["parallel.schedule"] = r.choice(["gpipe", "1f1b", "1f1b-early", "zb-h1", "zb-h2", "interleaved", "zb-v",
                                               "v-half", "v-min"])

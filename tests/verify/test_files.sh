@@ -14,9 +14,9 @@ passes() {
         fail "verify $*: status $rc, expected 0 and $checks checks: $(cat out err)"
 }
 
-passes 10 -n 2 parallel.data=2 parallel.zero=2 train.micro_batch=1
+passes 11 -n 2 parallel.data=2 parallel.zero=2 train.micro_batch=1
 grep -q "not promised: parallel.zero 2" out || fail "zero 2 is not said to be without a promise: $(cat out)"
-passes 11 -n 4 parallel.tensor=2 parallel.recompute=selective model.dropout=0.1
+passes 12 -n 4 parallel.tensor=2 parallel.recompute=selective model.dropout=0.1
 
 # refuses PATTERN ARGUMENT...: status 2 and one line that matches
 refuses() {
@@ -28,8 +28,8 @@ refuses() {
         fail "verify $*: status $rc, expected 2 and '$pattern': $(cat out err)"
 }
 
-passes 10 -n 2 --save reference
-passes 11 -n 2 parallel.data=1 --against reference
+passes 11 -n 2 --save reference
+passes 12 -n 2 parallel.data=1 --against reference
 grep -q "against the file *bitwise equal" out || fail "bits of the file are not expected: $(cat out)"
 refuses "reference is from a different run: it has train.lr: 0.0003, this run has train.lr: 0.01" run.yaml lr=0.01 --against reference
 refuses "reference is from a different run: it has model.channels: 32" run.yaml model.channels=64 --against reference
