@@ -120,10 +120,12 @@ static int has_torch(const pst_verifying *v) {
 /* Takes the script's answer into the row. */
 static void take_answer(pst_check *check, const json_t *j) {
     const char *first = json_string_value(json_object_get(j, "first")),
-               *version = json_string_value(json_object_get(j, "torch"));
+               *version = json_string_value(json_object_get(j, "torch")),
+               *models = json_string_value(json_object_get(j, "transformers"));
     snprintf(check->detail, sizeof check->detail,
-             "%d tensors with PyTorch %.40s; largest relative difference %.1e",
+             "%d tensors with PyTorch %.40s%s%.40s; largest relative difference %.1e",
              (int)json_integer_value(json_object_get(j, "compared")), version ? version : "",
+             models ? " and transformers " : "", models ? models : "",
              json_number_value(json_object_get(j, "worst")));
     if (first)
         pst_check_fail(check, "%d tensors differ; the first: %.900s",

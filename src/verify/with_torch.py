@@ -1,5 +1,6 @@
 """Computes with PyTorch what a run on one rank has recorded, from the text of its graph, and compares: loss, norm and
 gradients of every step from the recorded weights, and the optimizer's step from the recorded gradients and states.
+Where transformers is installed, its GPT-2 or BERT with the same weights also computes loss and gradients.
 
     python3 with_torch.py FOLDER    reads graph.txt, index.txt and data.bin there; prints one line of JSON"""
 
@@ -10,6 +11,11 @@ import sys
 
 import torch
 import torch.nn.functional as F
+
+try:
+    import transformers
+except ImportError:
+    transformers = None
 
 FOLDER = sys.argv[1]
 TYPES = {"F32": torch.float32, "I32": torch.int32, "F64": torch.float64}
@@ -52,10 +58,12 @@ class Graph:
     """The text of src/graph/text.c."""
 
     def __init__(self):
-        self.shapes, self.decay, self.statistic, self.data, self.nodes = {}, set(), set(), {}, []
+        self.shapes, self.decay, self.statistic, self.data, self.nodes, self.kind = {}, set(), set(), {}, [], ""
         with open(os.path.join(FOLDER, "graph.txt"), encoding="utf-8") as f:
             for line in f:
                 words = line.split()
+                if words and words[0] == "graph":
+                    self.kind = words[1]
                 if not words or words[0] not in ("param", "data", "node"):
                     continue
                 if words[0] == "node":
@@ -239,13 +247,106 @@ def check_step(record, graph, step, result):
         result.check(step, f"after STEP: {name}", after, weights[name], allowed)
 
 
+def attribute(graph, op, name):
+    return next(node["attr"].get(name) for node in graph.nodes if node["op"] == op and name in node["attr"])
+
+
+def sizes(graph):
+    """Keys that both configurations have, under other names."""
+    layers = sum(node["op"] == "attention" for node in graph.nodes)
+    heads = int(attribute(graph, "attention", "heads"))
+    return graph.shapes["wte.weight"] + [graph.shapes["wpe.weight"][0], layers, heads]
+
+
+def their_gpt(graph):
+    tokens, channels, context, layers, heads = sizes(graph)
+    activation = {"gelu_tanh": "gelu_new", "gelu_erf": "gelu", "relu": "relu"}[attribute(graph, "linear", "activation")]
+    config = transformers.GPT2Config(vocab_size=tokens, n_positions=context, n_embd=channels, n_layer=layers,
+                                     n_head=heads, activation_function=activation, resid_pdrop=0, embd_pdrop=0,
+                                     attn_pdrop=0, bos_token_id=None, eos_token_id=None)
+    model, names = transformers.GPT2LMHeadModel(config), {}
+    for name in graph.shapes:  # a Conv1D has the transpose of a Linear's weight
+        turned = ".c_" in name and name.endswith(".weight")
+        names[name] = [(f"transformer.{name}", turned)]
+    return model, names
+
+
+BERT_NAMES = {"wte": "bert.embeddings.word_embeddings", "wpe": "bert.embeddings.position_embeddings",
+              "ln_e": "bert.embeddings.LayerNorm", "head": "cls.predictions.transform.dense",
+              "ln_f": "cls.predictions.transform.LayerNorm"}
+BERT_LAYER = {"attn.c_proj": "attention.output.dense", "ln_1": "attention.output.LayerNorm",
+              "mlp.c_fc": "intermediate.dense", "mlp.c_proj": "output.dense", "ln_2": "output.LayerNorm"}
+
+
+def their_bert(graph):
+    tokens, channels, context, layers, heads = sizes(graph)
+    config = transformers.BertConfig(vocab_size=tokens, max_position_embeddings=context, hidden_size=channels,
+                                     num_hidden_layers=layers, num_attention_heads=heads,
+                                     intermediate_size=4 * channels, hidden_dropout_prob=0,
+                                     attention_probs_dropout_prob=0)
+    model, names = transformers.BertForMaskedLM(config), {}
+    with torch.no_grad():  # what our bert does not have
+        model.bert.embeddings.token_type_embeddings.weight.zero_()
+        model.cls.predictions.bias.zero_()
+        model.cls.predictions.decoder.bias.zero_()
+    for name in graph.shapes:
+        stem, kind = name.rsplit(".", 1)
+        if stem in BERT_NAMES:
+            names[name] = [(f"{BERT_NAMES[stem]}.{kind}", False)]
+            continue
+        layer, part = stem.split(".", 2)[1:]
+        inside = f"bert.encoder.layer.{layer}"
+        if part == "attn.c_attn":
+            names[name] = [(f"{inside}.attention.self.{which}.{kind}", False) for which in ("query", "key", "value")]
+        else:
+            names[name] = [(f"{inside}.{BERT_LAYER[part]}.{kind}", False)]
+    return model, names
+
+
+def their_logits(graph, model, data):
+    if graph.kind == "gpt":
+        return model(data["tokens"].long()).logits
+    positions = torch.arange(data["tokens"].shape[1])[None]
+    mask = (positions < data["lengths"][:, None]).long()
+    return model(data["tokens"].long(), attention_mask=mask).logits
+
+
+def check_transformers(record, graph, step, result):
+    """Loss and gradients of the model of transformers."""
+    model, names = {"gpt": their_gpt, "bert": their_bert}[graph.kind](graph)
+    theirs = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, shape in graph.shapes.items():
+            whole = record.get("state", step, name).view(shape)
+            for (to, turned), part in zip(names[name], whole.chunk(len(names[name]))):
+                theirs[to].copy_(part.t() if turned else part)
+    tokens, loss = record.number(step, "tokens"), 0.0
+    for micro in record.micros(step):
+        data = {name: record.get("data", step, name, micro).view(shape) for name, shape in graph.data.items()}
+        part = cross_entropy([their_logits(graph, model, data), data["targets"]], [], {}) / tokens
+        part.backward()
+        loss += part.item()
+    result.check(step, "loss (transformers)", record.get("number", step, "loss"), torch.tensor([loss]))
+    for name in graph.shapes:
+        gradient = torch.cat([theirs[to].grad.t() if turned else theirs[to].grad for to, turned in names[name]])
+        ours = record.get("sum", step, f"gradient of {name}")
+        result.check(step, f"gradient of {name} (transformers)", ours, gradient,
+                     within=float(record.hyper["within_gradients"]))
+
+
 def main():
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    if transformers is not None:
+        transformers.logging.set_verbosity_error()
     record, graph, result = Record(), Graph(), Comparison()
+    also = transformers is not None and graph.kind in ("gpt", "bert")
     for step in record.steps():
         check_step(record, graph, step, result)
-    print(json.dumps({"torch": torch.__version__, "compared": result.compared, "different": result.different,
+        if also:
+            check_transformers(record, graph, step, result)
+    print(json.dumps({"torch": torch.__version__, "transformers": transformers.__version__ if also else None,
+                      "compared": result.compared, "different": result.different,
                       "worst": result.worst, "first": result.first}))
 
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # test: label=full timeout=300
-# `penstock verify --torch`: PyTorch computes what gpt, bert and mlp compute, finds a wrong weight decay, and without PyTorch
-# the check is skipped.
+# `penstock verify --torch`: PyTorch and, where installed, transformers compute what gpt, bert and mlp compute; a wrong
+# weight decay is found, and without PyTorch the check is skipped.
 . "$(dirname "$0")/../script.sh"
 write_run 2
 
@@ -19,7 +19,15 @@ agrees() {
     grep -q "^passed  one rank, against PyTorch" out || fail "verify $*: no comparison with PyTorch: $(cat out)"
 }
 
+# with_transformers: the comparison before was also with transformers
+models=
+"$python" -c 'import transformers' 2>/dev/null && models=yes
+with_transformers() {
+    [ -z "$models" ] || grep -q " and transformers " out || fail "no comparison with transformers: $(cat out)"
+}
+
 agrees run.yaml train.clip=0.1 model.dropout=0.1
+with_transformers
 agrees run.yaml train.optimizer=sgd train.lr=0.05
 cat >other.yaml <<END_OF_RUN
 model: {kind: bert, layers: 2, heads: 2, channels: 32, context: 24}
@@ -27,6 +35,7 @@ data: {kind: lines, paths: [text.txt]}
 train: {batch: 4, micro_batch: 2}
 END_OF_RUN
 agrees other.yaml
+with_transformers
 cat >other.yaml <<END_OF_RUN
 model: {kind: mlp, preset: tiny}
 data: {kind: text, paths: [text.txt]}
