@@ -5,9 +5,10 @@ sample, on two ranks of one thread; each row beside the one that its group start
     bench/costs.py [--rounds N] [--steps N] [--groups NAME,...] [--json | --markdown]
 
 Groups: stages (recomputation, precision, post-validation, reproducible, schedules), replicas (ZeRO, reproducible),
-tensor (sequence), unequal stages and unequal replicas (one of two devices half as fast, which throttle emulates: the ideal
-is 4/3 of the step of equal devices). Per row: the step over that of the group's first row, median of the rounds; the bytes of the rank that
-needs most, which must be what was predicted; measured / predicted step, each against the prediction made before it, from
+tensor (sequence), tensor blocks (parallel.reproducible.tensor, 384 channels), unequal stages and unequal replicas (one
+of two devices half as fast, which throttle emulates: the ideal is 4/3 of the step of equal devices). Per row: the step
+over that of the group's first row, median of the rounds; the bytes of the rank that needs most, which must be what was
+predicted; measured / predicted step, each against the prediction made before it, from
 the third step on; and whether the weights come out with the bits of the group's first row. Needs ./dev build."""
 
 import argparse
@@ -25,6 +26,7 @@ from rows import spread  # pylint: disable=wrong-import-position
 MODEL = "kind: gpt, layers: 6, heads: 4, channels: 256, context: 256"
 BATCH, MICRO = 12, 1
 STAGES, REPLICAS, TENSOR = ("parallel.pipeline=2",), ("parallel.data=2",), ("parallel.tensor=2",)
+SIX = TENSOR + ("model.channels=384", "model.heads=6")
 SLOW = ("parallel.throttle=[1,2]",)
 EQUAL = ("parallel.cluster=equal.yaml",)  # says that both are alike; then throttle does not decide who gets what
 
@@ -52,6 +54,11 @@ GROUPS = {
                  ("zero: 1, reproducible: 2", REPLICAS + ("parallel.reproducible=2",)),
                  ("zero: 1, reproducible: 4", REPLICAS + ("parallel.reproducible=4",))],
     "tensor": [("two tensor ranks", TENSOR), ("sequence: true", TENSOR + ("parallel.sequence=true",))],
+    "tensor blocks": [("two tensor ranks, 6 layers of 384", SIX),
+                      ("reproducible: {tensor: 2}", SIX + ("parallel.reproducible.tensor=2",)),
+                      ("reproducible: {tensor: 4}", SIX + ("parallel.reproducible.tensor=4",)),
+                      ("reproducible: {tensor: 4}, sequence", SIX + ("parallel.reproducible.tensor=4",
+                                                                     "parallel.sequence=true"))],
     "unequal stages": [("two stages on equal devices", STAGES),
                        ("one half as fast: cut by speed (ideal 1.333)", STAGES + SLOW),
                        ("... cut as if both were equal", STAGES + SLOW + EQUAL)],
