@@ -10,7 +10,8 @@
 static pst_status fit_data(const pst_config *c, pst_model_config *m) {
     pst_data_shape data;
     PST_TRY(pst_registry_shape(c, &data));
-    if (!m->vocabulary) m->vocabulary = data.vocabulary;
+    /* a preset's vocabulary may be too small for the data, one that is given may not */
+    if (!c->model.vocabulary && m->vocabulary < data.vocabulary) m->vocabulary = data.vocabulary;
     if (m->vocabulary < data.vocabulary)
         return pst_fail(PST_EINPUT,
                         "model.vocabulary is %u, but the data has %u different tokens or classes "

@@ -1,4 +1,4 @@
-/* test: label=quick timeout=60 */
+/* test: label=quick timeout=240 */
 /* Every kernel row that this machine can run against the reference, on odd sizes; the same bits for
  * 1, 2 and 3 threads, for shifted addresses and in place; nothing written outside the operands;
  * scratch exact. */

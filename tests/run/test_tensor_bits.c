@@ -39,7 +39,7 @@ static const layout alone = {1, {NULL}};
 
 static run_result run(const char *yaml, const char *name, const layout *of, const char *more,
                       const char *resume) {
-    const char *override[KEYS + 1];
+    const char *override[KEYS + 1] = {NULL};
     size_t n = 0;
     while (n < KEYS && of->key[n]) n++;
     memcpy(override, of->key, n * sizeof *override);
