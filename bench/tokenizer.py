@@ -25,7 +25,9 @@ import tempfile
 import time
 import unicodedata
 
-PENSTOCK = os.environ.get("PENSTOCK", "build/release/penstock")
+import needs
+from needs import PENSTOCK
+
 PATTERNS = {
     "gpt2": r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     "cl100k": r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$"
@@ -39,7 +41,7 @@ PATTERNS = {
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--bpe", required=True)
+    p.add_argument("--bpe")
     p.add_argument("--wordpiece")
     p.add_argument("--english")
     p.add_argument("--code")
@@ -244,6 +246,9 @@ def main():
     if args.peer:
         peer()
         return
+    needs.check()
+    if not args.bpe:
+        raise SystemExit("tokenizer.py: needs --bpe DIR, with GPT-2's encoder.json and vocab.bpe")
     limit = int(args.megabytes * 1e6)
     with tempfile.TemporaryDirectory() as work:
         files = {name: os.path.join(work, name) for name in ("English", "C code", "random characters")}

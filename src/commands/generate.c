@@ -35,9 +35,15 @@ typedef struct {
     uint32_t data, logits; /* tensors */
 } generator;
 
-/* A program may train on any tokens (data.kind custom); if there are as many as bytes, they are
- * taken as bytes. */
+/* A program may train on any tokens (data.kind custom), and files of tokens may be without
+ * tokenizer; if there are as many as bytes, they are taken as bytes. */
 static pst_status check_tokens(const pst_config *c, const char *source) {
+    if (!strcmp(c->data.kind, "tokens") && !strcmp(c->data.tokenizer, "byte") &&
+        c->model.vocabulary != BYTES)
+        return pst_fail(PST_EINPUT,
+                        "%s: the run file names no tokenizer for its %" PRId64
+                        " tokens; train with data.tokenizer",
+                        source, c->model.vocabulary);
     if (strcmp(c->data.kind, "custom") || !strcmp(c->model.kind, "custom") ||
         c->model.vocabulary == BYTES)
         return PST_OK;
@@ -200,17 +206,18 @@ static pst_status next_token(generator *g, const pst_generate_options *o) {
     PST_TRY(pst_group_run(g->group, 0));
     const float *last = (const float *)pst_rank_output(r, g->logits, 0) + (used - 1) * vocabulary;
     PST_TRY(pst_rank_read(r, g->logit, last, g->n_logit * sizeof *g->logit));
+    for (uint32_t i = 0; i < g->n_logit; i++)
+        if (!pst_tokenizer_has(g->tokenizer, (int32_t)i)) g->logit[i] = -INFINITY;
     pst_rng_words(pst_rng_key((uint64_t)o->seed, "generate"), 0, g->n_token, words);
     g->tokens[g->n_token++] = draw(g, o, pst_rng_uniform(words[0]));
     return PST_OK;
 }
 
-/* Writes tokens [from, n_token) as text. A model may have more tokens than its tokenizer; those are
- * never generated. */
+/* Writes tokens [from, n_token) as text. */
 static pst_status write_tokens(const generator *g, uint64_t from, FILE *out) {
     pst_text text = {0};
     pst_status status =
-        pst_tokenizer_decode(g->tokenizer, g->tokens + from, g->n_token - from, &text);
+        pst_tokenizer_decode(g->tokenizer, g->tokens + from, g->n_token - from, from == 0, &text);
     if (status == PST_OK && (fwrite(text.byte, 1, text.n, out) != text.n || fflush(out) != 0))
         status = pst_fail(PST_ENOMEM, "cannot write the text: %s", strerror(errno));
     pst_text_free(&text);

@@ -54,6 +54,13 @@ static pst_status read_header(source *s) {
             return pst_fail(PST_EINPUT, "%s: the header says %u tokens, but the file has %llu",
                             s->path, u32_at(at + 8), (unsigned long long)(left / s->bytes));
     }
+    const char *end = strrchr(s->path, '.');
+    if (!s->skip && (!end || strcmp(end, ".bin")))
+        return pst_fail(
+            PST_EINPUT,
+            "%s: neither an indexed data set, nor tokens of llm.c, nor a file *.bin with "
+            "tokens of 16 bits",
+            s->path);
     if (left % s->bytes)
         return pst_fail(PST_EINPUT, "%s: %llu bytes are not a whole number of tokens of %u bytes",
                         s->path, (unsigned long long)left, s->bytes);

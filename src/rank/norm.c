@@ -95,6 +95,7 @@ void pst_rank_add_squares(pst_rank_squares *to, const double *piece, uint32_t wo
     }
     pst_squares high, low;
     memcpy(&high, piece, sizeof high);
+    if (high.top == PST_SQUARES_NONE) return; /* all are zero */
     low = high;
     for (int k = 0; k < 3; k++) { /* halves, so that many pieces can be added exactly */
         double unit = ldexp(1, pst_squares_exponent(high.top) - 32 * k + 24);

@@ -156,11 +156,30 @@ static uint64_t hash_more(uint64_t hash, const void *what, size_t bytes) {
     return pst_hash64(what, bytes, hash);
 }
 
-/* Of all that decides ids, and not of the format of the files. */
+/* Of tables whose order has no meaning. */
+static uint64_t hash_tables(const pst_tokenizer *t, uint64_t hash) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < t->pairs.n_slot; i++)
+        if (t->pairs.slot[i].left != (uint32_t)PST_PAIR_NONE)
+            sum += pst_hash64(&t->pairs.slot[i], sizeof t->pairs.slot[i], 0);
+    for (size_t i = 0; i < t->n_special; i++) {
+        const pst_special *s = &t->special[i];
+        const int32_t about[] = {s->id, s->inner};
+        sum += pst_hash64(s->text, s->bytes, pst_hash64(about, sizeof about, 0));
+    }
+    hash = hash_more(hash, &sum, sizeof sum);
+    const pst_charsmap *map = &t->sentencepiece.charsmap;
+    if (map->unit) hash = hash_more(hash, map->unit, map->n_unit * sizeof *map->unit);
+    if (map->text) hash = hash_more(hash, map->text, map->bytes);
+    return hash;
+}
+
+/* Of all that decides ids, and not of the format of the files. Ranks (.tiktoken) allow merges that
+ * a list of merges does not name, so their hash differs. */
 static uint64_t hash_of(const pst_tokenizer *t) {
     const pst_wordpiece_options *o = &t->wordpiece;
-    const int32_t flags[] = {t->compose, t->prefix, o->lower,        o->accents,
-                             o->clean,   o->han,    (int32_t)o->most};
+    const int32_t flags[] = {t->compose, t->prefix, t->whole_words, t->unknown,      o->lower,
+                             o->accents, o->clean,  o->han,         (int32_t)o->most};
     uint64_t hash = pst_hash64(t->row->name, strlen(t->row->name), 0);
     hash = hash_more(hash, flags, sizeof flags);
     const pst_sentencepiece *sp = &t->sentencepiece;
@@ -176,7 +195,7 @@ static uint64_t hash_of(const pst_tokenizer *t) {
         hash = hash_more(hash, &bytes, sizeof bytes);
         if (text) hash = hash_more(hash, text, bytes);
     }
-    return hash;
+    return hash_tables(t, hash);
 }
 
 pst_status pst_tokenizer_open(const char *path, pst_tokenizer **out) {

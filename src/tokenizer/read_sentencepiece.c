@@ -1,6 +1,7 @@
 /* SentencePiece's .model, a protocol buffer (sentencepiece_model.proto): tokens with scores and
  * types, the kind of model, and how text is normalized. */
 #include "tokenizer/parts.h"
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,12 +67,12 @@ static pst_status damaged(void) {
 /* --- the parts of the model ------------------------------------------------------------------- */
 
 static pst_status set_byte(pst_tokenizer *t, const uint8_t *text, size_t n, int32_t id) {
-    char digits[3] = {0}, *end;
-    if (n != 6 || memcmp(text, "<0x", 3) || text[5] != '>') return damaged();
+    char digits[3] = {0};
+    if (n != 6 || memcmp(text, "<0x", 3) || !isxdigit(text[3]) || !isxdigit(text[4]) ||
+        text[5] != '>')
+        return damaged();
     memcpy(digits, text + 3, 2);
-    unsigned long byte = strtoul(digits, &end, 16);
-    if (*end || end == digits) return damaged();
-    t->byte_id[byte] = id;
+    t->byte_id[strtoul(digits, NULL, 16)] = id;
     return PST_OK;
 }
 

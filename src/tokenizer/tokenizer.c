@@ -177,14 +177,18 @@ pst_status pst_encode(pst_encoder *e, const char *text, size_t bytes, int first,
     return encode_plain(e, text + from, bytes - from, from ? again : first);
 }
 
-pst_status pst_tokenizer_decode(const pst_tokenizer *t, const int32_t *id, size_t n,
+int pst_tokenizer_has(const pst_tokenizer *t, int32_t id) {
+    uint32_t bytes;
+    return id >= 0 && pst_vocabulary_text(&t->vocabulary, (uint32_t)id, &bytes);
+}
+
+pst_status pst_tokenizer_decode(const pst_tokenizer *t, const int32_t *id, size_t n, int first,
                                 pst_text *out) {
     for (size_t i = 0; i < n; i++) {
-        uint32_t bytes;
-        if (id[i] < 0 || !pst_vocabulary_text(&t->vocabulary, (uint32_t)id[i], &bytes))
+        if (!pst_tokenizer_has(t, id[i]))
             return pst_fail(PST_EINPUT, "the tokenizer has no token %d; it has ids below %u", id[i],
                             t->size);
-        PST_TRY(t->row->decode(t, (uint32_t)id[i], i == 0, out));
+        PST_TRY(t->row->decode(t, (uint32_t)id[i], first && i == 0, out));
     }
     return PST_OK;
 }

@@ -27,14 +27,18 @@ void pst_tokenizer_close(pst_tokenizer *t);
 const char *pst_tokenizer_kind(const pst_tokenizer *t);
 /* The largest id + 1: the smallest vocabulary of a model that uses the tokenizer. */
 uint32_t pst_tokenizer_size(const pst_tokenizer *t);
-/* Hash of the tokens and of how text is divided: equal for two formats of one tokenizer. */
+/* Hash of the tokens, the merges and how text is divided: equal for two formats of one tokenizer,
+ * except files of ranks (.tiktoken). */
 uint64_t pst_tokenizer_hash(const pst_tokenizer *t);
+/* 1: there is a token with this id; ids may have gaps. */
+int pst_tokenizer_has(const pst_tokenizer *t, int32_t id);
 /* The id of a special token such as <|endoftext|>; EINPUT: the tokenizer lacks it. */
 pst_status pst_tokenizer_special(const pst_tokenizer *t, const char *text, int32_t *id);
 /* The token that ends a document, such as <|endoftext|>, </s> or [SEP]; -1: there is none. */
 int32_t pst_tokenizer_end(const pst_tokenizer *t);
-/* Appends the text of n ids. EINPUT: there is no such id. */
-pst_status pst_tokenizer_decode(const pst_tokenizer *t, const int32_t *id, size_t n, pst_text *out);
+/* Appends the text of n ids; first: 1: they begin a text. EINPUT: there is no such id. */
+pst_status pst_tokenizer_decode(const pst_tokenizer *t, const int32_t *id, size_t n, int first,
+                                pst_text *out);
 /* The largest position <= bytes at which the text can be divided without a change of its ids; 0:
  * none. */
 size_t pst_tokenizer_cut(const pst_tokenizer *t, const char *text, size_t bytes);

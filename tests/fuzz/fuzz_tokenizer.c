@@ -21,7 +21,7 @@ static void exercise(const pst_tokenizer *t, int special) {
     if (pst_encode(e, text, sizeof text - 1, 1, &ids) == PST_OK) {
         for (size_t i = 0; i < ids.n; i++)
             expect(ids.id[i] >= 0 && (uint32_t)ids.id[i] < pst_tokenizer_size(t));
-        expect(pst_tokenizer_decode(t, ids.id, ids.n, &back) == PST_OK);
+        expect(pst_tokenizer_decode(t, ids.id, ids.n, 1, &back) == PST_OK);
         int lossless = t->row == &pst_tokenizer_bpe && t->unknown < 0 && !t->compose && !t->prefix;
         if (lossless && !special)
             expect(back.n == sizeof text - 1 && !memcmp(back.byte, text, back.n));

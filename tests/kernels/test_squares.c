@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include "base/rng.h"
 #include "kernels/kernel.h"
+#include "rank/rank.h"
 #include <math.h>
 #include <string.h>
 
@@ -81,7 +82,20 @@ static void special(void **state) {
     }
 }
 
+/* Of a step whose gradients are all zero. */
+static void nothing_to_add(void **state) {
+    (void)state;
+    double piece[sizeof(pst_squares) / sizeof(double)];
+    memset(x, 0, sizeof x);
+    const pst_squares none = pst_flat_ref()->squares(NULL, x, N);
+    memcpy(piece, &none, sizeof piece);
+    pst_rank_squares sum = PST_RANK_NO_SQUARES;
+    pst_rank_add_squares(&sum, piece, sizeof piece / sizeof *piece);
+    assert_true(pst_rank_total_squares(&sum) == 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(divided), cmocka_unit_test(special)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(divided), cmocka_unit_test(special),
+                                       cmocka_unit_test(nothing_to_add)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

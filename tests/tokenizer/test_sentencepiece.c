@@ -75,7 +75,7 @@ static void unigram(void **state) {
     EXPECT(t, 1, "ab</s>d", 2, 1, 5);
     expect(t, 0, "   ", (int32_t[]){0}, 0);
     pst_text text = {0};
-    assert_int_equal(pst_tokenizer_decode(t, (int32_t[]){2, 3, 4}, 3, &text), PST_OK);
+    assert_int_equal(pst_tokenizer_decode(t, (int32_t[]){2, 3, 4}, 3, 1, &text), PST_OK);
     assert_true(text.n == 8 && !memcmp(text.byte, "abcd abc", 8));
     pst_text_free(&text);
     pst_tokenizer_close(t);
@@ -98,9 +98,9 @@ static void bpe(void **state) {
            "a\n",
            BLANK, BYTES + 0xc3, BYTES + 0xa9, A, BYTES + 10);
     pst_text text = {0};
-    assert_int_equal(
-        pst_tokenizer_decode(t, (int32_t[]){BLANK, BYTES + 0xc3, BYTES + 0xa9, BLANK, A}, 5, &text),
-        PST_OK);
+    assert_int_equal(pst_tokenizer_decode(
+                         t, (int32_t[]){BLANK, BYTES + 0xc3, BYTES + 0xa9, BLANK, A}, 5, 1, &text),
+                     PST_OK);
     assert_true(text.n == 4 && !memcmp(text.byte, "\xc3\xa9 a", 4));
     pst_text_free(&text);
     pst_tokenizer_close(t);
@@ -119,6 +119,7 @@ static void messages(void **state) {
         {"\x0a\x05\x0a\x01\x61\x18\x06", "damaged", 7},
         {"\x0a\x05\x0a\x01\x61\x18\x02\x1a\x03\x12\x01\x61", "replaced characters is damaged", 12},
         {"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x61", "damaged", 11},
+        {"\x0a\x0a\x0a\x06<0x-1>\x18\x06", "damaged", 12},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

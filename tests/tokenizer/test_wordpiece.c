@@ -44,7 +44,8 @@ static void uncased(void **state) {
     EXPECT(t, 0, "[MASK]", UNK, UNK, UNK);
     EXPECT(t, 1, "un[MASK]able", UN, MASK, ABLE);
     pst_text text = {0};
-    assert_int_equal(pst_tokenizer_decode(t, (int32_t[]){UN, AFF, ABLE_, COMMA}, 4, &text), PST_OK);
+    assert_int_equal(pst_tokenizer_decode(t, (int32_t[]){UN, AFF, ABLE_, COMMA}, 4, 1, &text),
+                     PST_OK);
     assert_true(text.n == 11 && !memcmp(text.byte, "unaffable ,", 11));
     pst_text_free(&text);
     pst_tokenizer_close(t);
