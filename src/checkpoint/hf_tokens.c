@@ -75,9 +75,9 @@ static const char *describe(const pst_model_config *m, const char *file, char te
 static int is_same(const char *source, const pst_model_config *m, const char *file,
                    const char *tokenizer) {
     pst_tokenizer *own = NULL, *given = NULL;
-    char *folder = file ? folder_of(source) : NULL;
     int same = 0;
     if (!strcmp(tokenizer, "byte") || *m->tokenizer) return 0;
+    char *folder = file ? folder_of(source) : NULL;
     if (pst_tokenizer_open(tokenizer, &given) == PST_OK) {
         if (!file) same = pst_tokenizer_size(given) == m->vocabulary;
         else if (folder && pst_tokenizer_open(folder, &own) == PST_OK)
