@@ -22,7 +22,6 @@ enum { PST_PRODUCT_ROWS = 16, PST_PRODUCT_COLS = 48 };
 
 /* Products of one instruction set and type. */
 typedef struct {
-    uint32_t cols;                          /* columns of a panel of B */
     uint64_t (*term_bytes)(uint64_t terms); /* bytes of `terms` packed terms of an item */
     void (*pack_a)(const pst_pack *pack);
     void (*pack_b)(const pst_pack *pack);

@@ -241,5 +241,5 @@ static uint64_t product_term_bytes(uint64_t terms) {
     return pst_div_up(terms, PRODUCT_TERMS) * sizeof(packed);
 }
 
-static const pst_product_ops product_ops = {PRODUCT_COLS, product_term_bytes, product_pack_a,
-                                            product_pack_b, product_multiply};
+static const pst_product_ops product_ops = {product_term_bytes, product_pack_a, product_pack_b,
+                                            product_multiply};
