@@ -20,7 +20,9 @@ static inline int pst_squares_exponent(double top) { return 256 - 32 * (int)top;
 
 /* to += from */
 static inline void pst_squares_add(pst_squares *to, const pst_squares *from) {
-    const pst_squares *high = from->top < to->top ? from : to, *low = high == to ? from : to;
+    const int from_is_higher = from->top < to->top;
+    const pst_squares *high = from_is_higher ? from : to;
+    const pst_squares *low = from_is_higher ? to : from;
     pst_squares both = *high;
     int shift = (int)(low->top - high->top);
     for (int i = 0; shift + i < 3; i++) both.sum[shift + i] += low->sum[i];
