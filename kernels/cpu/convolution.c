@@ -79,67 +79,65 @@ static uint64_t patch_bytes(const job *j, pst_pass pass) {
 }
 
 /* Scratch for the products of all bands; the last band may be shorter. */
-static uint64_t product_bytes(const job *j, pst_pass pass, pst_dtype dtype) {
+static uint64_t product_bytes(const job *j, pst_pass pass, pst_dtype dtype, uint32_t threads) {
     const uint64_t windows = j->of.rows * j->of.columns, in = j->terms, out = j->of.out;
     const uint64_t band = pass == PST_PASS_B ? band_images(j) * windows : band_windows(j);
     uint64_t most = 0;
     for (int last = 0; last < 2; last++) {
         uint64_t n = last ? (j->windows - 1) % band + 1 : band, bytes;
-        if (pass == PST_PASS_F) bytes = pst_gemm_scratch(dtype, n, out, in, dtype == PST_F32);
-        else if (pass == PST_PASS_W) bytes = pst_gemm_scratch(dtype, out, in, n, 1);
-        else bytes = pst_gemm_scratch(dtype, n, in, out, !j->plain || dtype == PST_F32);
+        if (pass == PST_PASS_F)
+            bytes = pst_gemm_scratch(dtype, n, out, in, dtype == PST_F32, threads);
+        else if (pass == PST_PASS_W) bytes = pst_gemm_scratch(dtype, out, in, n, 1, threads);
+        else bytes = pst_gemm_scratch(dtype, n, in, out, !j->plain || dtype == PST_F32, threads);
         if (bytes > most) most = bytes;
     }
     return most;
 }
 
-static uint64_t forward_bytes(const job *j, pst_dtype dtype) {
-    return patch_bytes(j, PST_PASS_F) + product_bytes(j, PST_PASS_F, dtype);
+static uint64_t forward_bytes(const job *j, pst_dtype dtype, uint32_t threads) {
+    return patch_bytes(j, PST_PASS_F) + product_bytes(j, PST_PASS_F, dtype, threads);
 }
 
 static uint64_t weight_bytes(const job *j) { return aligned(j->of.out * j->terms * j->size); }
 
 uint64_t pst_convolution_forward_scratch(const pst_graph *g, const pst_node *node,
                                          uint32_t threads) {
-    (void)threads;
     job j = job_of(g, node);
-    return forward_bytes(&j, g->dtype);
+    return forward_bytes(&j, g->dtype, threads);
 }
 
 uint64_t pst_convolution_backward_scratch(const pst_graph *g, const pst_node *node,
                                           uint32_t threads) {
-    (void)threads;
     job j = job_of(g, node), t = turned(&j);
-    if (turns(&j)) return weight_bytes(&j) + forward_bytes(&t, g->dtype);
-    return patch_bytes(&j, PST_PASS_B) + product_bytes(&j, PST_PASS_B, g->dtype);
+    if (turns(&j)) return weight_bytes(&j) + forward_bytes(&t, g->dtype, threads);
+    return patch_bytes(&j, PST_PASS_B) + product_bytes(&j, PST_PASS_B, g->dtype, threads);
 }
 
 uint64_t pst_convolution_weight_scratch(const pst_graph *g, const pst_node *node,
                                         uint32_t threads) {
-    (void)threads;
     job j = job_of(g, node);
-    return patch_bytes(&j, PST_PASS_W) + product_bytes(&j, PST_PASS_W, g->dtype);
+    return patch_bytes(&j, PST_PASS_W) + product_bytes(&j, PST_PASS_W, g->dtype, threads);
 }
 
 /* 1x1 windows with stride 1 are a product in any case. */
 uint64_t pst_convolution_direct_forward_scratch(const pst_graph *g, const pst_node *node,
                                                 uint32_t threads) {
     job j = job_of(g, node);
-    if (j.plain) return forward_bytes(&j, g->dtype);
+    if (j.plain) return forward_bytes(&j, g->dtype, threads);
     return pst_conv_forward_scratch(&j.of, g->dtype, threads);
 }
 
 uint64_t pst_convolution_direct_backward_scratch(const pst_graph *g, const pst_node *node,
                                                  uint32_t threads) {
     job j = job_of(g, node);
-    if (j.plain) return product_bytes(&j, PST_PASS_B, g->dtype);
+    if (j.plain) return product_bytes(&j, PST_PASS_B, g->dtype, threads);
     return pst_conv_backward_scratch(&j.of, g->dtype, threads);
 }
 
 uint64_t pst_convolution_direct_weight_scratch(const pst_graph *g, const pst_node *node,
                                                uint32_t threads) {
     job j = job_of(g, node);
-    if (j.plain) return product_bytes(&j, PST_PASS_W, g->dtype);
+    if (j.plain) return product_bytes(&j, PST_PASS_W, g->dtype, threads);
     return pst_conv_weight_scratch(&j.of, g->dtype, threads);
 }
 

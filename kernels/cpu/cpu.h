@@ -68,9 +68,10 @@ typedef struct {
     void (*finish)(void *arg, const pst_gemm_tile *tile);
     void *finish_arg;
 } pst_gemm;
-/* Returns the bytes of scratch of a product, equal for all instruction sets. in_place: member c of
- * pst_gemm is not NULL. */
-uint64_t pst_gemm_scratch(pst_dtype dtype, uint64_t m, uint64_t n, uint64_t k, int in_place);
+/* Returns the bytes of scratch of a product, equal for all instruction sets; more terms never need
+ * less. in_place: member c of pst_gemm is not NULL. threads: those of the device that runs it. */
+uint64_t pst_gemm_scratch(pst_dtype dtype, uint64_t m, uint64_t n, uint64_t k, int in_place,
+                          uint32_t threads);
 pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm);
 /* 1: a sum of k terms is a single chain from 0, so that `add` adds the complete sum. */
 int pst_gemm_is_chain(uint64_t k);
@@ -119,7 +120,8 @@ pst_status pst_linear_backward(pst_device *device, const pst_call *call, const p
 pst_status pst_linear_weight(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 /* linear_blocks.c: F (PST_BLOCKS_IN) or B (PST_BLOCKS_OUT), the sum of whose product has blocks.
  * whole: the product, without c and finish; bias NULL: none. */
-uint64_t pst_linear_blocks_scratch(const pst_graph *g, const pst_node *node, pst_pass pass);
+uint64_t pst_linear_blocks_scratch(const pst_graph *g, const pst_node *node, pst_pass pass,
+                                   uint32_t threads);
 pst_status pst_linear_blocks(pst_device *device, const pst_call *call, const pst_gemm *whole,
                              const void *bias, void *y, const pst_linear_ops *ops);
 

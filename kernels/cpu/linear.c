@@ -56,27 +56,24 @@ static uint64_t outputs_of(const pst_graph *g, const pst_node *node) {
 static int in_place(const pst_graph *g) { return g->dtype == PST_F32; }
 
 uint64_t pst_linear_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
-    (void)threads;
     if (node->attr.blocks.of == PST_BLOCKS_IN)
-        return pst_linear_blocks_scratch(g, node, PST_PASS_F);
+        return pst_linear_blocks_scratch(g, node, PST_PASS_F, threads);
     return pst_gemm_scratch(g->dtype, rows_of(g, node), outputs_of(g, node), inputs_of(g, node),
-                            in_place(g));
+                            in_place(g), threads);
 }
 
 uint64_t pst_linear_backward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
-    (void)threads;
     if (node->attr.blocks.of == PST_BLOCKS_OUT)
-        return pst_linear_blocks_scratch(g, node, PST_PASS_B);
+        return pst_linear_blocks_scratch(g, node, PST_PASS_B, threads);
     return pst_gemm_scratch(g->dtype, rows_of(g, node), inputs_of(g, node), outputs_of(g, node),
-                            in_place(g));
+                            in_place(g), threads);
 }
 
 uint64_t pst_linear_weight_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
-    (void)threads;
     uint64_t rows = rows_of(g, node);
     if (node->attr.blocks.of == PST_BLOCKS_ROWS)
         rows = pst_block_most(&node->attr.blocks, g->tensor[node->in[0]].dim[1]);
-    return pst_gemm_scratch(g->dtype, outputs_of(g, node), inputs_of(g, node), rows, 1);
+    return pst_gemm_scratch(g->dtype, outputs_of(g, node), inputs_of(g, node), rows, 1, threads);
 }
 
 /* IN0 PARAM0 [PARAM1] OUT0 [SAVED0] */

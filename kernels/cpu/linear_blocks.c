@@ -40,14 +40,15 @@ static int rounds(const pst_graph *g, const pst_node *node, pst_pass pass) {
     return (pass == PST_PASS_F ? y->dtype : pst_tensor_grad(g, x)) != PST_F32;
 }
 
-uint64_t pst_linear_blocks_scratch(const pst_graph *g, const pst_node *node, pst_pass pass) {
+uint64_t pst_linear_blocks_scratch(const pst_graph *g, const pst_node *node, pst_pass pass,
+                                   uint32_t threads) {
     const pst_blocks *b = &node->attr.blocks;
     const pst_tensor *x = &g->tensor[node->in[0]], *y = &g->tensor[node->out[0]];
     uint64_t n = pst_tensor_last(pass == PST_PASS_F ? y : x), rows = pst_tensor_rows(x),
              size = terms_of(g, node, pass);
     uint64_t sums = levels(b, size, 0, b->own) + (uint64_t)rounds(g, node, pass);
     return sums * rows * n * sizeof(float) +
-           pst_gemm_scratch(g->dtype, rows, n, pst_block_most(b, size), 1);
+           pst_gemm_scratch(g->dtype, rows, n, pst_block_most(b, size), 1, threads);
 }
 
 /* --- the tree --------------------------------------------------------------------------------- */
@@ -122,7 +123,8 @@ pst_status pst_linear_blocks(pst_device *device, const pst_call *call, const pst
                  .size = terms_of(call->graph, node, pass),
                  .count = whole->m * whole->n};
     uint64_t panels =
-        pst_gemm_scratch(ops->dtype, whole->m, whole->n, pst_block_most(p.blocks, p.size), 1);
+        pst_gemm_scratch(ops->dtype, whole->m, whole->n, pst_block_most(p.blocks, p.size), 1,
+                         device ? device->threads : 1);
     int half = rounds(call->graph, node, pass);
     float *more = (float *)(void *)((uint8_t *)call->scratch + panels), *sum = half ? more : y;
     if (half) more += p.count;

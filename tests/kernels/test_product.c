@@ -63,7 +63,8 @@ static float *product(const shape *s, const pst_product_ops *ops, uint32_t threa
                            .c = result,
                            .ldc = ld,
                            .add = s->add,
-                           .scratch = malloc(pst_gemm_scratch(PST_F32, s->m, s->n, s->k, 1)),
+                           .scratch =
+                               malloc(pst_gemm_scratch(PST_F32, s->m, s->n, s->k, 1, threads)),
                            .ops = ops};
     assert_non_null(gemm.scratch);
     assert_int_equal(pst_gemm_run(device, &gemm), PST_OK);
