@@ -68,8 +68,9 @@ typedef struct {
     void (*finish)(void *arg, const pst_gemm_tile *tile);
     void *finish_arg;
 } pst_gemm;
-/* Returns the bytes of scratch of a product, equal for all instruction sets; more terms never need
- * less. in_place: member c of pst_gemm is not NULL. threads: those of the device that runs it. */
+/* Returns the bytes of scratch of a product, equal for all instruction sets; more terms (k) may
+ * need less. in_place: member c of pst_gemm is not NULL. threads: those of the device that runs it.
+ */
 uint64_t pst_gemm_scratch(pst_dtype dtype, uint64_t m, uint64_t n, uint64_t k, int in_place,
                           uint32_t threads);
 pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm);
@@ -122,6 +123,9 @@ pst_status pst_linear_weight(pst_device *device, const pst_call *call, const pst
  * whole: the product, without c and finish; bias NULL: none. */
 uint64_t pst_linear_blocks_scratch(const pst_graph *g, const pst_node *node, pst_pass pass,
                                    uint32_t threads);
+/* The most scratch of any block's product of m x n, summed in place; size: terms of all blocks. */
+uint64_t pst_linear_block_scratch(pst_dtype dtype, uint64_t m, uint64_t n, const pst_blocks *blocks,
+                                  uint64_t size, uint32_t threads);
 pst_status pst_linear_blocks(pst_device *device, const pst_call *call, const pst_gemm *whole,
                              const void *bias, void *y, const pst_linear_ops *ops);
 

@@ -70,10 +70,9 @@ static uint64_t own_cols(uint64_t cols, uint32_t threads) {
     return 0;
 }
 
-/* Bytes of the panels of a slice of a sum of k terms; never less for a larger k. bf16 is packed in
- * pairs, fp16 as fp32. */
+/* Bytes of the panels of a slice of a sum of k terms. bf16 is packed in pairs, fp16 as fp32. */
 static uint64_t panel_bytes(pst_dtype dtype, uint64_t items, uint64_t unit, uint64_t k) {
-    const uint64_t terms = pst_min_u64(k, SLICE);
+    const uint64_t terms = pst_min_u64(slice_terms(k), k);
     return round_up(items, unit) * (dtype == PST_BF16 ? round_up(terms, 2) * 2 : terms * 4);
 }
 static uint64_t bytes_of_a(pst_dtype dtype, uint64_t m, uint64_t k) {

@@ -70,10 +70,12 @@ uint64_t pst_linear_backward_scratch(const pst_graph *g, const pst_node *node, u
 }
 
 uint64_t pst_linear_weight_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
-    uint64_t rows = rows_of(g, node);
-    if (node->attr.blocks.of == PST_BLOCKS_ROWS)
-        rows = pst_block_most(&node->attr.blocks, g->tensor[node->in[0]].dim[1]);
-    return pst_gemm_scratch(g->dtype, outputs_of(g, node), inputs_of(g, node), rows, 1, threads);
+    const uint64_t out = outputs_of(g, node), in = inputs_of(g, node);
+    const pst_blocks *blocks = &node->attr.blocks;
+    if (blocks->of == PST_BLOCKS_ROWS)
+        return pst_linear_block_scratch(g->dtype, out, in, blocks, g->tensor[node->in[0]].dim[1],
+                                        threads);
+    return pst_gemm_scratch(g->dtype, out, in, rows_of(g, node), 1, threads);
 }
 
 /* IN0 PARAM0 [PARAM1] OUT0 [SAVED0] */

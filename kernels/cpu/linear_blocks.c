@@ -40,6 +40,17 @@ static int rounds(const pst_graph *g, const pst_node *node, pst_pass pass) {
     return (pass == PST_PASS_F ? y->dtype : pst_tensor_grad(g, x)) != PST_F32;
 }
 
+uint64_t pst_linear_block_scratch(pst_dtype dtype, uint64_t m, uint64_t n, const pst_blocks *blocks,
+                                  uint64_t size, uint32_t threads) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < blocks->own; i++) {
+        uint64_t bytes =
+            pst_gemm_scratch(dtype, m, n, pst_block_of(blocks, size, i).count, 1, threads);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
 uint64_t pst_linear_blocks_scratch(const pst_graph *g, const pst_node *node, pst_pass pass,
                                    uint32_t threads) {
     const pst_blocks *b = &node->attr.blocks;
@@ -48,7 +59,7 @@ uint64_t pst_linear_blocks_scratch(const pst_graph *g, const pst_node *node, pst
              size = terms_of(g, node, pass);
     uint64_t sums = levels(b, size, 0, b->own) + (uint64_t)rounds(g, node, pass);
     return sums * rows * n * sizeof(float) +
-           pst_gemm_scratch(g->dtype, rows, n, pst_block_most(b, size), 1, threads);
+           pst_linear_block_scratch(g->dtype, rows, n, b, size, threads);
 }
 
 /* --- the tree --------------------------------------------------------------------------------- */
@@ -122,9 +133,8 @@ pst_status pst_linear_blocks(pst_device *device, const pst_call *call, const pst
                  .bias = bias,
                  .size = terms_of(call->graph, node, pass),
                  .count = whole->m * whole->n};
-    uint64_t panels =
-        pst_gemm_scratch(ops->dtype, whole->m, whole->n, pst_block_most(p.blocks, p.size), 1,
-                         device ? device->threads : 1);
+    uint64_t panels = pst_linear_block_scratch(ops->dtype, whole->m, whole->n, p.blocks, p.size,
+                                               device ? device->threads : 1);
     int half = rounds(call->graph, node, pass);
     float *more = (float *)(void *)((uint8_t *)call->scratch + panels), *sum = half ? more : y;
     if (half) more += p.count;

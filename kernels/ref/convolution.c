@@ -78,10 +78,12 @@ pst_status pst_ref_convolution_w(pst_device *device, const pst_call *call) {
     uint64_t windows = s.images * s.rows * s.columns;
     EACH(o, s.out) EACH(i, s.h) EACH(j, s.w) EACH(k, s.in) {
         double sum = 0;
-        EACH(at, windows) {
-            window w = {at / (s.rows * s.columns), at / s.columns % s.rows, at % s.columns};
+        const float *at = dy + o;
+        EACH(image, s.images) EACH(row, s.rows) EACH(column, s.columns) {
+            const window w = {image, row, column};
             const float *from = pixel_at(&s, call->arg[0], w, i, j);
-            if (from) sum += (double)from[k] * dy[at * s.out + o];
+            if (from) sum += (double)from[k] * *at;
+            at += s.out;
         }
         *dweight = (call->first ? 0.0f : *dweight) + (float)sum;
         dweight++;

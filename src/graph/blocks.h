@@ -16,12 +16,4 @@ static inline pst_part pst_block_of(const pst_blocks *b, uint64_t size, uint32_t
     uint64_t unit = size / (end.first + end.count - from);
     return (pst_part){(at.first - from) * unit, at.count * unit};
 }
-
-/* The largest number of elements of any of this rank's blocks. */
-static inline uint64_t pst_block_most(const pst_blocks *b, uint64_t size) {
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < b->own; i++)
-        if (pst_block_of(b, size, i).count > most) most = pst_block_of(b, size, i).count;
-    return most;
-}
 #endif
