@@ -31,18 +31,18 @@ cat >"$report" <<'END'
 		<system-out>skipped: needs &quot;x&quot; &lt; 1 &amp; that
 </system-out>
 	</testcase>
-	<testcase name="a.silent" classname="a.silent" time="0.1" status="notrun">
+	<testcase name="a.silent" classname="a.silent" time="0.03" status="notrun">
 		<skipped message="SKIP_RETURN_CODE=77"/>
 		<system-out>not skipped: said in passing
 </system-out>
 	</testcase>
-	<testcase name="a.part" classname="a.part" time="0.1" status="run">
+	<testcase name="a.part" classname="a.part" time="12.5" status="run">
 		<system-out>[ RUN      ] x
 skipped: one: why
 skipped: one: why
 skipped: two: because</system-out>
 	</testcase>
-	<testcase name="a.none" classname="a.none" time="0.1" status="fail">
+	<testcase name="a.none" classname="a.none" time="9.25" status="fail">
 		<failure message=""/>
 		<system-out>all is skipped: no
 </system-out>
@@ -57,6 +57,9 @@ skipped a part of a.part: one: why
 skipped a part of a.part: two: because
 END
 diff "$report.wanted" "$report.is" >&2 || fail "the list of what was skipped is another one"
+sh tests/slowest.sh "$report" 3 | tr -s ' ' >"$report.is"
+printf ' %s s %s\n' 12.5 a.part 9.2 a.none 0.1 a.whole >"$report.wanted"
+diff "$report.wanted" "$report.is" >&2 || fail "the list of the slowest tests is another one"
 rm -f "$report" "$report.wanted" "$report.is"
 
 # Every exit with 77 says why, on the same line or the one before.
