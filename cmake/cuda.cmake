@@ -71,6 +71,11 @@ endif()
 # -fmad=false as -ffp-contract=off: where fusing helps, kernels say fmaf.
 target_compile_options(penstock_cuda PRIVATE
   $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false -Xcompiler=-Wall,-Wextra,-Wshadow>)
+if(PST_TESTS) # kernels.cuda_registers reads what ptxas says of them
+  target_compile_options(penstock_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-v>)
+  set(cuda_launcher sh ${CMAKE_SOURCE_DIR}/tests/kernels/ptxas.sh ${CMAKE_CUDA_COMPILER_LAUNCHER})
+  set_target_properties(penstock_cuda PROPERTIES CUDA_COMPILER_LAUNCHER "${cuda_launcher}")
+endif()
 # What it uses of the folders below it comes in from their archives, objects that are needed only. Errors and log lines
 # are the host's (module_host.c): a second status.c would be a symbol that is there twice, and not link.
 target_link_libraries(penstock_cuda PRIVATE pst_graph pst_base CUDA::cublasLt ${CUDNN_LIB} CUDA::cudart_static)

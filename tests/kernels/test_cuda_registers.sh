@@ -1,12 +1,12 @@
 #!/bin/sh
-# test: label=full timeout=900 isa=any
-# What ptxas says of each kernel of our own on sm_80, sm_90a and sm_100: none keeps registers in memory (spills), those
-# of layer norm leave room for 1024 threads on a multiprocessor of 65,536 registers. With one of the names of
-# kernels/cuda/*.cu as argument, that file alone.
+# test: label=full isa=any
+# What ptxas said of each kernel of our own when the module was built (ptxas.sh), for each of the module's
+# architectures (sm_80, sm_90a and sm_100 by default): none keeps registers in memory (spills), those of layer norm leave
+# room for 1024 threads on a multiprocessor of 65,536 registers. With one of the names of kernels/cuda/*.cu as argument,
+# that file alone.
 . "$(dirname "$0")/../script.sh"
-[ -e "$(dirname "$PENSTOCK")/libpenstock-cuda.so" ] || skip "the CUDA module is not built"
-PATH=$PATH:/usr/local/cuda/bin
-command -v nvcc >/dev/null 2>&1 || skip "no nvcc here"
+build=$(dirname "$PENSTOCK")
+[ -e "$build/libpenstock-cuda.so" ] || skip "the CUDA module is not built"
 
 # name of the kernel, architecture, bytes that it spills, registers
 table() {
@@ -17,12 +17,10 @@ table() {
 
 for source in "$SOURCE_DIR"/kernels/cuda/${1:-*}.cu; do
     name=$(basename "$source" .cu)
-    nvcc -std=c++17 -O3 -DNDEBUG -fmad=false -I"$SOURCE_DIR/include" -I"$SOURCE_DIR/src" -I"$SOURCE_DIR" \
-        -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
-        -gencode arch=compute_100,code=sm_100 -Xptxas=-v -c "$source" -o object.o >said 2>&1 ||
-        { fail "$name: $(tail -3 said)"; continue; }
-    table said >kernels
-    [ "$(wc -l <kernels)" -ge 3 ] || fail "$name: ptxas says nothing of its kernels: $(head -3 said)"
+    said=$build/CMakeFiles/penstock_cuda.dir/kernels/cuda/$name.cu.o.said
+    [ -e "$said" ] || { fail "$name: no $said: was the module built with PST_TESTS=ON?"; continue; }
+    table "$said" >kernels
+    [ "$(wc -l <kernels)" -ge 3 ] || fail "$name: ptxas says nothing of its kernels: $(head -3 "$said")"
     awk -v file="$name" '$4 > most[$2] { most[$2] = $4 }
         END { printf "%s: %d kernels, at most", file, NR; for (a in most) printf " %d (%s)", most[a], a
               print " registers" }' kernels
