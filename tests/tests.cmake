@@ -3,7 +3,8 @@
 # three lines may say label, time limit in seconds, and that nothing may run beside it:
 #     /* test: label=full timeout=300 serial */      (default: label=quick timeout=30; scripts: timeout=60)
 # Tests of the folders that compute have the label isa as well: ./dev test --isa runs them at lower instruction sets. Where
-# the result of such a test cannot depend on that (it plans, or counts requests for memory), isa=any says so.
+# the result of such a test cannot depend on that (it plans, counts requests for memory, or is about processes, signals,
+# transports or memory that the host cannot reach, where another test computes the same), isa=any says so.
 # wrap=malloc,free,... sends the calls of these functions in our libraries to the test's own __wrap_malloc, ...
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 find_program(SETARCH setarch)
@@ -50,6 +51,9 @@ function(pst_test source limit)
   add_test(NAME ${folder}.${short} COMMAND ${run})
   set_tests_properties(${folder}.${short} PROPERTIES LABELS "${label}" TIMEOUT ${limit} SKIP_RETURN_CODE 77
     ENVIRONMENT "${environment}")
+  if(limit GREATER 60) # the long ones first, so that none runs alone at the end
+    set_tests_properties(${folder}.${short} PROPERTIES COST ${limit})
+  endif()
   if(head MATCHES " serial")
     set_tests_properties(${folder}.${short} PROPERTIES RUN_SERIAL ON)
   endif()
@@ -96,6 +100,15 @@ if(CMAKE_CXX_COMPILER AND NOT PST_SANITIZE) # which do not know the stacks that 
 else()
   list(FILTER test_sources EXCLUDE REGEX "/test_cuda_(host|attention|fp8)[.]c")
 endif()
+# quick_tests builds what the quick tests run, for ./dev sanitize, which runs no others: the program, the modules that
+# scripts load, and what pst_built_for(TEST TARGET) adds, programs of quick tests.
+add_custom_target(quick_tests)
+function(pst_built_for test target)
+  get_property(labels TEST ${test} PROPERTY LABELS)
+  if("quick" IN_LIST labels)
+    add_dependencies(quick_tests ${target})
+  endif()
+endfunction()
 foreach(source ${test_sources})
   get_filename_component(name ${source} NAME_WE)
   get_filename_component(folder ${source} DIRECTORY)
@@ -135,6 +148,7 @@ foreach(source ${test_sources})
     target_link_options(${target} PRIVATE ${wraps})
   endforeach()
   pst_test(${source} 30 $<TARGET_FILE:${target}>)
+  pst_built_for(${folder}.${short} ${target})
 endforeach()
 
 foreach(source ${script_tests})
@@ -156,6 +170,7 @@ foreach(source ${fuzz_sources})
     add_executable(${target} ${source} tests/fuzz/replay.c)
     pst_test(${source} 60 $<TARGET_FILE:${target}> ${corpus})
   endif()
+  pst_built_for(fuzz.${short} ${target})
   target_include_directories(${target} PRIVATE tests)
   target_link_libraries(${target} PRIVATE ${PST_LIBS})
   target_compile_definitions(${target} PRIVATE PST_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
@@ -179,6 +194,7 @@ if(NOT PST_FUZZ)
   add_library(pst_early MODULE tests/comm/early_signals.c) # LD_PRELOAD of test_early.sh
   set_target_properties(pst_early PROPERTIES OUTPUT_NAME pst-early)
   target_link_libraries(pst_early PRIVATE ${CMAKE_DL_LIBS})
+  add_dependencies(quick_tests penstock_cli pst_far pst_early)
   foreach(target test_far_training test_far_f8 test_far_gaps test_far_sums test_far_graphs test_far_layouts test_far_staged)
     add_dependencies(${target} pst_far)
     target_compile_definitions(${target} PRIVATE FAR_MODULE="$<TARGET_FILE:pst_far>")
