@@ -1,4 +1,4 @@
-/* test: label=full timeout=240
+/* test: label=full timeout=240 isa=any
  * Checkpoints while training goes on, in one process and in two: they hold the weights of the step
  * that they name, however slow the disk; whichever operation fails, once or from then on, the old
  * or the new one is there and whole; a run that is killed amid one goes on from the one before and

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=120
+# test: label=full timeout=120 isa=any
 # Where a limit of the system (ulimit, /dev/shm) is too small, the program ends at once with status 4 and one line that
 # names it; what the hard limit allows is raised. Without, libraries hang, abort or are said to be missing.
 . "$(dirname "$0")/../script.sh"

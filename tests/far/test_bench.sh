@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=120
+# test: label=full timeout=120 isa=any
 # penstock bench kernels on a device that the host cannot reach (far_module.c): every pass and the optimizer have a row, by
 # the device's clock, beside peaks that were measured there; no speeds are asserted.
 . "$(dirname "$0")/../script.sh"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=quick timeout=60
+# test: label=quick timeout=60 isa=any
 # parallel.products: measured on a device that chooses what it likes (far_module.c; each process another algorithm): all
 # ranks have the choices of the lowest, which stand in the run's plan; a run with that plan, and one that is resumed,
 # measures nothing; one with the plan of another device says so and measures anew.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=quick timeout=60
+# test: label=quick timeout=60 isa=any
 # What tensor ranks exchange on a device that queues it (far_direct.c): the bits are those of exchanges that the host
 # drives, with as many ranks; parallel.collectives fast adds in another order, and is refused where nothing does.
 . "$(dirname "$0")/../script.sh"

@@ -1,4 +1,4 @@
-/* test: label=quick timeout=60
+/* test: label=quick timeout=60 isa=any
  * Training on a device that wants gaps between rows of logits (far_gaps.h): losses, weights and
  * checkpoints have the bits of the CPU, which has no gaps. */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=200
+# test: label=full timeout=200 isa=any
 # The test of training on a GPU (test_gpu.c) on the device that behaves like one, from a folder of its own: what it
 # asks for can be had, and it needs nothing from where it was built. Without such a device it is skipped.
 . "$(dirname "$0")/../script.sh"

@@ -1,4 +1,4 @@
-/* test: label=full timeout=300
+/* test: label=full timeout=300 isa=any
  * Launches that are captured and replayed (pipeline/execute/executor_capture.c), on a device that
  * notes them and queues them once more (far_module.c): the bits are the CPU's in every layout, an
  * operator that fails in one is named with its instruction, and where capturing fails, or there is

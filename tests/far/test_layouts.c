@@ -1,4 +1,4 @@
-/* test: label=full timeout=300
+/* test: label=full timeout=300 isa=any
  * Layouts of every kind on a device whose memory the host cannot reach (far_module.c): the bits are
  * the CPU's. */
 #include <setjmp.h>

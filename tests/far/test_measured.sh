@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=quick timeout=60
+# test: label=quick timeout=60 isa=any
 # Measuring on a device that the host cannot reach and that runs ahead (far_module.c): a profile of it is what its runs
 # are predicted from, and no other device's; a traced step has its operators in order.
 . "$(dirname "$0")/../script.sh"

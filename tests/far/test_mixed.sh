@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=quick timeout=60
+# test: label=quick timeout=60 isa=any
 # Processes whose machines have devices of different kinds: device auto takes what each has, and the job is refused with a
 # line that says who has another.
 . "$(dirname "$0")/../script.sh"

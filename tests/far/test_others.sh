@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=600
+# test: label=full timeout=600 isa=any
 # Tests of runs that leave the device to the program, with one that the host cannot reach (far_module.c): sessions,
 # numbers that are none, weights of others, checkpoints while training goes on, random layouts.
 set -eu

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=quick timeout=60
+# test: label=quick timeout=60 isa=any
 # penstock plan on a machine whose device is a module's (far_module.c): its memory and its datasheet count, not the
 # processor's, and so does what its transport refuses.
 . "$(dirname "$0")/../script.sh"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=120
+# test: label=full timeout=120 isa=any
 # Messages of a device whose memory UCX says that it reaches (ucx_reaches.c; far_module.c with memory at addresses that are
 # some): straight from there, when it does so on all ranks, else through the host's, with the same bits; the run says which.
 . "$(dirname "$0")/../script.sh"

@@ -1,4 +1,4 @@
-/* test: label=quick timeout=30
+/* test: label=quick timeout=30 isa=any
  * Messages from and to memory that the host cannot reach: chunks, more messages than pairs, posted
  * in any order at either end, empty ones; sizes that differ and ends that leave are said. */
 #include <setjmp.h>

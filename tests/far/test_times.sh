@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=quick timeout=60
+# test: label=quick timeout=60 isa=any
 # On an asynchronous device (far_module.c) single operators are timed in the first three steps, every tenth and the one
 # that is drawn; metrics and timeline have them there, and what fails elsewhere is said with its instruction.
 . "$(dirname "$0")/../script.sh"

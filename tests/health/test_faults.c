@@ -1,4 +1,4 @@
-/* test: label=full timeout=240
+/* test: label=full timeout=240 isa=any
  * What happens to a training run when a rank is killed or stopped, the launcher dies or the disk
  * fills up: the right exit status and sentence, nobody left behind, and a run that goes on from its
  * last good checkpoint to the very same weights. */

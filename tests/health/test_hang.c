@@ -1,4 +1,4 @@
-/* test: label=full timeout=400
+/* test: label=full timeout=400 isa=any
  * The hang detector: a stopped or sleeping rank, a dropped message, one of the wrong size, a
  * skipped collective, at random moments: the right rank is named, soon. A message that is merely
  * late and ranks that merely starve are no hangs. PST_SOAK=N makes N of each and prints how many

@@ -1,4 +1,4 @@
-/* test: label=full timeout=300
+/* test: label=full timeout=300 isa=any
  * Soak: at a random moment of a run a rank or the launcher is killed or stopped, or its disk fills
  * up, also while a checkpoint is written; the run is resumed, on another number of ranks, perhaps
  * disturbed again, and ends with the very losses and weights of an undisturbed one. No process,

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=240
+# test: label=full timeout=240 isa=any
 # Signals to runs of every launcher (of torchrun, a stand-in), amid training: exit statuses, and the same weights after
 # going on (signals.py).
 . "$(dirname "$0")/../script.sh"

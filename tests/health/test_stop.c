@@ -1,4 +1,4 @@
-/* test: label=full timeout=240
+/* test: label=full timeout=240 isa=any
  * What signals do to a training run, to one process and to ranks that the program starts: SIGINT,
  * SIGTERM and SIGHUP save and stop with a status that says so, SIGUSR1 saves, SIGQUIT ends at once.
  * Other launchers: signals.py. */

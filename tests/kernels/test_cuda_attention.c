@@ -1,4 +1,5 @@
-/* Attention without the library (kernels/cuda/attention_plain.cu) on emulated threads, against the
+/* test: isa=any
+ * Attention without the library (kernels/cuda/attention_plain.cu) on emulated threads, against the
  * reference: odd sizes, all types, threads in either order. */
 #include <stdarg.h>
 #include <stddef.h>

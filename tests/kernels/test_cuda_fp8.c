@@ -1,4 +1,4 @@
-/* test: label=quick
+/* test: label=quick isa=any
  * Rounding to 8 bits (kernels/cuda/fp8.cu) on emulated threads: every number, as it lies and
  * turned, against base/dtype.h; scales that are the largest powers of two that fit; what is noted
  * for later steps. */

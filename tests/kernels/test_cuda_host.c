@@ -1,4 +1,4 @@
-/* test: label=quick timeout=60 */
+/* test: label=quick timeout=60 isa=any */
 /* Our own CUDA kernels on a machine without a GPU: the very kernels, compiled for the processor,
  * with blocks whose threads take turns (emulate.h), against the reference. What only a GPU can show
  * (conversions and exponentials of its own, races that an order of threads does not show, speed) is

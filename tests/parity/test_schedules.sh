@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=120
+# test: label=full timeout=120 isa=any
 # Live: our schedules pass PyTorch's own validator and its simulator of messages, and PyTorch's schedules pass our
 # checker. What that was recorded of is tested without PyTorch (test_recorded.sh).
 set -eu

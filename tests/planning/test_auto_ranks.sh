@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=180
+# test: label=full timeout=180 isa=any
 # parallel.plan auto with processes: those of our launcher, of mpirun, or started one by one have the plan that
 # rank 0 has found, and the bits of one process with that plan.
 . "$(dirname "$0")/../script.sh"

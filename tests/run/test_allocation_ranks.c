@@ -1,6 +1,6 @@
 /* test: wrap=malloc,calloc,realloc,free,aligned_alloc,strdup,strndup,asprintf,mmap,munmap,fopen
  * test: wrap=open_memstream,fclose
- * test: label=full timeout=300
+ * test: label=full timeout=300 isa=any
  * test: wrap=opendir,closedir,realpath,nftw,pthread_create,json_pack,json_loadb,json_loads
  * test: wrap=pst_feed_batch,pst_log,pst_ckpt_clean,pst_ckpt_prune,pst_cpu_peak_flops
  * test: wrap=pst_machine_memory,pst_machine_cpu_model

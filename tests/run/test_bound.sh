@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=120
+# test: label=full timeout=120 isa=any
 # Ranks that a launcher has bound to processors of their own do not take turns, and may use a profile of the machine;
 # ranks that it has put on the same ones do. By taskset, and by mpirun where there is one.
 . "$(dirname "$0")/../script.sh"

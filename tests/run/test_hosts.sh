@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=180
+# test: label=full timeout=180 isa=any
 # Ranks started one by one on several hosts (here: host names, so that they share no heartbeat): all end a run in good
 # order; when one is killed, rank 0 or another, the others leave with status 3 and say who it was.
 set -u

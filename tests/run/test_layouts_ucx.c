@@ -1,4 +1,4 @@
-/* test: label=full timeout=180
+/* test: label=full timeout=180 isa=any
  * The same numbers in every layout, through the program and over UCX: every loss and the final hash
  * are those of a run in one process, for each number of ranks, schedule and thread count, for a run
  * that was interrupted and went on under another -n, and under mpirun. */

@@ -1,4 +1,4 @@
-/* test: label=full timeout=180
+/* test: label=full timeout=180 isa=any
  * Replicas through the program and over UCX: the bits are those of all ranks in one process; with
  * an accumulator for every part of a step they are those of one rank, also for a run whose rank was
  * killed, or that was interrupted, and went on with another number of replicas. */

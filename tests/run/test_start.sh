@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=180
+# test: label=full timeout=180 isa=any
 # How ranks that are started one by one meet: other run files and programs are named, so is who does not come; with the
 # variables of ps-lite a scheduler brings them together.
 . "$(dirname "$0")/../script.sh"

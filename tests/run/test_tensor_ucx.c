@@ -1,4 +1,4 @@
-/* test: label=full timeout=180
+/* test: label=full timeout=180 isa=any
  * Tensor parallelism through the program and over UCX: the losses and weights of the same ranks in
  * one process, fp32, bf16 and fp16; and in an exchange, a rank that is stopped, sleeps, loses a
  * message or sends one of the wrong size is named. */

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=120
+# test: label=full timeout=120 isa=any
 # The event files of a run that was killed and resumed, read by the tensorboard package (skipped where it is not there).
 set -u
 python=${PYTHON:-python3}
