@@ -61,8 +61,9 @@ typedef struct {
      * (including the last, partial one). */
     uint64_t (*size)(const pst_data *data, pst_split split);
     uint64_t (*bytes)(const pst_data *data, pst_split split); /* bytes of the split's data */
-    uint64_t (*hash)(const pst_data *data); /* hash of the names and sizes of the files and of the
-                                               options; must be equal on resume */
+    /* Hash of the options and of the names and sizes of the files; with tokens, of sizes and
+     * contents (tokens.h). Must be equal on resume. */
+    uint64_t (*hash)(const pst_data *data);
     /* Hash of the tokenizer that made the tokens; 0: bytes, or unknown. NULL: no tokens. */
     uint64_t (*tokenizer)(const pst_data *data);
     void (*close)(pst_data *data);

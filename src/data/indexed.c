@@ -1,6 +1,7 @@
 /* Reading Megatron's indexed data set; see indexed.h. The files are mapped: tokens of a corpus that
  * is larger than memory are in the page cache, which the system shares between ranks. */
 #include "data/indexed.h"
+#include "base/hash.h"
 #include "data/indexed_format.h"
 #include "data/mapped.h"
 #include <stdio.h>
@@ -133,6 +134,10 @@ void pst_indexed_close(pst_indexed *x) {
 }
 
 uint64_t pst_indexed_tokens(const pst_indexed *x) { return x->first[x->n]; }
+
+uint64_t pst_indexed_hash(const pst_indexed *x, uint64_t hash) {
+    return pst_mapped_hash(&x->bin, pst_hash64(x->idx.byte, x->idx.bytes, hash));
+}
 
 /* The borders begin with 0 and end with n; a file without borders is one document per sequence. */
 uint64_t pst_indexed_documents(const pst_indexed *x) {

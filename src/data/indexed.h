@@ -14,6 +14,8 @@ void pst_indexed_close(pst_indexed *x);
 /* All sequences one after another. */
 uint64_t pst_indexed_tokens(const pst_indexed *x);
 uint64_t pst_indexed_documents(const pst_indexed *x);
+/* Continues `hash` with the index, and with PREFIX.bin as pst_mapped_hash. */
+uint64_t pst_indexed_hash(const pst_indexed *x, uint64_t hash);
 /* Copies tokens [at, at + n). EINPUT: a token is negative or needs more than 31 bits. */
 pst_status pst_indexed_read(const pst_indexed *x, uint64_t at, uint64_t n, int32_t *out);
 /* The number of the first token of document i; i = number of documents gives the end. */

@@ -1,5 +1,6 @@
 /* See mapped.h. */
 #include "data/mapped.h"
+#include "base/hash.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -37,4 +38,14 @@ pst_status pst_mapped_open(const char *path, pst_mapped *out) {
 void pst_mapped_close(pst_mapped *m) {
     if (m->mapped) munmap((void *)m->byte, m->bytes);
     *m = (pst_mapped){0};
+}
+
+enum { BLOCKS = 256, BLOCK = 1 << 16 };
+
+uint64_t pst_mapped_hash(const pst_mapped *m, uint64_t hash) {
+    hash = pst_hash64(&m->bytes, sizeof m->bytes, hash);
+    if (m->bytes <= (uint64_t)BLOCKS * BLOCK) return pst_hash64(m->byte, m->bytes, hash);
+    uint64_t last = m->bytes - BLOCK, step = last / (BLOCKS - 1);
+    for (uint64_t i = 0; i < BLOCKS - 1; i++) hash = pst_hash64(m->byte + i * step, BLOCK, hash);
+    return pst_hash64(m->byte + last, BLOCK, hash);
 }

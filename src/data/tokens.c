@@ -2,7 +2,6 @@
  * number of tokens, zeros), then the tokens: 16 bits each for GPT-2, 32 bits for Llama 3. */
 #include "data/tokens.h"
 #include "base/grow.h"
-#include "base/hash.h"
 #include "data/files.h"
 #include "data/indexed.h"
 #include "data/mapped.h"
@@ -90,10 +89,16 @@ static pst_status add_source(pst_tokens *t, const char *path, const char *prefix
     return PST_OK;
 }
 
+/* 1: ends in `ending`, of 4 bytes, after at least one other. */
+static int ends_in(const char *path, const char *ending) {
+    size_t n = strlen(path);
+    return n > 4 && !strcmp(path + n - 4, ending);
+}
+
 /* The prefix of an indexed data set that `path` names; NULL: it names none. The caller frees. */
 static char *prefix_of(const char *path) {
     size_t n = strlen(path);
-    if (n > 4 && (!strcmp(path + n - 4, ".bin") || !strcmp(path + n - 4, ".idx"))) n -= 4;
+    if (ends_in(path, ".bin") || ends_in(path, ".idx")) n -= 4;
     char *idx = NULL;
     if (asprintf(&idx, "%.*s.idx", (int)n, path) < 0) return NULL;
     if (access(idx, F_OK)) {
@@ -104,20 +109,45 @@ static char *prefix_of(const char *path) {
     return idx;
 }
 
-static int is_index(const char *path) {
-    size_t n = strlen(path);
-    return n > 4 && !strcmp(path + n - 4, ".idx");
+static int by_path(const void *a, const void *b) {
+    return strcmp(((const pst_file *)a)->path, ((const pst_file *)b)->path);
 }
 
-/* A folder, a pattern or a file. An index that was found stands for its .bin beside it. */
+/* *beside: 1: `path` is the index of another file of the list, which is sorted. */
+static pst_status find_bin(const pst_file_list *list, const char *path, int *beside) {
+    *beside = 0;
+    if (!ends_in(path, ".idx")) return PST_OK;
+    pst_file bin = {.path = strdup(path)};
+    if (!bin.path) return pst_no_memory("for a path");
+    memcpy(bin.path + strlen(path) - 3, "bin", 3);
+    *beside = bsearch(&bin, list->file, list->n, sizeof bin, by_path) != NULL;
+    free(bin.path);
+    return PST_OK;
+}
+
+/* The files that a folder, a pattern or a path stands for. A pattern may be of prefixes: if no file
+ * matches, those whose .idx files match. */
+static pst_status find_files(char *path, pst_file_list *list) {
+    char *idx = NULL;
+    pst_status status = pst_files_expand(&path, 1, list);
+    if (status != PST_EINPUT || !strpbrk(path, "*?[")) return status;
+    if (asprintf(&idx, "%s.idx", path) < 0) return pst_no_memory("for a path");
+    status = pst_files_expand(&idx, 1, list);
+    free(idx);
+    return status == PST_EINPUT ? pst_files_expand(&path, 1, list) : status;
+}
+
+/* A data set with both files in the list is added once. */
 static pst_status add_found(pst_tokens *t, char *path) {
     pst_file_list list = {0};
-    PST_TRY(pst_files_expand(&path, 1, &list));
+    PST_TRY(find_files(path, &list));
     pst_status status = PST_OK;
     for (uint32_t i = 0; status == PST_OK && i < list.n; i++) {
-        char *prefix = prefix_of(list.file[i].path);
-        if (!(prefix && is_index(list.file[i].path) && list.n > 1))
-            status = add_source(t, list.file[i].path, prefix);
+        const char *found = list.file[i].path;
+        int beside;
+        status = find_bin(&list, found, &beside);
+        char *prefix = beside ? NULL : prefix_of(found);
+        if (status == PST_OK && !beside) status = add_source(t, found, prefix);
         free(prefix);
     }
     pst_files_free(&list);
@@ -161,10 +191,8 @@ uint64_t pst_tokens_count(const pst_tokens *t) { return t->total; }
 uint64_t pst_tokens_hash(const pst_tokens *t) {
     uint64_t hash = 0;
     for (size_t i = 0; i < t->n; i++) {
-        const char *slash = strrchr(t->source[i].path, '/');
-        const char *name = slash ? slash + 1 : t->source[i].path;
-        hash = pst_hash64(name, strlen(name), hash);
-        hash = pst_hash64(&t->source[i].n, sizeof t->source[i].n, hash);
+        const source *s = &t->source[i];
+        hash = s->indexed ? pst_indexed_hash(s->indexed, hash) : pst_mapped_hash(&s->file, hash);
     }
     return hash;
 }

@@ -8,12 +8,14 @@
 typedef struct pst_tokens pst_tokens;
 /* Opens n paths, in order. A path is PREFIX of PREFIX.bin and PREFIX.idx, or one of these two; a
  * shard of llm.c, which has a header; any other file: numbers of 16 bits, as nanoGPT writes them;
- * or a folder or pattern, for the files that it stands for. vocabulary: tokens must be below; 0:
+ * or a folder or pattern, for the files that it stands for. A pattern may match .bin files, .idx
+ * files, both or prefixes: each data set is read once. vocabulary: tokens must be below; 0:
  * any. EINPUT names the path and what is wrong with it. */
 pst_status pst_tokens_open(char *const *path, uint32_t n, uint32_t vocabulary, pst_tokens **out);
 void pst_tokens_close(pst_tokens *t);
 uint64_t pst_tokens_count(const pst_tokens *t);
-/* Hash of the names (without folders) and sizes of the files. */
+/* Hash of the files' sizes and contents, not of their names: of each .idx file, and of the others
+ * as pst_mapped_hash. */
 uint64_t pst_tokens_hash(const pst_tokens *t);
 /* Copies tokens [at, at + n). EINPUT: one is not below the vocabulary; names file and place. */
 pst_status pst_tokens_read(const pst_tokens *t, uint64_t at, uint64_t n, int32_t *out);

@@ -163,11 +163,14 @@ static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_
                         ", but data.tokenizer %s has the hash %016" PRIx64
                         " (0: bytes or unknown tokens); resume with the same tokenizer",
                         ckpt->path, info->tokenizer, p->config->data.tokenizer, tokenizer);
-    if (info->data_hash != data->row->hash(data))
+    uint64_t data_hash = data->row->hash(data);
+    if (info->data_hash != data_hash)
         return pst_fail(PST_EINPUT,
-                        "%s was trained on different data (files, sizes, split or context differ), "
-                        "so the position in the data cannot be restored",
-                        ckpt->path);
+                        "%s was trained on different data: its hash is %016" PRIx64
+                        ", that of data.paths %016" PRIx64
+                        " (names and sizes of files, contents of files with tokens, split or "
+                        "context differ), so the position in the data cannot be restored",
+                        ckpt->path, info->data_hash, data_hash);
     return PST_OK;
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 static void put(const char *name, const void *bytes, size_t n) {
@@ -183,6 +184,70 @@ static void formats_are_joined(void **state) {
     }
 }
 
+/* A pattern may match the .bin files, the .idx files, both, or prefixes: each set is read once. */
+static void patterns_stand_for_data_sets(void **state) {
+    static const char *const both[] = {"c*.idx", "c*.bin", "c*", "c?", "c[12]"};
+    int32_t token[10];
+    (void)state;
+    write_set("c1", 100, 1);
+    write_set("c2", 100, 11);
+    for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
+        char path[8];
+        char *paths[] = {strcpy(path, both[i])};
+        pst_tokens *t = open_paths(0, paths, 1);
+        if (pst_tokens_count(t) != 10) fail_msg("%s: %d tokens", path, (int)pst_tokens_count(t));
+        assert_int_equal(pst_tokens_read(t, 0, 10, token), PST_OK);
+        for (int k = 0; k < 10; k++) assert_int_equal(token[k], 1 + k % 5 + 10 * (k / 5));
+        pst_tokens_close(t);
+    }
+}
+
+static uint64_t hash_of(char *path) {
+    pst_tokens *t = open_paths(0, &path, 1);
+    uint64_t hash = pst_tokens_hash(t);
+    pst_tokens_close(t);
+    return hash;
+}
+
+static void change(const char *name, long at) {
+    FILE *f = fopen(name, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, at, SEEK_SET), 0);
+    int was = getc(f);
+    assert_int_equal(fseek(f, at, SEEK_SET), 0);
+    putc(was ^ 1, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* The hash is of the contents: a copy under another name has the same. */
+static void hash_of_contents(void **state) {
+    enum { LARGE = 40 << 20 };
+    (void)state;
+    write_set("one", 100, 1);
+    uint64_t was = hash_of("one");
+    assert_true(hash_of("one.idx") == was);
+    for (long at = 0; at < 10; at++) { /* every byte of the tokens */
+        change("one.bin", at);
+        assert_true(hash_of("one") != was);
+        change("one.bin", at);
+    }
+    write_set("two", 100, 1);
+    assert_true(hash_of("two") == was);
+    put("large.bin", "ab", 2);
+    assert_int_equal(truncate("large.bin", LARGE), 0);
+    was = hash_of("large.bin");
+    static const long seen[] = {0, 65535, LARGE - 65536, LARGE - 1, (LARGE - 65536) / 255 * 128};
+    for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) {
+        change("large.bin", seen[i]);
+        assert_true(hash_of("large.bin") != was);
+        change("large.bin", seen[i]);
+    }
+    assert_true(hash_of("large.bin") == was);
+    assert_int_equal(truncate("large.bin", LARGE - 2), 0);
+    assert_true(hash_of("large.bin") != was);
+    unlink("large.bin");
+}
+
 static void refuses(char *path, const char *message) {
     pst_tokens *t = NULL;
     assert_int_equal(pst_tokens_open(&path, 1, 0, &t), PST_EINPUT);
@@ -200,6 +265,8 @@ static void wrong_files_are_refused(void **state) {
     put("odd.bin", "abc", 3);
     refuses("odd.bin", "odd.bin: 3 bytes are not a whole number of tokens of 2 bytes");
     refuses("missing", "cannot read missing");
+    refuses("missing*", "data.paths: no file matches 'missing*'");
+    refuses("missing*.idx", "data.paths: no file matches 'missing*.idx'");
     write_set("set", 100, 1);
     unlink("set.bin");
     refuses("set", "set.bin: No such file");
@@ -213,9 +280,12 @@ static void wrong_files_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_and_read), cmocka_unit_test(sequences_in_any_order),
-        cmocka_unit_test(wrong_numbers_are_refused), cmocka_unit_test(formats_are_joined),
-        cmocka_unit_test(wrong_files_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(written_and_read),
+                                       cmocka_unit_test(sequences_in_any_order),
+                                       cmocka_unit_test(wrong_numbers_are_refused),
+                                       cmocka_unit_test(formats_are_joined),
+                                       cmocka_unit_test(patterns_stand_for_data_sets),
+                                       cmocka_unit_test(hash_of_contents),
+                                       cmocka_unit_test(wrong_files_are_refused)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }
