@@ -312,6 +312,7 @@ pst_status pst_ckpt_commit(const char *folder, const pst_ckpt_info *info, const 
     if (status == PST_OK) status = collect(temporary, info, config, graph, ranks, &text);
     if (status == PST_OK) status = write_in(temporary, "run.yaml", config);
     if (status == PST_OK) status = write_in(temporary, "index.json", text);
+    if (status == PST_OK) status = pst_ckpt_tokenizer_of_run(folder, temporary);
     if (status == PST_OK) status = pst_durable_sync_folder(temporary);
     if (status == PST_OK) status = check_opens(temporary);
     if (status == PST_OK) status = pst_durable_rename(temporary, final);

@@ -10,8 +10,10 @@
 #ifndef PST_CHECKPOINT_CHECKPOINT_H
 #define PST_CHECKPOINT_CHECKPOINT_H
 #include "checkpoint/safetensors.h"
+#include "config/config.h"
 #include "graph/graph.h"
 #include "graph/optim.h"
+#include "tokenizer/tokenizer.h"
 #include <stdio.h>
 
 /* Version 4: tensors may be stored in parts. Without such tensors, version 3 is written. */
@@ -59,8 +61,9 @@ pst_status pst_ckpt_make_folders(const char *folder, uint64_t step);
 char *pst_ckpt_shard_path(const char *folder, uint64_t step, uint32_t rank, uint32_t ranks);
 void pst_ckpt_remove_folders(const char *folder, uint64_t step);
 /* Rank 0, once all shards are written: checks that the shards contain every parameter of `graph`
- * exactly once (NULL: no check), writes index.json and run.yaml (config: the text of run.yaml), and
- * renames the folder, which replaces an older checkpoint of the same step. Then removes temporary
+ * exactly once (NULL: no check), writes index.json and run.yaml (config: the text of run.yaml),
+ * copies the run's tokenizer if `folder` has one beside it (PST_CKPT_TOKENIZER), and renames the
+ * folder, which replaces an older checkpoint of the same step. Then removes temporary
  * folders of this and earlier steps. On failure the temporary folder is removed and older
  * checkpoints are unchanged. path (may be NULL): the new folder, which the caller frees. */
 pst_status pst_ckpt_commit(const char *folder, const pst_ckpt_info *info, const char *config,
@@ -148,6 +151,22 @@ pst_status pst_weights_hash(const pst_graph *graph, const uint64_t *hash, uint64
 /* Parses the index only; shards are not opened. For pst_ckpt_open and its fuzz test. `file` is a
  * name for messages. */
 pst_status pst_ckpt_parse(const char *text, size_t bytes, const char *file, pst_ckpt **ckpt);
+
+/* tokenizer.c. The files of a run's tokenizer are kept in this folder, in the run's folder and in
+ * each checkpoint, whose run.yaml files name it. */
+#define PST_CKPT_TOKENIZER "tokenizer"
+/* Copies the files that t was read from to `folder`, which is made if it is missing. Does nothing
+ * for those that are there already. ENOMEM: the disk is full or cannot be written. */
+pst_status pst_ckpt_tokenizer_copy(const pst_tokenizer *t, const char *folder);
+/* Opens the tokenizer at `path` of the model at `source`. hash: of the one that it was trained
+ * with; 0: bytes, or unknown. EINPUT: the hashes differ, or as pst_tokenizer_open. */
+pst_status pst_ckpt_tokenizer_open(const char *path, const char *source, uint64_t hash,
+                                   pst_tokenizer **out);
+/* The configuration in a checkpoint, with overrides; data.tokenizer is the checkpoint's own copy if
+ * it has one. The caller closes it. */
+pst_status pst_ckpt_config(const pst_ckpt *ckpt, const char *const *override, size_t n,
+                           pst_config **config);
+
 /* run_folder.c. Writes the run folder of the checkpoint pst_ckpt_find(resume) to run; "" if the
  * checkpoint belongs to no run. */
 pst_status pst_ckpt_run_folder(const char *resume, char *run, size_t bytes);

@@ -146,29 +146,32 @@ static pst_status read_from_ckpt(void *arg, const pst_param *param, float *out) 
 }
 
 /* The model in the checkpoint's own configuration. */
-static pst_status export_ckpt(const pst_ckpt *ckpt, const char *folder) {
+static pst_status build(const pst_ckpt *ckpt, const pst_config *config, const pst_model_row **model,
+                        pst_model_config *sizes, pst_graph **graph) {
     const pst_ckpt_tensor *wte = pst_ckpt_tensor_find(ckpt, "wte.weight");
-    pst_config *config = NULL;
+    PST_TRY(pst_prepare_model(config, model, sizes));
+    if (!(*model)->hf_name)
+        return pst_fail(
+            PST_EINPUT,
+            "%s: model.kind is %s; penstock convert supports only gpt, which it writes as GPT-2",
+            ckpt->path, (*model)->name);
+    if (wte && !sizes->vocabulary)
+        sizes->vocabulary = (uint32_t)wte->dim[0]; /* a program may have trained on other tokens */
+    sizes->micro_batch = 1;
+    return (*model)->build(sizes, graph);
+}
+
+/* With the files of its tokenizer, which is NULL if its tokens are bytes or unknown. */
+static pst_status export_ckpt(const pst_ckpt *ckpt, const pst_config *config,
+                              const pst_tokenizer *tokenizer, const char *folder) {
     pst_graph *graph = NULL;
     const pst_model_row *model;
     pst_model_config sizes;
-    pst_status status = pst_config_parse(ckpt->config, ckpt->path, NULL, 0, &config);
-    if (status == PST_OK) status = pst_prepare_model(config, &model, &sizes);
-    if (status == PST_OK && !model->hf_name)
-        status = pst_fail(
-            PST_EINPUT,
-            "%s: model.kind is %s; penstock convert supports only gpt, which it writes as GPT-2",
-            ckpt->path, model->name);
-    if (status == PST_OK && wte && !sizes.vocabulary)
-        sizes.vocabulary = (uint32_t)wte->dim[0]; /* a program may have trained on other tokens */
-    if (status == PST_OK) {
-        sizes.micro_batch = 1;
-        status = model->build(&sizes, &graph);
-    }
+    pst_status status = build(ckpt, config, &model, &sizes, &graph);
     if (status == PST_OK)
         status = pst_hf_export(folder, &sizes, model, graph, read_from_ckpt, (void *)ckpt);
+    if (status == PST_OK && tokenizer) status = pst_ckpt_tokenizer_copy(tokenizer, folder);
     pst_graph_close(graph);
-    pst_config_close(config);
     return status;
 }
 
@@ -186,6 +189,21 @@ static pst_status check_new(const char *folder) {
     return PST_OK;
 }
 
+static pst_status export_found(const pst_ckpt *ckpt, const char *folder, int replace) {
+    pst_config *config = NULL;
+    pst_tokenizer *tokenizer = NULL;
+    pst_status status = pst_ckpt_config(ckpt, NULL, 0, &config);
+    if (status == PST_OK && pst_config_has_tokenizer(config))
+        status = pst_ckpt_tokenizer_open(config->data.tokenizer, ckpt->path, ckpt->info.tokenizer,
+                                         &tokenizer);
+    if (status == PST_OK && tokenizer && !replace)
+        status = pst_ckpt_tokenizer_check_new(tokenizer, folder);
+    if (status == PST_OK) status = export_ckpt(ckpt, config, tokenizer, folder);
+    pst_tokenizer_close(tokenizer);
+    pst_config_close(config);
+    return status;
+}
+
 pst_status pst_export_hf(const char *checkpoint, const char *folder, int replace) {
     char *path = NULL;
     pst_ckpt *ckpt = NULL;
@@ -193,7 +211,7 @@ pst_status pst_export_hf(const char *checkpoint, const char *folder, int replace
     PST_TRY(pst_ckpt_find(checkpoint, &path));
     pst_status status = pst_ckpt_open(path, &ckpt);
     free(path);
-    if (status == PST_OK) status = export_ckpt(ckpt, folder);
+    if (status == PST_OK) status = export_found(ckpt, folder, replace);
     pst_ckpt_close(ckpt);
     return status;
 }

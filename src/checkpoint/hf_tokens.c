@@ -17,18 +17,18 @@ static char *folder_of(const char *source) {
     return path;
 }
 
-/* *found: the name of a tokenizer's file beside the model, NULL: there is none. */
-static pst_status find_tokenizer(const char *source, const char **found) {
-    static const char *const names[] = {"tokenizer.json", "vocab.json", "merges.txt",
-                                        "tokenizer.model", "vocab.txt"};
+/* *found: the name of a tokenizer's file beside the model, which the caller frees; NULL: there is
+ * none. A file that lacks its partner counts, because the tokens are not bytes. */
+static pst_status find_tokenizer(const char *source, char **found) {
+    static const char lone[] = "merges.txt";
+    char *folder = folder_of(source), *path = pst_hf_path(source, lone);
     *found = NULL;
-    for (size_t i = 0; !*found && i < sizeof names / sizeof *names; i++) {
-        char *path = pst_hf_path(source, names[i]);
-        if (!path) return PST_ENOMEM;
-        if (access(path, F_OK) == 0) *found = names[i];
-        free(path);
-    }
-    return PST_OK;
+    pst_status status = folder && path ? pst_tokenizer_find(folder, found) : PST_ENOMEM;
+    if (status == PST_OK && !*found && access(path, F_OK) == 0 && !(*found = strdup(lone)))
+        status = PST_ENOMEM;
+    free(folder);
+    free(path);
+    return status;
 }
 
 /* For weights without a config.json; 0: they have no embedding. */
@@ -91,25 +91,28 @@ static int is_same(const char *source, const pst_model_config *m, const char *fi
 
 pst_status pst_hf_find_tokenizer(const char *source, char **folder) {
     pst_model_config m = {0};
-    const char *file;
+    char *file;
     *folder = NULL;
     PST_TRY(read_sizes(source, &m));
     PST_TRY(find_tokenizer(source, &file));
-    if (*m.tokenizer || !file) return PST_OK;
+    int there = file != NULL;
+    free(file);
+    if (*m.tokenizer || !there) return PST_OK;
     *folder = folder_of(source);
     return *folder ? PST_OK : pst_no_memory("for a path");
 }
 
 pst_status pst_hf_check_tokens(const char *source, const char *tokenizer, const char *instead) {
     pst_model_config m = {0};
-    char what[WHAT];
-    const char *file;
+    char what[WHAT], *file;
+    pst_status status = PST_OK;
     PST_TRY(read_sizes(source, &m));
     PST_TRY(find_tokenizer(source, &file));
     if (!*m.tokenizer && !file && m.vocabulary == BYTES)
         snprintf(m.tokenizer, sizeof m.tokenizer, "byte");
-    if (!m.vocabulary || !strcmp(m.tokenizer, tokenizer)) return PST_OK;
-    if (is_same(source, &m, file, tokenizer)) return PST_OK;
-    return pst_fail(PST_EINPUT, "%s: the model's %u tokens come %s, %s", source, m.vocabulary,
-                    describe(&m, file, what), instead);
+    if (m.vocabulary && strcmp(m.tokenizer, tokenizer) && !is_same(source, &m, file, tokenizer))
+        status = pst_fail(PST_EINPUT, "%s: the model's %u tokens come %s, %s", source, m.vocabulary,
+                          describe(&m, file, what), instead);
+    free(file);
+    return status;
 }

@@ -39,6 +39,11 @@ char *pst_ckpt_json(const json_t *json, size_t flags);
 static inline int pst_ckpt_whole(const pst_ckpt_tensor *tensor) {
     return tensor->n_part == 1 && tensor->part->slice.held == PST_HELD_WHOLE;
 }
+/* tokenizer.c. Copies the tokenizer of the run with the folder `checkpoints`, if it has one, to the
+ * checkpoint `temporary`. */
+pst_status pst_ckpt_tokenizer_of_run(const char *checkpoints, const char *temporary);
+/* EINPUT if the folder has one of the files that pst_ckpt_tokenizer_copy would write. */
+pst_status pst_ckpt_tokenizer_check_new(const pst_tokenizer *t, const char *folder);
 /* Compares two pst_ckpt_tensor, for qsort. */
 int pst_ckpt_by_name(const void *a, const void *b);
 /* Parses the index only: path, run file and shards are not set. *config_hash: the expected hash of

@@ -41,8 +41,8 @@ static pst_status check_tokens(const pst_config *c, const char *source) {
     if (!strcmp(c->data.kind, "tokens") && !strcmp(c->data.tokenizer, "byte") &&
         c->model.vocabulary != BYTES)
         return pst_fail(PST_EINPUT,
-                        "%s: the run file names no tokenizer for its %" PRId64
-                        " tokens; train with data.tokenizer",
+                        "%s: data.tokenizer is byte, but the model has %" PRId64
+                        " tokens, not 256; train with the tokenizer that made them",
                         source, c->model.vocabulary);
     if (strcmp(c->data.kind, "custom") || !strcmp(c->model.kind, "custom") ||
         c->model.vocabulary == BYTES)
@@ -53,17 +53,9 @@ static pst_status check_tokens(const pst_config *c, const char *source) {
                     source);
 }
 
-/* The tokenizer that the run file names; hash: that of the one that the model was trained with, 0:
- * bytes, or unknown. */
+/* The tokenizer that the configuration names; hash: as pst_ckpt_tokenizer_open. */
 static pst_status open_tokenizer(generator *g, const char *source, uint64_t hash) {
-    const char *path = g->config->data.tokenizer;
-    pst_status status = pst_tokenizer_open(path, &g->tokenizer);
-    if (status != PST_OK) return pst_fail_in(status, "%s: data.tokenizer", source);
-    if (!hash || hash == pst_tokenizer_hash(g->tokenizer)) return PST_OK;
-    return pst_fail(PST_EINPUT,
-                    "%s was trained with the tokenizer of hash %016" PRIx64
-                    ", but %s has the hash %016" PRIx64,
-                    source, hash, path, pst_tokenizer_hash(g->tokenizer));
+    return pst_ckpt_tokenizer_open(g->config->data.tokenizer, source, hash, &g->tokenizer);
 }
 
 /* The configuration in a checkpoint, with this machine's device, and the tokenizer. */
@@ -80,7 +72,7 @@ static pst_status open_checkpoint(generator *g, const char *source) {
             source);
     PST_TRY(pst_ckpt_find(source, &folder));
     pst_status status = pst_ckpt_open(folder, &ckpt);
-    if (status == PST_OK) status = pst_config_parse(ckpt->config, folder, override, 1, &g->config);
+    if (status == PST_OK) status = pst_ckpt_config(ckpt, override, 1, &g->config);
     if (status == PST_OK) status = check_tokens(g->config, source);
     if (status == PST_OK) status = open_tokenizer(g, source, ckpt->info.tokenizer);
     pst_ckpt_close(ckpt);

@@ -96,6 +96,8 @@ pst_status pst_config_set_from_plan(pst_config *config, const char *section, con
                                     const char *text, const char *who);
 /* 1: parallel.plan is "auto", so the run searches for a plan when it starts. */
 int pst_config_is_auto(const pst_config *config);
+/* 1: the data has tokens of a tokenizer that is not "byte". */
+int pst_config_has_tokenizer(const pst_config *config);
 /* Sets a key as an override would. EINPUT, ENOMEM. */
 pst_status pst_config_override(pst_config *config, const char *section, const char *key,
                                const char *text);

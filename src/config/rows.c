@@ -68,7 +68,8 @@ static const pst_row rows[] = {
          "tokenizer.json, vocab.json (with merges.txt), encoder.json (with vocab.bpe), *.tiktoken, "
          "*.model (SentencePiece) and vocab.txt; the text is encoded once, into the cache, and "
          "files are separated by the "
-         "token that ends a document. For tokens: the tokenizer that made them, for generate."),
+         "token that ends a document. For tokens: the tokenizer that made them; byte: unknown, or "
+         "bytes if model.vocabulary is 256."),
     TEXT(data, field, "text", 0, NULL,
          "Field with the text in files of JSON Lines (*.jsonl, *.jsonl.gz), whose lines are "
          "documents; they need a tokenizer."),

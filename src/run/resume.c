@@ -127,6 +127,8 @@ static pst_status check_model(const pst_ckpt *ckpt, const pst_prepared *p) {
     PST_TRY(check_surplus(ckpt, p->whole));
     if (p->options.graph) return PST_OK; /* a program's own graph has no further settings */
     pst_status status = pst_config_parse(ckpt->config, "run.yaml of the checkpoint", NULL, 0, &c);
+    if (status == PST_OK) /* check_resume compares the tokenizers */
+        status = pst_config_override(c, "data", "tokenizer", p->config->data.tokenizer);
     if (status == PST_OK) status = pst_prepare_model(c, &row, &was);
     pst_config_close(c);
     PST_TRY(status);

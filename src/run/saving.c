@@ -91,12 +91,22 @@ static pst_status open_shard(pst_saving *s, uint32_t k, pst_ckpt_entry *entry) {
     return PST_OK;
 }
 
+pst_status pst_saving_print_config(const pst_config *c, FILE *out) {
+    pst_config *kept = NULL;
+    if (!pst_config_has_tokenizer(c)) return pst_config_print(c, out);
+    PST_TRY(pst_config_copy(c, &kept));
+    pst_status status = pst_config_override(kept, "data", "tokenizer", PST_CKPT_TOKENIZER);
+    if (status == PST_OK) status = pst_config_print(kept, out);
+    pst_config_close(kept);
+    return status;
+}
+
 /* The resolved configuration as text, for the checkpoint. */
 static pst_status config_text(const pst_config *c, char **text) {
     size_t bytes;
     FILE *f = open_memstream(text, &bytes);
     if (!f) return pst_fail(PST_ENOMEM, "no memory for the configuration");
-    pst_status status = pst_config_print(c, f);
+    pst_status status = pst_saving_print_config(c, f);
     if (fclose(f) != 0 && status == PST_OK)
         status = pst_fail(PST_ENOMEM, "no memory for the configuration");
     return status;

@@ -6,6 +6,9 @@
 #define PST_RUN_SAVING_H
 #include "run/trainer.h"
 
+/* Prints run.yaml as it is kept in the run's folder and in checkpoints: data.tokenizer is the copy
+ * beside it (PST_CKPT_TOKENIZER). Not collective. */
+pst_status pst_saving_print_config(const pst_config *c, FILE *out);
 /* Starts threads and allocates buffers; optional: otherwise pst_saving_start does it. */
 pst_status pst_saving_open(pst_trainer *t);
 /* Starts the checkpoint of t->step; first waits until the previous one is written. last: 1: no

@@ -6,6 +6,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/durable.h"
 #include "run/resume.h"
+#include "run/saving.h"
 #include "comm/transport/transport.h"
 #include "comm/world/world.h"
 #include "prepare/planned.h"
@@ -234,10 +235,25 @@ static pst_status write_text(const char *folder, const char *name, pst_file_prin
     return pst_file_replace_own(path, print, what);
 }
 
-static pst_status print_config(const void *what, FILE *f) { return pst_config_print(what, f); }
+static pst_status print_config(const void *what, FILE *f) {
+    return pst_saving_print_config(what, f);
+}
 static pst_status print_plan(const void *what, FILE *f) {
     const pst_prepared *p = what;
     return pst_plan_print(p->plan, p->grid.tensor_before ? p->whole : p->graph, f);
+}
+
+/* So that the run's folder can be moved without the files that the run began with. */
+static pst_status keep_tokenizer(const pst_config *c, const char *folder) {
+    char to[PST_TRAINER_FOLDER + 32];
+    pst_tokenizer *tokenizer;
+    if (!pst_config_has_tokenizer(c)) return PST_OK;
+    snprintf(to, sizeof to, "%s/" PST_CKPT_TOKENIZER, folder);
+    pst_status status = pst_tokenizer_open(c->data.tokenizer, &tokenizer);
+    if (status != PST_OK) return pst_fail_in(status, "data.tokenizer");
+    status = pst_ckpt_tokenizer_copy(tokenizer, to);
+    pst_tokenizer_close(tokenizer);
+    return status;
 }
 
 /* Rank 0 creates and locks the folder, and broadcasts its name. */
@@ -248,6 +264,7 @@ pst_status pst_setup_folder(pst_trainer *t) {
         status = choose_folder(t, t->folder, &made);
         if (status == PST_OK) status = pst_durable_lock(t->folder, &t->lock);
         if (status == PST_OK) status = find_resumed(t);
+        if (status == PST_OK) status = keep_tokenizer(t->config, t->folder);
         if (status == PST_OK) status = write_text(t->folder, "run.yaml", print_config, t->config);
         if (status == PST_OK) status = write_text(t->folder, "plan.yaml", print_plan, t->p);
         if (status != PST_OK && made) pst_durable_remove(t->folder);

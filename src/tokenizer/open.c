@@ -33,6 +33,24 @@ static int ends_in(const char *name, const char *ending) {
     return n >= m && !strcmp(name + n - m, ending);
 }
 
+/* Remembers a file that the tokenizer is read from. */
+static pst_status keep(pst_tokenizer *t, const char *path, const char *name) {
+    char *file = strdup(path), *own = strdup(name);
+    if (!file || !own) {
+        free(file);
+        free(own);
+        return pst_no_memory("for the path of a tokenizer's file");
+    }
+    t->file[t->n_file] = file;
+    t->name[t->n_file++] = own;
+    return PST_OK;
+}
+
+static const char *name_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 /* The path of a file beside `path`; the caller frees. */
 static char *beside(const char *path, const char *name) {
     char *out = NULL;
@@ -49,6 +67,8 @@ static pst_status read_pair(pst_tokenizer *t, const char *path, const char *voca
     if (status == PST_OK && access(second, F_OK))
         status = pst_fail(PST_EINPUT, "%s: %s is missing beside it", first, merges);
     if (status == PST_OK) status = pst_tokenizer_read_merges(t, first, second);
+    if (status == PST_OK) status = keep(t, first, vocabulary);
+    if (status == PST_OK) status = keep(t, second, merges);
     free(first);
     free(second);
     return status;
@@ -64,26 +84,35 @@ static pst_status read_model(pst_tokenizer *t, const char *path) {
     return ranks ? pst_tokenizer_read_ranks(t, path) : pst_tokenizer_read_sentencepiece(t, path);
 }
 
-static pst_status read_format(pst_tokenizer *t, const char *path, uint32_t i) {
-    switch (files[i].format) {
+static pst_status read_one(pst_tokenizer *t, const char *path, format kind) {
+    switch (kind) {
     case JSON: return pst_tokenizer_read_json(t, path);
-    case MERGES: return read_pair(t, path, files[i].name, files[i].partner);
     case RANKS: return pst_tokenizer_read_ranks(t, path);
     case MODEL: return read_model(t, path);
     default: return pst_tokenizer_read_wordpiece(t, path);
     }
 }
 
+/* A copy of a file whose name has only an ending keeps its name, which may tell the pattern. */
+static pst_status read_format(pst_tokenizer *t, const char *path, uint32_t i) {
+    if (files[i].format == MERGES) return read_pair(t, path, files[i].name, files[i].partner);
+    PST_TRY(read_one(t, path, files[i].format));
+    return keep(t, path, *files[i].name == '.' ? name_of(path) : files[i].name);
+}
+
 /* A file with any other name: by its ending. */
 static pst_status read_by_ending(pst_tokenizer *t, const char *path) {
-    if (ends_in(path, ".json")) return pst_tokenizer_read_json(t, path);
-    if (ends_in(path, ".txt")) return pst_tokenizer_read_wordpiece(t, path);
+    for (uint32_t i = 0; i < N_FILE; i++) {
+        const char *dot = strrchr(files[i].name, '.');
+        int one = files[i].format == JSON || files[i].format == WORDPIECE;
+        if (one && ends_in(path, dot)) return read_format(t, path, i);
+    }
     return pst_fail(PST_EINPUT, "%s: not the name of a tokenizer's file; expected %s", path,
                     expected);
 }
 
 static pst_status read_file(pst_tokenizer *t, const char *path) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = name_of(path);
     for (uint32_t i = 0; i < N_FILE; i++) {
         int is_ending = *files[i].name == '.';
         if (is_ending ? ends_in(name, files[i].name) : !strcmp(name, files[i].name))
@@ -107,20 +136,43 @@ static char *find_ending(const char *folder, const char *ending) {
     return found;
 }
 
-static pst_status read_folder(pst_tokenizer *t, const char *folder) {
+/* *path: of the first file in the folder, which is files[*which]; the caller frees. NULL: none. */
+static pst_status find_file(const char *folder, char **path, uint32_t *which) {
+    *path = NULL;
     for (uint32_t i = 0; i < N_FILE; i++) {
         char *found = *files[i].name == '.' ? find_ending(folder, files[i].name) : NULL;
-        char *path = NULL;
         if (*files[i].name == '.' && !found) continue;
-        if (asprintf(&path, "%s/%s", folder, found ? found : files[i].name) < 0) path = NULL;
+        if (asprintf(path, "%s/%s", folder, found ? found : files[i].name) < 0) *path = NULL;
         free(found);
-        if (!path) return pst_no_memory("for the path of a tokenizer's file");
-        int there = access(path, F_OK) == 0;
-        pst_status status = there ? read_format(t, path, i) : PST_OK;
-        free(path);
-        if (there) return status;
+        if (!*path) return pst_no_memory("for the path of a tokenizer's file");
+        *which = i;
+        if (access(*path, F_OK) == 0) return PST_OK;
+        free(*path);
+        *path = NULL;
     }
-    return pst_fail(PST_EINPUT, "%s: no tokenizer in this folder; expected %s", folder, expected);
+    return PST_OK;
+}
+
+static pst_status read_folder(pst_tokenizer *t, const char *folder) {
+    char *path;
+    uint32_t which;
+    PST_TRY(find_file(folder, &path, &which));
+    if (!path)
+        return pst_fail(PST_EINPUT, "%s: no tokenizer in this folder; expected %s", folder,
+                        expected);
+    pst_status status = read_format(t, path, which);
+    free(path);
+    return status;
+}
+
+pst_status pst_tokenizer_find(const char *folder, char **name) {
+    char *path;
+    uint32_t which;
+    PST_TRY(find_file(folder, &path, &which));
+    *name = path ? strdup(name_of(path)) : NULL;
+    int failed = path && !*name;
+    free(path);
+    return failed ? pst_no_memory("for the name of a tokenizer's file") : PST_OK;
 }
 
 static pst_status read_bytes(pst_tokenizer *t) {

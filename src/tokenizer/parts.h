@@ -72,6 +72,8 @@ struct pst_tokenizer {
     int has_inner;              /* 1: one of them is inner */
     uint8_t special_first[256]; /* 1: a special token begins with this byte */
     uint64_t hash;
+    uint32_t n_file;                                             /* files that it was read from: */
+    char *file[PST_TOKENIZER_FILES], *name[PST_TOKENIZER_FILES]; /* pst_tokenizer_file */
     int32_t unknown; /* id of the token for what has no token; -1: none */
     int32_t end;     /* id of the token that ends a document; -1: none */
     uint32_t size;   /* the largest id + 1, special tokens included */

@@ -52,6 +52,10 @@ void pst_tokenizer_close(pst_tokenizer *t) {
     if (!t) return;
     for (size_t i = 0; i < t->n_special; i++) free(t->special[i].text);
     for (uint32_t i = 0; i < t->n_step; i++) pst_regex_close(t->step[i].regex);
+    for (uint32_t i = 0; i < t->n_file; i++) {
+        free(t->file[i]);
+        free(t->name[i]);
+    }
     free(t->special);
     pst_charsmap_free(&t->sentencepiece.charsmap);
     pst_pairs_free(&t->sentencepiece.trie);
@@ -60,6 +64,11 @@ void pst_tokenizer_close(pst_tokenizer *t) {
     pst_vocabulary_free(&t->vocabulary);
     pst_vocabulary_free(&t->matched);
     free(t);
+}
+
+uint32_t pst_tokenizer_files(const pst_tokenizer *t, pst_tokenizer_file out[PST_TOKENIZER_FILES]) {
+    for (uint32_t i = 0; i < t->n_file; i++) out[i] = (pst_tokenizer_file){t->file[i], t->name[i]};
+    return t->n_file;
 }
 
 const char *pst_tokenizer_kind(const pst_tokenizer *t) { return t->row->name; }

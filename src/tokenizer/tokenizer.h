@@ -22,7 +22,18 @@ typedef struct {
  * tokenizer.json, vocab.json with merges.txt, encoder.json with vocab.bpe, *.tiktoken, *.model,
  * vocab.txt; or one of these files. EINPUT names the file and what is wrong with it. */
 pst_status pst_tokenizer_open(const char *path, pst_tokenizer **out);
+/* *name: of the file that pst_tokenizer_open would read first in the folder, which the caller
+ * frees; NULL: there is none. */
+pst_status pst_tokenizer_find(const char *folder, char **name);
 void pst_tokenizer_close(pst_tokenizer *t);
+/* A file that a tokenizer was read from, and the name by which pst_tokenizer_open finds a copy of
+ * it in a folder of its own. Both belong to the tokenizer. */
+enum { PST_TOKENIZER_FILES = 2 };
+typedef struct {
+    const char *path, *name;
+} pst_tokenizer_file;
+/* Returns their number; 0: byte. */
+uint32_t pst_tokenizer_files(const pst_tokenizer *t, pst_tokenizer_file out[PST_TOKENIZER_FILES]);
 /* "byte", "byte-level BPE", "WordPiece", "SentencePiece". */
 const char *pst_tokenizer_kind(const pst_tokenizer *t);
 /* The largest id + 1: the smallest vocabulary of a model that uses the tokenizer. */

@@ -84,8 +84,38 @@ refuses 'set model.vocabulary\|model.vocabulary is 0' train run.yaml -q -n 1 nam
     data.tokenizer=byte
 tr a-y b-z <text.txt >mixed.txt
 "$PENSTOCK" tokenize --train --vocabulary 300 -o tok mixed.txt >out || fail "other tokenizer"
-refuses 'was trained with the tokenizer of hash [0-9a-f]*, but .*tok has the hash' generate runs/run
-refuses 'was trained with the tokenizer of hash' train --resume runs/run -n 1 train.steps=8
-cp again.json tok/tokenizer.json
-"$PENSTOCK" train --resume runs/run -n 1 -q train.steps=8 >out 2>&1 || fail "resume: $(cat out)"
+refuses 'was trained with the tokenizer of hash [0-9a-f]*, but data.tokenizer tok has the hash' \
+    train run.yaml --resume runs/run -n 1 train.steps=8
+"$PENSTOCK" train --resume runs/run -n 1 -q train.steps=8 >out 2>&1 || fail "resume with its own: $(cat out)"
+
+# the files of the tokenizer are in the run's folder and in its checkpoints, so that both can be moved
+rm -r tok
+mkdir elsewhere
+mv runs/run elsewhere/moved
+same again.json elsewhere/moved/tokenizer/tokenizer.json
+grep -q '^  tokenizer: tokenizer$' elsewhere/moved/run.yaml || fail "run.yaml names another tokenizer"
+"$PENSTOCK" generate elsewhere/moved -p "the water" -t 5 >again 2>err || fail "generate, moved: $(cat err)"
+cd elsewhere || exit 1
+"$PENSTOCK" generate moved -p "the water" -t 5 2>err | cmp -s - ../again || fail "generate, from its folder: $(cat err)"
+"$PENSTOCK" train --resume moved -n 1 -q train.steps=10 'data.paths=[../text.txt]' >out 2>&1 ||
+    fail "resume, moved: $(cat out)"
+cp -r moved/checkpoints/step-00000010 alone
+cd ..
+"$PENSTOCK" generate elsewhere/alone -p "the water" -t 5 >out 2>err || fail "generate, a checkpoint alone: $(cat err)"
+"$PENSTOCK" train elsewhere/moved/run.yaml -n 1 -q name=new steps=1 data.paths=text.txt >out 2>&1 ||
+    fail "a new run: $(cat out)"
+
+# beside exported weights
+"$PENSTOCK" convert elsewhere/alone hf >out 2>&1 || fail "convert: $(cat out)"
+same again.json hf/tokenizer.json
+"$PENSTOCK" generate hf -p "the water" -t 5 >out.hf 2>err || fail "generate, converted: $(cat err)"
+"$PENSTOCK" generate elsewhere/alone -p "the water" -t 5 | cmp -s - out.hf || fail "converted: another text"
+"$PENSTOCK" train run.yaml -n 1 -q name=hf model.weights=hf data.tokenizer=hf steps=1 >out 2>&1 ||
+    fail "weights: $(cat out)"
+rm hf/config.json hf/model.safetensors
+refuses 'hf/tokenizer.json already exists; use --force' convert elsewhere/alone hf
+! [ -e hf/config.json ] || fail "refused, but written"
+rm elsewhere/alone/tokenizer/tokenizer.json
+cp out elsewhere/alone/tokenizer/README
+refuses 'no tokenizer in this folder' generate elsewhere/alone
 exit $bad

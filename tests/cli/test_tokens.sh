@@ -100,4 +100,10 @@ trains name=c2 data.paths=c2 eval.tokens=all
 trains name=c1-all eval.tokens=all
 trains name=blend 'data.paths=[c1, c2]' 'data.blend=[3, 1]' eval.tokens=all
 [ "$(tokens blend)" = "$(($(tokens c1-all) + $(tokens c2)))" ] || fail "validation: $(tokens blend) tokens"
+
+# what data.tokenizer means for tokens
+"$PENSTOCK" generate runs/run -p "pump" -t 3 >out 2>err || fail "generate bytes: $(cat err)"
+trains name=unknown model.vocabulary=300
+refuses 'runs/unknown: data.tokenizer is byte, but the model has 300 tokens, not 256' generate runs/unknown
+refuses 'model.vocabulary is 0; set this key' train run.yaml -q -n 1 name=no model.vocabulary=0
 exit $bad
