@@ -242,14 +242,14 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
     double tokens = (double)p->config->train.batch * p->model_config.context,
            rate = tokens / s->step_s;
     double mfu = m->peak_flops > 0 ? (double)p->flops / s->step_s / m->peak_flops : 0;
-    json_t *line =
-        json_pack("{s:I,s:o,s:f,s:o,s:f,s:I,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:o}", "step",
-                  (json_int_t)s->step, "loss", number(s->loss), "lr", s->lr, "grad_norm",
-                  number(s->grad_norm), "mfu", mfu, "tokens", (json_int_t)s->tokens, "step_ms",
-                  s->step_s * 1e3, "predicted_step_ms", s->predicted_step_s * 1e3, "tokens_per_s",
-                  rate, "bubble", s->bubble, "predicted_bubble", s->predicted_bubble, "peak_bytes",
-                  peaks(m, report), "predicted_peak_bytes", peaks(m, NULL), "resident_bytes",
-                  residents(m, report, 0), "most_resident_bytes", residents(m, report, 1));
+    json_t *line = json_pack(
+        "{s:I,s:o,s:f,s:o,s:f,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:o}", "step",
+        (json_int_t)s->step, "loss", number(s->loss), "lr", s->lr, "grad_norm",
+        number(s->grad_norm), "mfu", mfu, "tokens", (json_int_t)s->tokens, "step_ms",
+        s->step_s * 1e3, "predicted_step_ms", s->predicted_step_s * 1e3, "data_wait_ms",
+        s->data_wait_s * 1e3, "tokens_per_s", rate, "bubble", s->bubble, "predicted_bubble",
+        s->predicted_bubble, "peak_bytes", peaks(m, report), "predicted_peak_bytes", peaks(m, NULL),
+        "resident_bytes", residents(m, report, 0), "most_resident_bytes", residents(m, report, 1));
     if (line && report->works) add_work(m, report, s->step_s, line);
     if (line && s->post)
         json_object_set_new(line, "rolled_back_ranks", json_integer(s->rolled_back));

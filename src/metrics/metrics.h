@@ -12,6 +12,7 @@ typedef struct {
     uint64_t step;              /* number of the step, from 1 */
     double loss, lr, grad_norm; /* loss: mean, nats per token; grad_norm: L2 norm before clipping */
     double step_s, bubble;
+    double data_wait_s; /* wait for the step's samples, on the rank that waited longest */
     double predicted_step_s, predicted_bubble;
     uint64_t tokens;      /* tokens trained on since training started */
     int post;             /* 1: post-validation is on */

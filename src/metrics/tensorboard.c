@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIXED_SCALARS = 13 };
+enum { FIXED_SCALARS = 14 };
 
 static void complain(pst_tensorboard *b) {
     if (!b->complained++)
@@ -71,6 +71,7 @@ void pst_tensorboard_step(pst_tensorboard *b, const pst_metrics_step *s, const p
     b->scalar[n++] = (pst_events_scalar){"speed/mfu", mfu};
     b->scalar[n++] = (pst_events_scalar){"step_ms/measured", s->step_s * 1e3};
     b->scalar[n++] = (pst_events_scalar){"step_ms/predicted", s->predicted_step_s * 1e3};
+    b->scalar[n++] = (pst_events_scalar){"step_ms/data_wait", s->data_wait_s * 1e3};
     b->scalar[n++] = (pst_events_scalar){"bubble/measured", s->bubble};
     b->scalar[n++] = (pst_events_scalar){"bubble/predicted", s->predicted_bubble};
     if (s->post) b->scalar[n++] = (pst_events_scalar){"train/rolled_back_ranks", s->rolled_back};

@@ -1,11 +1,19 @@
 /* The curves of a run over its steps. */
 #include "report/chart.h"
 #include "report/page.h"
+#include <math.h>
 
 static pst_report_series of(const pst_report_metrics *m, pst_report_curve curve, const char *name,
                             const char *look, double scale) {
     return (pst_report_series){
         .name = name, .look = look, .x = m->step, .y = m->curve[curve], .n = m->n, .scale = scale};
+}
+
+/* Runs of earlier versions lack some curves. */
+static int has(const pst_report_metrics *m, pst_report_curve curve) {
+    for (size_t i = 0; i < m->n; i++)
+        if (!isnan(m->curve[curve][i])) return 1;
+    return 0;
 }
 
 typedef struct {
@@ -74,6 +82,14 @@ pst_status pst_report_draw_curves(const pst_report_data *d, FILE *out) {
         out));
     PST_TRY(draw_two(
         m, (panel){PST_REPORT_BUBBLE, PST_REPORT_PREDICTED_BUBBLE, "Bubble", "%", 100, 1}, out));
+    if (has(m, PST_REPORT_DATA_WAIT_MS))
+        PST_TRY(draw_one(m,
+                         (panel){.curve = PST_REPORT_DATA_WAIT_MS,
+                                 .title = "Wait for data",
+                                 .unit = "ms",
+                                 .scale = 1,
+                                 .cut = 1},
+                         out));
     PST_TRY(draw_one(m,
                      (panel){.curve = PST_REPORT_RATE,
                              .title = "Throughput",

@@ -18,6 +18,7 @@
     X(TOKENS, "tokens") \
     X(STEP_MS, "step_ms") \
     X(PREDICTED_STEP_MS, "predicted_step_ms") \
+    X(DATA_WAIT_MS, "data_wait_ms") \
     X(RATE, "tokens_per_s") \
     X(BUBBLE, "bubble") \
     X(PREDICTED_BUBBLE, "predicted_bubble")

@@ -1,7 +1,10 @@
-/* Copies data to the ranks that need it, and losses from the rank that has them. */
+/* Copies data to the ranks that need it, and losses from the rank that has them. Training samples
+ * are read while the step before runs (prefetch.h). */
 #include "run/stop.h"
 #include "run/step.h"
 #include "run/feed.h"
+#include "run/prefetch.h"
+#include "base/clock.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -86,30 +89,6 @@ pst_status pst_feed_check(const pst_prepared *p, const pst_data *data) {
     return PST_OK;
 }
 
-pst_status pst_feed_open(pst_trainer *t) {
-    pst_data_field f[PST_DATA_FIELDS];
-    uint32_t n = t->data->row->fields(t->data, f);
-    t->field = calloc(PST_DATA_FIELDS, sizeof *t->field);
-    t->total = calloc(t->group->n_local + (size_t)t->group->n_rank, sizeof *t->total);
-    for (uint32_t i = 0; t->field && i < n; i++) {
-        t->field[i] =
-            (field){f[i].elements, data_tensor(t->p->graph, f[i].name),
-                    !strcmp(f[i].name, "targets"), malloc(f[i].elements * sizeof(int32_t))};
-        t->n_field += t->field[i].sample != NULL;
-    }
-    return t->field && t->total && t->n_field == n ? PST_OK
-                                                   : pst_fail(PST_ENOMEM, "no memory for a sample");
-}
-
-void pst_feed_close(pst_trainer *t) {
-    for (uint32_t i = 0; t->field && i < PST_DATA_FIELDS; i++) free(t->field[i].sample);
-    free(t->field);
-    free(t->total);
-    t->field = NULL;
-    t->total = NULL;
-    t->n_field = 0;
-}
-
 /* The address of sample k of a pass in a rank's data tensor; NULL when the rank does not need
  * it. */
 static int32_t *place(const pst_trainer *t, const pst_rank *r, pst_split split, const field *f,
@@ -129,6 +108,44 @@ static int is_needed(const pst_trainer *t, pst_split split, uint64_t k) {
     return 0;
 }
 
+static pst_status open_fields(pst_trainer *t) {
+    pst_data_field f[PST_DATA_FIELDS];
+    uint32_t n = t->data->row->fields(t->data, f);
+    t->field = calloc(PST_DATA_FIELDS, sizeof *t->field);
+    t->total = calloc(t->group->n_local + (size_t)t->group->n_rank, sizeof *t->total);
+    for (uint32_t i = 0; t->field && i < n; i++) {
+        t->field[i] =
+            (field){f[i].elements, data_tensor(t->p->graph, f[i].name),
+                    !strcmp(f[i].name, "targets"), malloc(f[i].elements * sizeof(int32_t))};
+        t->n_field += t->field[i].sample != NULL;
+    }
+    return t->field && t->total && t->n_field == n ? PST_OK
+                                                   : pst_fail(PST_ENOMEM, "no memory for a sample");
+}
+
+pst_status pst_feed_open(pst_trainer *t) {
+    PST_TRY(open_fields(t));
+    uint64_t n = (uint64_t)t->p->plan->layout.n_micro * t->p->model_config.micro_batch;
+    t->wanted = malloc((n + 1) * sizeof *t->wanted);
+    if (!t->wanted) return pst_no_memory("for the samples of a batch");
+    for (uint64_t k = 0; k < n; k++)
+        if (is_needed(t, PST_SPLIT_TRAIN, k)) t->wanted[t->n_wanted++] = k;
+    return pst_prefetch_open(t->data, t->wanted, t->n_wanted, &t->prefetch);
+}
+
+void pst_feed_close(pst_trainer *t) {
+    pst_prefetch_close(t->prefetch);
+    for (uint32_t i = 0; t->field && i < PST_DATA_FIELDS; i++) free(t->field[i].sample);
+    free(t->field);
+    free(t->total);
+    free(t->wanted);
+    t->prefetch = NULL;
+    t->field = NULL;
+    t->total = NULL;
+    t->wanted = NULL;
+    t->n_field = 0;
+}
+
 /* An empty sample, for places beyond the end: zeros, and no targets. */
 static void empty(const pst_trainer *t) {
     for (uint32_t j = 0; j < t->n_field; j++)
@@ -136,39 +153,37 @@ static void empty(const pst_trainer *t) {
                t->field[j].elements * sizeof(int32_t));
 }
 
-static uint64_t count_of(const field *f) {
+static uint64_t count_of(const int32_t *targets, uint64_t n) {
     uint64_t count = 0;
-    for (uint64_t i = 0; i < f->elements; i++) count += f->sample[i] >= 0;
+    for (uint64_t i = 0; i < n; i++) count += targets[i] >= 0;
     return count;
 }
 
-/* Copies the sample that was read to the local ranks that need it. */
-static pst_status copy_to_ranks(pst_trainer *t, pst_split split, uint64_t k) {
+/* Copies sample k, with these fields, to the local ranks that need it. */
+static pst_status copy_to_ranks(pst_trainer *t, pst_split split, uint64_t k,
+                                int32_t *const *sample) {
     for (uint32_t j = 0; j < t->n_field; j++) {
         const field *f = t->field + j;
-        uint64_t count = f->targets ? count_of(f) : 0;
+        uint64_t count = f->targets ? count_of(sample[j], f->elements) : 0;
         for (uint32_t i = 0; i < t->group->n_local; i++) {
             int32_t *to = place(t, t->group->local[i], split, f, k);
             if (!to) continue;
-            PST_TRY(pst_rank_write(t->group->local[i], to, f->sample, f->elements * sizeof *to));
+            PST_TRY(pst_rank_write(t->group->local[i], to, sample[j], f->elements * sizeof *to));
             t->total[i].count += count;
         }
     }
     return PST_OK;
 }
 
-/* A sequence of samples: of training data without end, or n of the `size` samples of a validation
- * split. */
+/* n of the `size` samples of a validation split. */
 typedef struct {
     pst_data *data;
-    pst_split split;
     uint64_t n, size;
 } series;
 
 /* Evenly spread, because the first samples of a split are from its first files. Independent of the
  * layout, so that losses are comparable. n < 2^32, or n == size. */
 static uint64_t sample_of(const series *s, uint64_t k) {
-    if (s->split == PST_SPLIT_TRAIN) return k;
     return k * (s->size / s->n) + k * (s->size % s->n) / s->n;
 }
 
@@ -178,7 +193,7 @@ static series evaluated(const pst_trainer *t, pst_data *data) {
         if (t->field[j].targets) per_sample = t->field[j].elements;
     if (t->config->eval.tokens)
         n = ((uint64_t)t->config->eval.tokens + per_sample - 1) / per_sample;
-    return (series){data, PST_SPLIT_VALIDATION, n < size ? n : size, size};
+    return (series){data, n < size ? n : size, size};
 }
 
 /* Fills n_micro micro-batches with samples first, first+1, ... of a series, as far as local ranks
@@ -188,11 +203,12 @@ static pst_status fill(pst_trainer *t, const series *s, uint64_t first, uint32_t
     int32_t *out[PST_DATA_FIELDS];
     for (uint32_t j = 0; j < t->n_field; j++) out[j] = t->field[j].sample;
     for (uint64_t k = 0; k < n; k++) {
-        if (!is_needed(t, s->split, k)) continue;
+        if (!is_needed(t, PST_SPLIT_VALIDATION, k)) continue;
         if (first + k < s->n)
-            PST_TRY(s->data->row->sample(s->data, s->split, sample_of(s, first + k), out));
+            PST_TRY(
+                s->data->row->sample(s->data, PST_SPLIT_VALIDATION, sample_of(s, first + k), out));
         else empty(t);
-        PST_TRY(copy_to_ranks(t, s->split, k));
+        PST_TRY(copy_to_ranks(t, PST_SPLIT_VALIDATION, k, out));
     }
     return PST_OK;
 }
@@ -205,14 +221,23 @@ static uint64_t targets_of_batch(const pst_trainer *t, uint64_t sample) {
 }
 
 pst_status pst_feed_batch(pst_trainer *t, uint64_t sample) {
+    uint64_t began = pst_monotonic_ns(), batch = (uint64_t)t->config->train.batch;
+    PST_TRY(pst_prefetch_take(t->prefetch, sample));
     const uint64_t targets = targets_of_batch(t, sample);
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         pst_rank *r = t->group->local[i];
         r->sample = sample + (uint64_t)r->micro * t->p->model_config.micro_batch;
         r->targets = targets;
     }
-    return fill(t, &(series){t->data, PST_SPLIT_TRAIN, UINT64_MAX, 0}, sample,
-                t->p->plan->layout.n_micro);
+    for (size_t i = 0; i < t->n_wanted; i++) {
+        int32_t *out[PST_DATA_FIELDS];
+        pst_prefetch_sample(t->prefetch, i, out);
+        PST_TRY(copy_to_ranks(t, PST_SPLIT_TRAIN, t->wanted[i], out));
+    }
+    if (sample / batch + 1 < (uint64_t)t->config->train.steps)
+        pst_prefetch_start(t->prefetch, sample + batch);
+    t->data_wait_ns = pst_monotonic_ns() - began;
+    return PST_OK;
 }
 
 static pst_status validate_pass(pst_trainer *t, const series *s, uint64_t first) {
@@ -263,6 +288,7 @@ uint64_t pst_feed_passes(const pst_trainer *t) {
 
 pst_status pst_feed_validate(pst_trainer *t, pst_data *data, double *loss, uint64_t *tokens) {
     series s = evaluated(t, data);
+    pst_prefetch_settle(t->prefetch); /* `data` may be that of training */
     uint32_t per_pass = t->p->options.n_eval_micro * t->p->model_config.micro_batch;
     total all = {0, 0};
     memset(t->total, 0, t->group->n_local * sizeof *t->total);

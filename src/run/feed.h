@@ -6,10 +6,13 @@
 /* Checks that the samples of the data set have the fields that the model reads. EINPUT: the message
  * names the difference. */
 pst_status pst_feed_check(const pst_prepared *p, const pst_data *data);
-/* Allocates the buffer of a sample; t->p must be set. ENOMEM. */
+/* Allocates the buffers of samples, and starts the thread that reads them; the ranks must be open.
+ * ENOMEM. */
 pst_status pst_feed_open(pst_trainer *t);
+/* To be called before the data is closed. */
 void pst_feed_close(pst_trainer *t);
-/* Fills the data tensors of every local rank with the training batch that starts at `sample`. */
+/* Fills the data tensors of every local rank with the training batch that starts at `sample`, and
+ * begins to read the next batch. Sets t->data_wait_ns. */
 pst_status pst_feed_batch(pst_trainer *t, uint64_t sample);
 /* Number of forward passes per evaluation, over the validation split and all evaluation sets; each
  * pass has as many samples as a step. 0: no data. */

@@ -107,6 +107,7 @@ static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
             PST_TRY(pst_rank_touched(t->group->local[i], peak_bytes, &peak_bytes));
         t->own_report[i] = report_of(t->group->local[i], peak_bytes);
         t->own_report[i].wall_ns = wall_ns;
+        t->own_report[i].data_wait_ns = t->data_wait_ns;
         t->own_report[i].resident_bytes = resident;
         t->own_report[i].requests = requests;
         t->own_report[i].peak_resident_bytes = most_resident;
@@ -124,7 +125,10 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
     const pst_prepared *p = t->p;
     const pst_rank *r = t->group->local[0];
     uint32_t longest = 0, rolled_back = 0;
+    uint64_t data_wait_ns = 0;
     for (uint32_t k = 0; k < p->options.n_rank; k++) rolled_back += t->report[k].rolled_back != 0;
+    for (uint32_t k = 0; k < p->options.n_rank; k++)
+        if (t->report[k].data_wait_ns > data_wait_ns) data_wait_ns = t->report[k].data_wait_ns;
     for (uint32_t k = 1; k < p->options.n_rank; k++)
         if (t->report[k].span_ns > t->report[longest].span_ns) longest = k;
     const pst_report *l = &t->report[longest];
@@ -134,6 +138,7 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
         .lr = learning_rate(p->config, t->step - 1),
         .grad_norm = r->grad_norm,
         .step_s = (double)wall_ns * 1e-9,
+        .data_wait_s = (double)data_wait_ns * 1e-9,
         .bubble = l->span_ns ? 1 - (double)l->busy_ns / (double)l->span_ns : 0,
         .predicted_step_s = t->prediction ? pst_prediction_step_s(t->prediction) : NAN,
         .predicted_bubble = t->prediction ? pst_prediction_bubble(t->prediction) : NAN,

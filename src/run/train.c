@@ -297,6 +297,7 @@ pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const
         pst_train_report_once(t.group ? t.group->world : t.world);
     if (t.group) pst_group_close(t.group, status);
     if (t.world) t.world->ops->close(t.world);
+    pst_feed_close(&t);
     if (t.data) t.data->row->close(t.data);
     pst_evaluate_close(&t.sets);
     pst_prepared_close(t.p);

@@ -29,6 +29,11 @@ typedef struct {
     /* [n_field] fields of the data set's samples, each with its data tensor */
     struct pst_feed_field *field;
     uint32_t n_field;
+    /* [n_wanted] samples of a batch that local ranks need; they are read ahead */
+    uint64_t *wanted;
+    size_t n_wanted;
+    struct pst_prefetch *prefetch;
+    uint64_t data_wait_ns; /* how long the last step waited for its samples */
     /* [n_local + n_rank] totals of a validation: of this process's ranks, then of all ranks */
     struct pst_feed_total *total;
     int takes_signals; /* 1: signals request to stop or save (stop.h); 0 in a session */
