@@ -194,6 +194,9 @@ if(NOT PST_FUZZ)
   add_library(pst_early MODULE tests/comm/early_signals.c) # LD_PRELOAD of test_early.sh
   set_target_properties(pst_early PROPERTIES OUTPUT_NAME pst-early)
   target_link_libraries(pst_early PRIVATE ${CMAKE_DL_LIBS})
+  add_library(pst_slow_reads MODULE tests/run/slow_reads.c) # LD_PRELOAD of run/test_slow_disk.sh
+  set_target_properties(pst_slow_reads PROPERTIES OUTPUT_NAME pst-slow-reads)
+  target_link_libraries(pst_slow_reads PRIVATE ${CMAKE_DL_LIBS})
   add_dependencies(quick_tests penstock_cli pst_far pst_early)
   foreach(target test_far_training test_far_f8 test_far_gaps test_far_sums test_far_graphs test_far_layouts test_far_staged)
     add_dependencies(${target} pst_far)
