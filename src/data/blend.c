@@ -137,6 +137,10 @@ static uint64_t blend_tokenizer(const pst_data *data) {
     return pst_data_tokenizer(((const blend *)data)->source[0]);
 }
 
+static const uint32_t *blend_token_bytes(const pst_data *data, uint32_t *n) {
+    return pst_data_token_bytes(((const blend *)data)->source[0], n);
+}
+
 static void blend_close(pst_data *data) {
     blend *b = (blend *)data;
     for (uint32_t i = 0; b && i < b->n; i++) b->source[i]->row->close(b->source[i]);
@@ -154,6 +158,7 @@ pst_status pst_blend_open(const pst_data_row *row, const pst_data_config *c, pst
     if (row->targets) b->row.targets = blend_targets;
     b->row.hash = blend_hash;
     b->row.tokenizer = blend_tokenizer;
+    b->row.token_bytes = blend_token_bytes;
     b->row.close = blend_close;
     b->base.row = &b->row;
     b->key = pst_rng_key(c->seed, "data.blend");

@@ -181,18 +181,18 @@ static pst_status open_cache(cache *x, pst_tokens **tokens) {
     return pst_tokens_open(&x->prefix, 1, x->c->vocabulary, tokens);
 }
 
-pst_status pst_token_cache_open(const pst_data_config *c, pst_tokens **tokens, uint64_t *tokenizer,
-                                char what[PST_OPTIONS_TEXT]) {
+pst_status pst_token_cache_open(const pst_data_config *c, pst_tokens **tokens,
+                                pst_tokenizer **tokenizer, char what[PST_OPTIONS_TEXT]) {
     cache x = {.c = c, .what = what};
     pst_status status = pst_tokenizer_open(c->tokenizer, &x.tokenizer);
     if (status != PST_OK) return pst_fail_in(status, "data.tokenizer");
     status = pst_files_expand(c->paths, c->n_path, &x.list);
     if (status == PST_OK) {
         pst_options_describe(&x.list, what, PST_OPTIONS_TEXT);
-        *tokenizer = pst_tokenizer_hash(x.tokenizer);
         status = open_cache(&x, tokens);
     }
-    pst_tokenizer_close(x.tokenizer);
+    if (status == PST_OK) *tokenizer = x.tokenizer;
+    else pst_tokenizer_close(x.tokenizer);
     pst_files_free(&x.list);
     free(x.folder);
     free(x.prefix);

@@ -5,11 +5,12 @@
 #include "data/data.h"
 #include "data/options.h"
 #include "data/tokens.h"
+#include "tokenizer/tokenizer.h"
 
 /* Opens the tokens of the text at config->paths; encodes it first if the cache does not have it.
- * Processes that need the same text wait for the one that encodes it. *tokenizer: the tokenizer's
- * hash; what: the files, for messages. Folder: config->cache, else penstock/tokens in
+ * Processes that need the same text wait for the one that encodes it. *tokenizer: closed by the
+ * caller; what: the files, for messages. Folder: config->cache, else penstock/tokens in
  * $XDG_CACHE_HOME or ~/.cache, which is made if it is missing. */
 pst_status pst_token_cache_open(const pst_data_config *config, pst_tokens **tokens,
-                                uint64_t *tokenizer, char what[PST_OPTIONS_TEXT]);
+                                pst_tokenizer **tokenizer, char what[PST_OPTIONS_TEXT]);
 #endif

@@ -66,6 +66,9 @@ typedef struct {
     uint64_t (*hash)(const pst_data *data);
     /* Hash of the tokenizer that made the tokens; 0: bytes, or unknown. NULL: no tokens. */
     uint64_t (*tokenizer)(const pst_data *data);
+    /* Bytes of text that each token stands for, [*n], while the data is open; NULL: unknown, or one
+     * each. The function is NULL if there are no tokens. */
+    const uint32_t *(*token_bytes)(const pst_data *data, uint32_t *n);
     void (*close)(pst_data *data);
 } pst_data_row;
 struct pst_data {
@@ -74,6 +77,11 @@ struct pst_data {
 /* The hash of the tokenizer that made the tokens; 0: bytes, unknown, or no tokens. */
 static inline uint64_t pst_data_tokenizer(const pst_data *data) {
     return data->row->tokenizer ? data->row->tokenizer(data) : 0;
+}
+/* As the function of the table; a NULL one gives NULL. */
+static inline const uint32_t *pst_data_token_bytes(const pst_data *data, uint32_t *n) {
+    *n = 0;
+    return data->row->token_bytes ? data->row->token_bytes(data, n) : NULL;
 }
 /* "text": "tokens", a window of model.context tokens, and "targets", the tokens that follow
  * each. Validation windows do not overlap; tokens without a target (in the last window) are 0. */

@@ -19,6 +19,7 @@ typedef struct {
     pst_order order;
     uint64_t train, validation, hash; /* tokens of the splits; the training split comes first */
     uint64_t tokenizer;               /* its hash; 0: none, or unknown */
+    uint32_t *token_bytes, n_token;   /* [n_token] bytes of each token; NULL: unknown */
     uint32_t context;
     uint8_t *bytes;  /* [context + 1] of one sample */
     int32_t *window; /* [context + 1] tokens of one sample */
@@ -55,6 +56,7 @@ static void text_close(pst_data *data) {
     if (!d) return;
     pst_joined_close(d->text);
     pst_tokens_close(d->tokens);
+    free(d->token_bytes);
     free(d->bytes);
     free(d->window);
     free(d);
@@ -71,9 +73,20 @@ static pst_status open_bytes(text_data *d, const pst_data_config *c, char what[P
     return status;
 }
 
+/* Keeps what is needed of the tokenizer, and closes it. */
+static pst_status take_tokenizer(text_data *d, pst_tokenizer *t) {
+    d->tokenizer = pst_tokenizer_hash(t);
+    d->n_token = pst_tokenizer_size(t);
+    pst_status status = pst_tokenizer_text_bytes(t, &d->token_bytes);
+    pst_tokenizer_close(t);
+    return status;
+}
+
 static pst_status open_text(text_data *d, const pst_data_config *c, char what[PST_OPTIONS_TEXT]) {
     if (!strcmp(c->tokenizer, "byte")) return open_bytes(d, c, what);
-    PST_TRY(pst_token_cache_open(c, &d->tokens, &d->tokenizer, what));
+    pst_tokenizer *t;
+    PST_TRY(pst_token_cache_open(c, &d->tokens, &t, what));
+    PST_TRY(take_tokenizer(d, t));
     d->hash = pst_options_hash(c, d->tokenizer, pst_tokens_hash(d->tokens));
     return PST_OK;
 }
@@ -82,8 +95,7 @@ static pst_status open_tokens(text_data *d, const pst_data_config *c, char what[
     if (strcmp(c->tokenizer, "byte")) {
         pst_tokenizer *t;
         PST_TRY(pst_tokenizer_open(c->tokenizer, &t));
-        d->tokenizer = pst_tokenizer_hash(t);
-        pst_tokenizer_close(t);
+        PST_TRY(take_tokenizer(d, t));
     }
     PST_TRY(pst_tokens_open(c->paths, c->n_path, c->vocabulary, &d->tokens));
     d->hash =
@@ -189,6 +201,12 @@ static uint64_t text_tokenizer(const pst_data *data) {
     return ((const text_data *)data)->tokenizer;
 }
 
+static const uint32_t *text_token_bytes(const pst_data *data, uint32_t *n) {
+    const text_data *d = (const text_data *)data;
+    *n = d->token_bytes ? d->n_token : 0;
+    return d->token_bytes;
+}
+
 const pst_data_row pst_data_text = {.name = "text",
                                     .shape = text_shape,
                                     .open = text_open,
@@ -198,6 +216,7 @@ const pst_data_row pst_data_text = {.name = "text",
                                     .bytes = text_bytes,
                                     .hash = text_hash,
                                     .tokenizer = text_tokenizer,
+                                    .token_bytes = text_token_bytes,
                                     .close = text_close};
 const pst_data_row pst_data_tokens = {.name = "tokens",
                                       .shape = tokens_shape,
@@ -208,4 +227,5 @@ const pst_data_row pst_data_tokens = {.name = "tokens",
                                       .bytes = text_bytes,
                                       .hash = text_hash,
                                       .tokenizer = text_tokenizer,
+                                      .token_bytes = text_token_bytes,
                                       .close = text_close};

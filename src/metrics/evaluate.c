@@ -29,6 +29,11 @@ pst_status pst_evaluate_data(const pst_config *c, const pst_model_config *model,
     return config.n_weight ? pst_blend_open(row, &config, data) : row->open(&config, data);
 }
 
+double pst_evaluate_bits_per_byte(double nats, uint64_t bytes) {
+    static const double nats_per_bit = 0.69314718055994530942;
+    return bytes ? nats / nats_per_bit / (double)bytes : (double)NAN;
+}
+
 /* Items from `first` on with the same name, as paths without the name. */
 static uint32_t paths_of(const pst_config *c, uint32_t first, char **path,
                          char name[PST_EVALUATE_NAME]) {
@@ -47,7 +52,7 @@ static pst_status open_sets(const pst_config *c, const pst_model_config *model, 
     for (uint32_t i = 0; i < c->eval.n_sets;) {
         pst_evaluate_set *set = &sets->set[sets->n];
         uint32_t n = paths_of(c, i, path, set->name);
-        set->loss = NAN;
+        set->last = (pst_evaluation){NAN, NAN, 0};
         pst_status status = pst_evaluate_data(c, model, path, n, 1, &set->data);
         if (status != PST_OK) return pst_fail_in(status, "eval.sets.%s", set->name);
         sets->n++;

@@ -9,13 +9,19 @@ enum {
     PST_EVALUATE_NAME = 44
 }; /* bytes of a set's name with its terminating zero; at most PST_ROW_ITEM_BYTES */
 
+/* An evaluation: mean loss in nats per token, number of tokens; NaN and 0: none. bits_per_byte: the
+ * sum of the losses per byte of text that the tokens stand for; NaN: unknown. */
+typedef struct {
+    double loss, bits_per_byte;
+    uint64_t tokens;
+} pst_evaluation;
+/* Bits per byte from a sum of losses in nats; NaN if bytes is 0, which means unknown. */
+double pst_evaluate_bits_per_byte(double nats, uint64_t bytes);
+
 typedef struct {
     char name[PST_EVALUATE_NAME];
     pst_data *data;
-    /* mean loss (nats per token) and number of tokens of the last evaluation; NaN and 0: none
-     * yet */
-    double loss;
-    uint64_t tokens;
+    pst_evaluation last;
 } pst_evaluate_set;
 typedef struct {
     uint32_t n;

@@ -251,6 +251,8 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
         s->predicted_bubble, "peak_bytes", peaks(m, report), "predicted_peak_bytes", peaks(m, NULL),
         "resident_bytes", residents(m, report, 0), "most_resident_bytes", residents(m, report, 1));
     if (line && report->works) add_work(m, report, s->step_s, line);
+    if (line && !isnan(s->bits_per_byte))
+        json_object_set_new(line, "bits_per_byte", json_real(s->bits_per_byte));
     if (line && s->post)
         json_object_set_new(line, "rolled_back_ranks", json_integer(s->rolled_back));
     if (line && s->scales) {
@@ -262,55 +264,77 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
     show(m, s, rate);
 }
 
-/* "loss 2.3 nats per token over 40 tokens; wiki 2.5, code 1.9" */
-static void print_validation(const pst_metrics *m, uint64_t step, double loss, uint64_t tokens,
+/* ", 1.2 bits per byte", or nothing. */
+static void print_bits(const pst_evaluation *e) {
+    if (!isnan(e->bits_per_byte)) printf(", %.4f bits per byte", e->bits_per_byte);
+}
+
+/* "loss 2.3 nats per token over 40 tokens, 1.1 bits per byte; wiki 2.5, code 1.9" */
+static void print_validation(const pst_metrics *m, uint64_t step, const pst_evaluation *split,
                              const pst_evaluate_sets *sets) {
-    const char *what = m->p->model_config.image ? "image" : "token", *before = tokens ? ";" : "";
+    const char *what = m->p->model_config.image ? "image" : "token",
+               *before = split->tokens ? ";" : "";
     printf("validation after step %" PRIu64 ":", step);
-    if (tokens)
-        printf(" loss %.4f nats per %s over %" PRIu64 " %ss", signless(loss), what, tokens, what);
+    if (split->tokens)
+        printf(" loss %.4f nats per %s over %" PRIu64 " %ss", signless(split->loss), what,
+               split->tokens, what);
+    if (split->tokens) print_bits(split);
     for (uint32_t i = 0; i < sets->n; i++) {
-        if (!sets->set[i].tokens) continue;
-        printf("%s %s %.4f", before, sets->set[i].name, signless(sets->set[i].loss));
+        const pst_evaluation *e = &sets->set[i].last;
+        if (!e->tokens) continue;
+        printf("%s %s %.4f", before, sets->set[i].name, signless(e->loss));
         before = ",";
     }
-    if (!tokens) printf(" nats per %s", what);
+    if (!split->tokens) printf(" nats per %s", what);
     putchar('\n');
+}
+
+static void add_bits(json_t *to, double bits_per_byte) {
+    if (!isnan(bits_per_byte)) json_object_set_new(to, "bits_per_byte", json_real(bits_per_byte));
+}
+
+/* {"loss": 2.5, "tokens": 32768} */
+static json_t *loss_of(const pst_evaluation *e) {
+    json_t *one = json_pack("{s:o,s:I}", "loss", number(e->loss), "tokens", (json_int_t)e->tokens);
+    if (one) add_bits(one, e->bits_per_byte);
+    return one;
 }
 
 /* {"wiki": {"loss": 2.5, "tokens": 32768}, ...} */
 static json_t *losses(const pst_evaluate_sets *sets) {
     json_t *all = json_object();
     for (uint32_t i = 0; i < sets->n; i++)
-        if (sets->set[i].tokens)
-            json_object_set_new(all, sets->set[i].name,
-                                json_pack("{s:o,s:I}", "loss", number(sets->set[i].loss), "tokens",
-                                          (json_int_t)sets->set[i].tokens));
+        if (sets->set[i].last.tokens)
+            json_object_set_new(all, sets->set[i].name, loss_of(&sets->set[i].last));
     return all;
 }
 
-void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t tokens,
+static void validation_line(pst_metrics *m, uint64_t step, const pst_evaluation *split,
+                            json_t *of_sets, double seconds) {
+    json_t *line =
+        json_pack("{s:s,s:I,s:o,s:I,s:f}", "event", "validation", "step", (json_int_t)step, "loss",
+                  number(split->loss), "tokens", (json_int_t)split->tokens, "seconds", seconds);
+    if (line) add_bits(line, split->bits_per_byte);
+    if (json_object_size(of_sets)) json_object_set_new(line, "sets", of_sets);
+    else json_decref(of_sets);
+    write_line(m, line);
+}
+
+void pst_metrics_validation(pst_metrics *m, uint64_t step, const pst_evaluation *split,
                             const pst_evaluate_sets *sets, double seconds) {
     json_t *of_sets = losses(sets);
-    size_t n = json_object_size(of_sets);
-    if (!tokens && !n) {
+    if (!split->tokens && !json_object_size(of_sets)) {
         json_decref(of_sets);
         return;
     }
     m->progress.evaluations++;
     m->progress.evaluated_s += seconds;
-    json_t *line =
-        json_pack("{s:s,s:I,s:o,s:I,s:f}", "event", "validation", "step", (json_int_t)step, "loss",
-                  number(loss), "tokens", (json_int_t)tokens, "seconds", seconds);
-    if (n) json_object_set_new(line, "sets", of_sets);
-    else json_decref(of_sets);
-    write_line(m, line);
-    if (tokens) pst_tensorboard_validation(&m->tensorboard, "", step, loss);
+    validation_line(m, step, split, of_sets, seconds);
+    pst_tensorboard_validation(&m->tensorboard, "", step, split);
     for (uint32_t i = 0; i < sets->n; i++)
-        if (sets->set[i].tokens)
-            pst_tensorboard_validation(&m->tensorboard, sets->set[i].name, step, sets->set[i].loss);
+        pst_tensorboard_validation(&m->tensorboard, sets->set[i].name, step, &sets->set[i].last);
     pst_metrics_newline(m);
-    if (!m->quiet) print_validation(m, step, loss, tokens, sets);
+    if (!m->quiet) print_validation(m, step, split, sets);
     flush_stdout(m);
 }
 

@@ -12,7 +12,8 @@ typedef struct {
     uint64_t step;              /* number of the step, from 1 */
     double loss, lr, grad_norm; /* loss: mean, nats per token; grad_norm: L2 norm before clipping */
     double step_s, bubble;
-    double data_wait_s; /* wait for the step's samples, on the rank that waited longest */
+    double bits_per_byte; /* of the batch; NaN: the bytes of its tokens are unknown */
+    double data_wait_s;   /* wait for the step's samples, on the rank that waited longest */
     double predicted_step_s, predicted_bubble;
     uint64_t tokens;      /* tokens trained on since training started */
     int post;             /* 1: post-validation is on */
@@ -66,10 +67,9 @@ void pst_metrics_close(pst_metrics *m);
 /* Writes the line of one step and shows progress. report: [n_rank]. If the disk is full, that is
  * logged once and training continues. */
 void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_report *report);
-/* Writes an evaluation: mean loss over `tokens` tokens of the validation split (tokens 0: it has
- * none), losses of the sets, and the duration of all in seconds. Prints nothing if nothing was
- * evaluated. */
-void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t tokens,
+/* Writes the evaluation of the validation split, those of the sets, and the duration of all in
+ * seconds. Prints nothing if nothing was evaluated. */
+void pst_metrics_validation(pst_metrics *m, uint64_t step, const pst_evaluation *split,
                             const pst_evaluate_sets *sets, double seconds);
 /* Writes an event for a step whose loss or gradient was not finite. c: the operator found by
  * repeating the step; NULL: the repetition was finite. skipped: number of skipped steps so far,

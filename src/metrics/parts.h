@@ -25,6 +25,7 @@ void pst_tensorboard_open(const pst_prepared *p, const char *folder, uint64_t st
 void pst_tensorboard_close(pst_tensorboard *t);
 void pst_tensorboard_step(pst_tensorboard *t, const pst_metrics_step *s, const pst_report *report,
                           double tokens_per_s, double mfu);
-/* set: name of the evaluation set; "": the validation split. */
-void pst_tensorboard_validation(pst_tensorboard *t, const char *set, uint64_t step, double loss);
+/* set: name of the evaluation set; "": the validation split. Nothing if e has no tokens. */
+void pst_tensorboard_validation(pst_tensorboard *t, const char *set, uint64_t step,
+                                const pst_evaluation *e);
 #endif

@@ -66,6 +66,8 @@ void pst_tensorboard_step(pst_tensorboard *b, const pst_metrics_step *s, const p
     if (isfinite(s->loss)) b->scalar[n++] = (pst_events_scalar){"loss/train", s->loss};
     if (isfinite(s->grad_norm))
         b->scalar[n++] = (pst_events_scalar){"train/grad_norm", s->grad_norm};
+    if (isfinite(s->bits_per_byte))
+        b->scalar[n++] = (pst_events_scalar){"bits_per_byte/train", s->bits_per_byte};
     b->scalar[n++] = (pst_events_scalar){"train/lr", s->lr};
     b->scalar[n++] = (pst_events_scalar){"speed/tokens_per_s", tokens_per_s};
     b->scalar[n++] = (pst_events_scalar){"speed/mfu", mfu};
@@ -84,10 +86,15 @@ void pst_tensorboard_step(pst_tensorboard *b, const pst_metrics_step *s, const p
     if (pst_events_scalars(b->events, s->step, b->scalar, n) != PST_OK) complain(b);
 }
 
-void pst_tensorboard_validation(pst_tensorboard *b, const char *set, uint64_t step, double loss) {
-    char tag[80];
-    snprintf(tag, sizeof tag, "loss/validation%s%s", *set ? "_" : "", set);
-    const pst_events_scalar scalar = {tag, loss};
-    if (b->events && isfinite(loss) && pst_events_scalars(b->events, step, &scalar, 1) != PST_OK)
-        complain(b);
+void pst_tensorboard_validation(pst_tensorboard *b, const char *set, uint64_t step,
+                                const pst_evaluation *e) {
+    char loss[80], bits[80];
+    uint32_t n = 0;
+    pst_events_scalar scalar[2];
+    snprintf(loss, sizeof loss, "loss/validation%s%s", *set ? "_" : "", set);
+    snprintf(bits, sizeof bits, "bits_per_byte/validation%s%s", *set ? "_" : "", set);
+    if (!b->events || !e->tokens) return;
+    if (isfinite(e->loss)) scalar[n++] = (pst_events_scalar){loss, e->loss};
+    if (isfinite(e->bits_per_byte)) scalar[n++] = (pst_events_scalar){bits, e->bits_per_byte};
+    if (n && pst_events_scalars(b->events, step, scalar, n) != PST_OK) complain(b);
 }

@@ -25,12 +25,7 @@ static uint32_t data_tensor(const pst_graph *g, const char *name) {
     return UINT32_MAX;
 }
 
-/* A rank's totals of a validation: the sum of its losses, and its number of targets. */
-struct pst_feed_total {
-    double sum;
-    uint64_t count;
-};
-typedef struct pst_feed_total total;
+typedef pst_trainer_total total;
 
 /* The names of the data tensors that the model reads, and of the data set's fields. */
 static void list_read(const pst_graph *g, char *out, size_t size) {
@@ -153,23 +148,28 @@ static void empty(const pst_trainer *t) {
                t->field[j].elements * sizeof(int32_t));
 }
 
-static uint64_t count_of(const int32_t *targets, uint64_t n) {
-    uint64_t count = 0;
-    for (uint64_t i = 0; i < n; i++) count += targets[i] >= 0;
-    return count;
+static void count_targets(const pst_data *data, const int32_t *target, uint64_t n, total *out) {
+    uint32_t n_token;
+    const uint32_t *bytes = pst_data_token_bytes(data, &n_token);
+    for (uint64_t i = 0; i < n; i++) {
+        out->count += target[i] >= 0;
+        if (target[i] >= 0 && (uint32_t)target[i] < n_token) out->bytes += bytes[target[i]];
+    }
 }
 
-/* Copies sample k, with these fields, to the local ranks that need it. */
-static pst_status copy_to_ranks(pst_trainer *t, pst_split split, uint64_t k,
+/* Copies sample k of a data set, with these fields, to the local ranks that need it. */
+static pst_status copy_to_ranks(pst_trainer *t, const pst_data *data, pst_split split, uint64_t k,
                                 int32_t *const *sample) {
     for (uint32_t j = 0; j < t->n_field; j++) {
         const field *f = t->field + j;
-        uint64_t count = f->targets ? count_of(sample[j], f->elements) : 0;
+        total of_sample = {0};
+        if (f->targets) count_targets(data, sample[j], f->elements, &of_sample);
         for (uint32_t i = 0; i < t->group->n_local; i++) {
             int32_t *to = place(t, t->group->local[i], split, f, k);
             if (!to) continue;
             PST_TRY(pst_rank_write(t->group->local[i], to, sample[j], f->elements * sizeof *to));
-            t->total[i].count += count;
+            t->total[i].count += of_sample.count;
+            t->total[i].bytes += of_sample.bytes;
         }
     }
     return PST_OK;
@@ -208,7 +208,7 @@ static pst_status fill(pst_trainer *t, const series *s, uint64_t first, uint32_t
             PST_TRY(
                 s->data->row->sample(s->data, PST_SPLIT_VALIDATION, sample_of(s, first + k), out));
         else empty(t);
-        PST_TRY(copy_to_ranks(t, PST_SPLIT_VALIDATION, k, out));
+        PST_TRY(copy_to_ranks(t, s->data, PST_SPLIT_VALIDATION, k, out));
     }
     return PST_OK;
 }
@@ -223,6 +223,7 @@ static uint64_t targets_of_batch(const pst_trainer *t, uint64_t sample) {
 pst_status pst_feed_batch(pst_trainer *t, uint64_t sample) {
     uint64_t began = pst_monotonic_ns(), batch = (uint64_t)t->config->train.batch;
     PST_TRY(pst_prefetch_take(t->prefetch, sample));
+    memset(t->total, 0, t->group->n_local * sizeof *t->total);
     const uint64_t targets = targets_of_batch(t, sample);
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         pst_rank *r = t->group->local[i];
@@ -232,7 +233,7 @@ pst_status pst_feed_batch(pst_trainer *t, uint64_t sample) {
     for (size_t i = 0; i < t->n_wanted; i++) {
         int32_t *out[PST_DATA_FIELDS];
         pst_prefetch_sample(t->prefetch, i, out);
-        PST_TRY(copy_to_ranks(t, PST_SPLIT_TRAIN, t->wanted[i], out));
+        PST_TRY(copy_to_ranks(t, t->data, PST_SPLIT_TRAIN, t->wanted[i], out));
     }
     if (sample / batch + 1 < (uint64_t)t->config->train.steps)
         pst_prefetch_start(t->prefetch, sample + batch);
@@ -264,6 +265,7 @@ static pst_status add_totals(pst_trainer *t, total *all) {
         const total *one = of_rank + rank;
         all->sum += one->sum;
         all->count += one->count;
+        all->bytes += one->bytes;
     }
     return PST_OK;
 }
@@ -286,14 +288,13 @@ uint64_t pst_feed_passes(const pst_trainer *t) {
     return t->times_only ? 0 : passes;
 }
 
-pst_status pst_feed_validate(pst_trainer *t, pst_data *data, double *loss, uint64_t *tokens) {
+pst_status pst_feed_validate(pst_trainer *t, pst_data *data, pst_evaluation *out) {
     series s = evaluated(t, data);
     pst_prefetch_settle(t->prefetch); /* `data` may be that of training */
     uint32_t per_pass = t->p->options.n_eval_micro * t->p->model_config.micro_batch;
-    total all = {0, 0};
+    total all = {0};
     memset(t->total, 0, t->group->n_local * sizeof *t->total);
-    *loss = NAN;
-    *tokens = 0;
+    *out = (pst_evaluation){NAN, NAN, 0};
     for (uint64_t first = 0; first < s.n; first += per_pass) {
         PST_TRY(validate_pass(t, &s, first));
         if (s.n - first > per_pass)
@@ -301,7 +302,8 @@ pst_status pst_feed_validate(pst_trainer *t, pst_data *data, double *loss, uint6
         if (t->stopped) return PST_OK;
     }
     PST_TRY(add_totals(t, &all));
-    *loss = all.count ? all.sum / (double)all.count : NAN;
-    *tokens = all.count;
+    out->loss = all.count ? all.sum / (double)all.count : NAN;
+    out->bits_per_byte = pst_evaluate_bits_per_byte(all.sum, all.bytes);
+    out->tokens = all.count;
     return PST_OK;
 }

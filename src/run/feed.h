@@ -17,8 +17,8 @@ pst_status pst_feed_batch(pst_trainer *t, uint64_t sample);
 /* Number of forward passes per evaluation, over the validation split and all evaluation sets; each
  * pass has as many samples as a step. 0: no data. */
 uint64_t pst_feed_passes(const pst_trainer *t);
-/* Evaluates on the validation split of `data`, limited to eval.tokens. *loss: mean in nats per
- * token, equal on all ranks; *tokens: number of tokens. NaN and 0 if the split is empty, or if some
- * rank was asked to stop before the end; t->stopped is then set. Collective. */
-pst_status pst_feed_validate(pst_trainer *t, pst_data *data, double *loss, uint64_t *tokens);
+/* Evaluates on the validation split of `data`, limited to eval.tokens; *out is equal on all ranks.
+ * It has no tokens if the split is empty, or if some rank was asked to stop before the end;
+ * t->stopped is then set. Collective. */
+pst_status pst_feed_validate(pst_trainer *t, pst_data *data, pst_evaluation *out);
 #endif

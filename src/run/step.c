@@ -108,6 +108,7 @@ static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
         t->own_report[i] = report_of(t->group->local[i], peak_bytes);
         t->own_report[i].wall_ns = wall_ns;
         t->own_report[i].data_wait_ns = t->data_wait_ns;
+        t->own_report[i].target_bytes = t->total ? t->total[i].bytes : 0;
         t->own_report[i].resident_bytes = resident;
         t->own_report[i].requests = requests;
         t->own_report[i].peak_resident_bytes = most_resident;
@@ -118,6 +119,17 @@ static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
     for (uint32_t r = 0; r < t->p->options.n_rank; r++) requests |= t->report[r].requests;
     pst_step_take_requests(t, requests);
     return PST_OK;
+}
+
+/* Of all replicas: of the ranks with the losses, which read the targets. */
+static uint64_t target_bytes(const pst_trainer *t) {
+    const pst_layout *l = &t->p->plan->layout;
+    uint64_t sum = 0;
+    for (uint32_t k = 0; k < t->p->grid.data; k++) {
+        uint32_t rank = pst_grid_rank(t->p->grid, l->rank_of_chunk[l->n_chunk - 1], k, 0);
+        sum += t->report[rank].target_bytes;
+    }
+    return sum;
 }
 
 /* Measured values, with predictions beside them. */
@@ -135,6 +147,8 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
     return (pst_metrics_step){
         .step = t->step,
         .loss = t->times_only ? NAN : r->loss_sum / (double)r->targets,
+        .bits_per_byte =
+            t->times_only ? NAN : pst_evaluate_bits_per_byte(r->loss_sum, target_bytes(t)),
         .lr = learning_rate(p->config, t->step - 1),
         .grad_norm = r->grad_norm,
         .step_s = (double)wall_ns * 1e-9,

@@ -67,22 +67,23 @@ static double since(uint64_t began) { return (double)(pst_monotonic_ns() - began
 static pst_status validate_sets(pst_trainer *t) {
     for (uint32_t i = 0; i < t->sets.n; i++) {
         pst_evaluate_set *set = &t->sets.set[i];
-        set->tokens = 0;
-        if (!t->stopped) PST_TRY(pst_feed_validate(t, set->data, &set->loss, &set->tokens));
+        set->last.tokens = 0;
+        if (!t->stopped) PST_TRY(pst_feed_validate(t, set->data, &set->last));
     }
     return PST_OK;
 }
 
 /* Leaves validation_loss NaN when there is no validation data, or when it was interrupted. */
 static pst_status validate(pst_trainer *t) {
-    uint64_t tokens, began = pst_monotonic_ns();
+    uint64_t began = pst_monotonic_ns();
+    pst_evaluation split;
     if (t->times_only) return PST_OK;
-    PST_TRY(pst_feed_validate(t, t->data, &t->validation_loss, &tokens));
+    PST_TRY(pst_feed_validate(t, t->data, &split));
+    t->validation_loss = split.loss;
     PST_TRY(validate_sets(t));
-    if (t->metrics)
-        pst_metrics_validation(t->metrics, t->step, t->validation_loss, tokens, &t->sets,
-                               since(began));
-    if (!tokens || isfinite(t->validation_loss) || !strcmp(t->config->train.non_finite, "skip"))
+    if (t->metrics) pst_metrics_validation(t->metrics, t->step, &split, &t->sets, since(began));
+    if (!split.tokens || isfinite(t->validation_loss) ||
+        !strcmp(t->config->train.non_finite, "skip"))
         return PST_OK;
     PST_TRY(pst_saving_finish(t));
     pst_status status =

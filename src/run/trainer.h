@@ -12,6 +12,13 @@ enum { PST_TRAINER_FOLDER = 768 };
 
 typedef struct pst_saving pst_saving;
 
+/* A rank's totals of a step or validation: the sum of its losses (validation only), its number of
+ * targets, and the bytes of text that these stand for (0: unknown). */
+typedef struct {
+    double sum;
+    uint64_t count, bytes;
+} pst_trainer_total;
+
 typedef struct {
     const pst_config *config;
     const pst_train_options *options;
@@ -34,8 +41,9 @@ typedef struct {
     size_t n_wanted;
     struct pst_prefetch *prefetch;
     uint64_t data_wait_ns; /* how long the last step waited for its samples */
-    /* [n_local + n_rank] totals of a validation: of this process's ranks, then of all ranks */
-    struct pst_feed_total *total;
+    /* [n_local + n_rank] totals of a step or validation: of this process's ranks, then (validation
+     * only) of all ranks. NULL in a session. */
+    pst_trainer_total *total;
     int takes_signals; /* 1: signals request to stop or save (stop.h); 0 in a session */
     /* the signal with which some rank was asked to stop; 0: none; equal on all ranks */
     int stopped;

@@ -196,4 +196,4 @@ static size_t bpe_cut(const pst_tokenizer *t, const uint8_t *text, size_t bytes)
     return known ? pst_split_cut(NULL, (const char *)text, bytes) : 0;
 }
 
-const pst_tokenizer_row pst_tokenizer_bpe = {"byte-level BPE", bpe_encode, bpe_decode, bpe_cut};
+const pst_tokenizer_row pst_tokenizer_bpe = {"byte-level BPE", bpe_encode, bpe_decode, bpe_cut, 0};

@@ -17,6 +17,7 @@ typedef struct {
     pst_status (*decode)(const pst_tokenizer *t, uint32_t id, int first, pst_text *out);
     /* Like pst_tokenizer_cut. */
     size_t (*cut)(const pst_tokenizer *t, const uint8_t *text, size_t bytes);
+    int loses_text; /* 1: decoded ids are not the text, because blanks are lost */
 } pst_tokenizer_row;
 extern const pst_tokenizer_row pst_tokenizer_byte, pst_tokenizer_bpe, pst_tokenizer_wordpiece,
     pst_tokenizer_sentencepiece;

@@ -177,4 +177,4 @@ static size_t sentencepiece_cut(const pst_tokenizer *t, const uint8_t *text, siz
 }
 
 const pst_tokenizer_row pst_tokenizer_sentencepiece = {"SentencePiece", sentencepiece_encode,
-                                                       sentencepiece_decode, sentencepiece_cut};
+                                                       sentencepiece_decode, sentencepiece_cut, 0};

@@ -125,6 +125,29 @@ const pst_special *pst_special_at(const pst_tokenizer *t, int inner, const uint8
     return found;
 }
 
+static pst_status count_bytes(const pst_tokenizer *t, uint32_t *bytes, pst_text *text) {
+    for (uint32_t id = 0; id < t->size; id++) {
+        text->n = 0;
+        if (pst_tokenizer_has(t, (int32_t)id)) PST_TRY(t->row->decode(t, id, 0, text));
+        bytes[id] = (uint32_t)text->n;
+    }
+    for (size_t i = 0; i < t->n_special; i++)
+        if (!t->special[i].inner) bytes[t->special[i].id] = 0;
+    return PST_OK;
+}
+
+pst_status pst_tokenizer_text_bytes(const pst_tokenizer *t, uint32_t **bytes) {
+    pst_text text = {0};
+    *bytes = NULL;
+    if (t->row->loses_text) return PST_OK;
+    uint32_t *found = malloc(t->size * sizeof *found);
+    pst_status status = found ? count_bytes(t, found, &text) : pst_no_memory("for a tokenizer");
+    pst_text_free(&text);
+    if (status == PST_OK) *bytes = found;
+    else free(found);
+    return status;
+}
+
 /* --- encoding --------------------------------------------------------------------------------- */
 
 pst_status pst_encoder_open(const pst_tokenizer *t, int special, pst_encoder **out) {
@@ -223,4 +246,4 @@ static size_t byte_cut(const pst_tokenizer *t, const uint8_t *text, size_t bytes
     return bytes;
 }
 
-const pst_tokenizer_row pst_tokenizer_byte = {"byte", byte_encode, byte_decode, byte_cut};
+const pst_tokenizer_row pst_tokenizer_byte = {"byte", byte_encode, byte_decode, byte_cut, 0};

@@ -50,6 +50,10 @@ int32_t pst_tokenizer_end(const pst_tokenizer *t);
 /* Appends the text of n ids; first: 1: they begin a text. EINPUT: there is no such id. */
 pst_status pst_tokenizer_decode(const pst_tokenizer *t, const int32_t *id, size_t n, int first,
                                 pst_text *out);
+/* *bytes: of the text, after the tokenizer's normalization, that each id stands for, [size],
+ * malloc'd; 0 for special tokens and for ids without token. NULL if the tokenizer does not keep the
+ * text (WordPiece loses blanks). */
+pst_status pst_tokenizer_text_bytes(const pst_tokenizer *t, uint32_t **bytes);
 /* The largest position <= bytes at which the text can be divided without a change of its ids; 0:
  * none. */
 size_t pst_tokenizer_cut(const pst_tokenizer *t, const char *text, size_t bytes);

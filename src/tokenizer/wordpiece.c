@@ -160,4 +160,4 @@ static size_t wordpiece_cut(const pst_tokenizer *t, const uint8_t *text, size_t 
 }
 
 const pst_tokenizer_row pst_tokenizer_wordpiece = {"WordPiece", wordpiece_encode, wordpiece_decode,
-                                                   wordpiece_cut};
+                                                   wordpiece_cut, 1};

@@ -104,6 +104,9 @@ refuses "$byte_pairs the files of a tokenizer .* are not beside it" generate oth
 refuses "$byte_pairs data.tokenizer is byte" train run.yaml -q -n 1 $more model.weights=others name=refused
 refuses "$byte_pairs data.tokenizer is byte" train run.yaml -q -n 1 $more name=refused model.vocabulary=256 \
     model.weights=others
+"$PENSTOCK" tokenize --tokenizer byte -o ids text.txt >out || fail "ids: $(cat out)"
+refuses "$byte_pairs data.tokenizer is byte" train run.yaml -q -n 1 $more name=refused model.weights=others \
+    data.kind=tokens data.paths=ids
 sed -i 's/"vocab_size": 50257/"vocab_size": 300/' others/config.json
 refuses 'the model.s 300 tokens come .*a model with bytes as tokens needs "penstock_tokenizer": "byte"' generate others
 sed -i 's/"vocab_size"/"penstock_tokenizer": "words",\n  &/' others/config.json

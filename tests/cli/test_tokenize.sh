@@ -64,6 +64,46 @@ same run.weights set.weights
 "$PENSTOCK" generate runs/run -p "the water" -t 5 >out 2>err || fail "generate: $(cat err)"
 grep -q '^the water' out || fail "generate: $(cat out)"
 
+# bits per byte: the loss of all tokens by the bytes of the text, for text and tokens, one replica and two; not of bytes
+bits() { # NAME ARGUMENT...
+    name=$1
+    shift
+    "$PENSTOCK" train run.yaml -q name="$name" train.steps=2 eval.tokens=all data.validation=0.2 "$@" >out 2>&1 ||
+        fail "$name: $(cat out)"
+}
+bits text -n 1 eval.sets.whole=text.txt
+bits tokens -n 1 data.kind=tokens data.paths=set eval.sets.whole=set
+bits replicas -n 2 parallel.data=2
+bits bytes -n 1 data.tokenizer=byte
+grep -q '"loss"' runs/bytes/metrics.jsonl && ! grep -q bits_per_byte runs/bytes/metrics.jsonl || fail "bits of bytes"
+if command -v python3 >/dev/null; then
+    python3 - <<'END' || fail "bits per byte"
+import json, math, struct
+vocabulary = json.load(open("tok/tokenizer.json"))["model"]["vocab"]
+length = {number: len(text) for text, number in vocabulary.items()}  # of byte-level BPE, a character is a byte
+with open("set.bin", "rb") as f:
+    data = f.read()
+ids = struct.unpack(f"<{len(data) // 2}H", data)
+split = ids[len(ids) - int(len(ids) * 0.2):]
+text = sum(length.get(i, 0) for i in ids)  # the end of a document has no bytes
+assert text == len(open("text.txt", "rb").read()), text
+def equal(of, tokens):
+    count, size = len(tokens) - 1, sum(length.get(i, 0) for i in tokens[1:])
+    want = of["loss"] * count / math.log(2) / size
+    assert of["tokens"] == count and abs(of["bits_per_byte"] / want - 1) < 1e-12, (of, want)
+for name in "text", "tokens", "replicas":
+    lines = [json.loads(line) for line in open(f"runs/{name}/metrics.jsonl")]
+    last = [line for line in lines if line.get("event") == "validation"][-1]
+    equal(last, split)
+    if name != "replicas":
+        equal(last["sets"]["whole"], ids)
+    steps = [line["bits_per_byte"] for line in lines if "event" not in line]
+    assert len(steps) == 2 and all(1 < bits < 8.5 for bits in steps), steps
+    first = steps if name == "text" else first
+    assert all(abs(a / b - 1) < 1e-5 for a, b in zip(first, steps)), (name, first, steps)
+END
+fi
+
 # JSON Lines, and a blend of two sources
 for i in $(seq 40); do echo "{\"text\": \"pump $i opens the valve of the reservoir\"}"; done >docs.jsonl
 "$PENSTOCK" tokenize --tokenizer tok --field text --ids docs.jsonl | wc -l | grep -qx ' *40' || fail "documents"

@@ -94,8 +94,7 @@ static void check_rank(const pst_rank *r, const char *yaml) {
 }
 
 static void train_two_steps(pst_trainer *t) {
-    double loss;
-    uint64_t tokens;
+    pst_evaluation evaluation;
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         assert_int_equal(pst_rank_init_weights(t->group->local[i]), PST_OK);
         pst_rank_refresh(t->group->local[i]);
@@ -113,7 +112,7 @@ static void train_two_steps(pst_trainer *t) {
                                                           .correction1 = 0.1f,
                                                           .correction2 = 0.05f};
         if (pst_group_run(t->group, 1) != PST_OK) fail_msg("step: %s", pst_error());
-        if (pst_feed_validate(t, t->data, &loss, &tokens) != PST_OK)
+        if (pst_feed_validate(t, t->data, &evaluation) != PST_OK)
             fail_msg("validation: %s", pst_error());
     }
 }

@@ -50,7 +50,8 @@ def same(tag, key, n=None):
 
 for tag, key in (("loss/train", "loss"), ("train/lr", "lr"), ("train/grad_norm", "grad_norm"), ("speed/mfu", "mfu"),
                  ("speed/tokens_per_s", "tokens_per_s"), ("step_ms/measured", "step_ms"),
-                 ("step_ms/predicted", "predicted_step_ms"), ("step_ms/data_wait", "data_wait_ms"), ("bubble/measured", "bubble"),
+                 ("step_ms/predicted", "predicted_step_ms"), ("step_ms/data_wait", "data_wait_ms"),
+                 ("bubble/measured", "bubble"),
                  ("bubble/predicted", "predicted_bubble")):
     same(tag, key)
 for rank in range(2):
