@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -130,6 +131,7 @@ def main():
     needs.check(("mkfs.ext4", "e2fsprogs"), ("losetup", "mount"))
     if os.geteuid():
         sys.exit("slow_disk.py: needs root, for a loop device and a control group")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the device is released on the way out
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir="/dev/shm") as ram:
         args.file = os.path.join(folder, "run.yaml")
         with open(args.file, "w", encoding="ascii") as out:

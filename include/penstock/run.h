@@ -183,8 +183,8 @@ typedef struct {
  * (EINPUT: pst_error() names the wrong line), or the graph, plan or memory map of a run file. */
 PST_API pst_status pst_inspect(const pst_inspect_options *options, FILE *out);
 /* Converts a checkpoint, or the newest checkpoint of a run folder, to a Hugging Face folder with
- * safetensors; `folder` is created if it is missing. EINPUT if `folder` already has a model and
- * `replace` is 0. */
+ * safetensors and the files of its tokenizer; `folder` is created if it is missing. EINPUT if
+ * `folder` already has a model and `replace` is 0. */
 PST_API pst_status pst_export_hf(const char *checkpoint, const char *folder, int replace);
 typedef struct {
     size_t size; /* sizeof(pst_bench_options) */
