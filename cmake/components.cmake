@@ -25,7 +25,7 @@ endfunction()
 pst_component(src/base Threads::Threads PkgConfig::XXHASH m)
 pst_component(src/config base PkgConfig::YAML)
 pst_component(src/graph base)
-pst_component(src/tokenizer base PkgConfig::JANSSON PkgConfig::PCRE2 PkgConfig::UTF8PROC m)
+pst_component(src/tokenizer base PkgConfig::JANSSON PkgConfig::PCRE2 PkgConfig::UTF8PROC PkgConfig::ZLIB PkgConfig::ZSTD m)
 pst_component(src/data tokenizer PkgConfig::ZLIB)
 # what computes, what is computed, and what carries bytes
 pst_component(models graph)

@@ -31,6 +31,7 @@ static const struct {
     {"libjansson.so.4", "libjansson4", "checkpoints and metrics"},
     {"libxxhash.so.0", "libxxhash0", "hashes of weights"},
     {"libz.so.1", "zlib1g", "compressed data"},
+    {"libzstd.so.1", "libzstd1", "compressed data"},
     {"libpcre2-8.so.0", "libpcre2-8-0", "tokenizers"},
     {"libutf8proc.so.2", "libutf8proc2", "tokenizers"},
 };

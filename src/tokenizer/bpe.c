@@ -7,11 +7,20 @@
 #include <string.h>
 #include <utf8proc.h>
 
+/* Code points: the parts of Korean syllables, before the letters of Japanese; whole syllables. */
+enum { JAMO_FIRST = 0x1100, KANA_FIRST = 0x3041, SYLLABLE_LAST = 0xd7a3 };
+enum { WINDOW = 1 << 14 /* bytes at the end of a text that are searched */, MARGIN = 4 };
+
 void pst_bpe_set_bytes(pst_tokenizer *t) {
     for (uint32_t i = 0; i < 256; i++) {
         uint8_t byte = (uint8_t)i;
         t->byte_id[i] = pst_vocabulary_find(&t->vocabulary, &byte, 1);
         if (t->byte_id[i] < 0) t->byte_id[i] = t->unknown;
+    }
+    for (uint32_t id = 0; id < t->vocabulary.n; id++) {
+        uint32_t bytes;
+        if (pst_vocabulary_text(&t->vocabulary, id, &bytes) && bytes > t->longest)
+            t->longest = bytes;
     }
 }
 
@@ -62,6 +71,7 @@ pst_status pst_bpe_add_step(pst_tokenizer *t, const char *pattern) {
     /* several spellings of a row's pattern match the same, and so do rows with a common one */
     const char *text = step->row ? step->row->pattern[0] : pattern;
     step->hash = pst_hash64(text, strlen(text), 0);
+    step->lines = pst_split_lines_of(pattern);
     t->n_step++;
     return PST_OK;
 }
@@ -190,10 +200,53 @@ static pst_status bpe_decode(const pst_tokenizer *t, uint32_t id, int first, pst
     return pst_text_add(out, text, bytes);
 }
 
-/* Of other patterns nothing is known. */
+/* A letter is neither changed by normalization nor the reason for a change of the one before it,
+ * unless it is a part of a Korean syllable. */
+static int is_plain(const pst_tokenizer *t, const uint8_t *at, const uint8_t *end,
+                    uint32_t *length) {
+    uint32_t code = pst_unicode_decode(at, end, length);
+    if (!(pst_unicode_classes()[code] & PST_LETTER)) return 0;
+    return !t->compose || code < JAMO_FIRST || (code >= KANA_FIRST && code <= SYLLABLE_LAST);
+}
+
+/* The last place of a run of letters, text[from, to), at which it can be divided; 0: none. Words
+ * that are tokens as a whole, contractions, and the sign before a word are shorter than the margin.
+ */
+static size_t cut_of_run(const pst_tokenizer *t, const uint8_t *text, size_t from, size_t to) {
+    size_t margin = t->longest + MARGIN, least = from + margin;
+    if (to < 2 * margin || to - margin < least) return 0;
+    for (size_t place = to - margin; place > least; place--)
+        if ((text[place] & 0xc0) != 0x80 && !pst_cut_is_crossed(t, &t->vocabulary, text, place))
+            return place;
+    return 0;
+}
+
+/* In Chinese a word may be as long as the text. It can be divided where no token is on both sides:
+ * merges make nothing but tokens, so none of them crosses that place. */
+static size_t cut_within_word(const pst_tokenizer *t, const uint8_t *text, size_t bytes) {
+    size_t from = bytes > WINDOW ? bytes - WINDOW : 0;
+    uint32_t length;
+    for (size_t at = from; at < bytes; at += length) {
+        if (is_plain(t, text + at, text + bytes, &length) && at + length < bytes) continue;
+        size_t found = cut_of_run(t, text, from, at);
+        if (found) return found;
+        from = at + length;
+    }
+    return 0;
+}
+
+/* Steps of which nothing is known may have words that contain anything. */
 static size_t bpe_cut(const pst_tokenizer *t, const uint8_t *text, size_t bytes) {
-    int known = t->n_step == 1 && t->step[0].row;
-    return known ? pst_split_cut(NULL, (const char *)text, bytes) : 0;
+    int at_lines = 0;
+    if (t->n_step == 1 && t->step[0].row) {
+        size_t at = pst_split_cut(NULL, (const char *)text, bytes);
+        return at ? at : cut_within_word(t, text, bytes);
+    }
+    for (uint32_t i = 0; i < t->n_step; i++) {
+        if (t->step[i].lines == PST_SPLIT_UNKNOWN) return 0;
+        at_lines |= t->step[i].lines == PST_SPLIT_AT_LINES;
+    }
+    return at_lines ? pst_split_line((const char *)text, bytes) : 0;
 }
 
 const pst_tokenizer_row pst_tokenizer_bpe = {"byte-level BPE", bpe_encode, bpe_decode, bpe_cut, 0};

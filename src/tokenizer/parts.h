@@ -15,7 +15,7 @@ typedef struct {
     pst_status (*encode)(pst_encoder *e, const uint8_t *text, size_t bytes);
     /* Appends the text of one token; first: it is the first of its text. */
     pst_status (*decode)(const pst_tokenizer *t, uint32_t id, int first, pst_text *out);
-    /* Like pst_tokenizer_cut. */
+    /* Like pst_tokenizer_cut, without regard to special tokens; less than `bytes`. */
     size_t (*cut)(const pst_tokenizer *t, const uint8_t *text, size_t bytes);
     int loses_text; /* 1: decoded ids are not the text, because blanks are lost */
 } pst_tokenizer_row;
@@ -27,6 +27,7 @@ typedef struct {
     const pst_split_row *row;
     pst_regex *regex;
     uint64_t hash; /* of what it matches, as a text */
+    pst_split_lines lines;
 } pst_split_step;
 enum { PST_SPLIT_STEPS = 8 };
 
@@ -165,6 +166,10 @@ const pst_special *pst_special_at(const pst_tokenizer *t, int inner, const uint8
                                   size_t bytes);
 /* 1: the text of a .tiktoken file, whatever its name. */
 int pst_ranks_is(const char *text, size_t bytes);
+/* 1: some token has bytes on both sides of text[place]; t->longest bytes before and after the place
+ * are looked at. */
+int pst_cut_is_crossed(const pst_tokenizer *t, const pst_vocabulary *tokens, const uint8_t *text,
+                       size_t place);
 /* Normalizes text as BERT does, into e->normal. */
 pst_status pst_bert_normalize(pst_encoder *e, const uint8_t *text, size_t bytes);
 #endif

@@ -16,11 +16,6 @@ typedef struct {
     const char *in_name, *split, *pattern;
     named special[6];
 } family;
-static const char o200k[] =
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'"
-    "s|'t|'re|'ve|'m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}"
-    "\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| "
-    "?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 static const family families[] = {
     {100256,
      "cl100k",
@@ -37,7 +32,11 @@ static const family families[] = {
      "qwen2",
      NULL,
      {{"<|endoftext|>", 151643}, {"<|im_start|>", 151644}, {"<|im_end|>", 151645}}},
-    {199998, "o200k", NULL, o200k, {{"<|endoftext|>", 199999}, {"<|endofprompt|>", 200018}}},
+    {199998,
+     "o200k",
+     NULL,
+     pst_split_o200k,
+     {{"<|endoftext|>", 199999}, {"<|endofprompt|>", 200018}}},
     {50256, "r50k", "gpt2", NULL, {{"<|endoftext|>", 50256}}},
     {50280, "p50k", "gpt2", NULL, {{"<|endoftext|>", 50256}}},
     {0, "gpt2", "gpt2", NULL, {{0}}},

@@ -6,6 +6,10 @@
 
 static const char blank[] = "\xe2\x96\x81";
 enum { BLANK = 3 /* bytes */, UNKNOWN = -1 };
+enum {
+    WINDOW = 1 << 12 /* bytes at the end of a text that are searched for a place to divide it */
+};
+enum { REPLACED_MOST = 64 /* bytes of the longest text with a replacement, and more */ };
 
 /* --- normalization ---------------------------------------------------------------------------- */
 
@@ -167,13 +171,61 @@ static pst_status sentencepiece_decode(const pst_tokenizer *t, uint32_t id, int 
 }
 
 /* No token crosses the border before a blank. */
-static size_t sentencepiece_cut(const pst_tokenizer *t, const uint8_t *text, size_t bytes) {
-    if (!t->sentencepiece.words) return 0;
+static size_t cut_before_blank(const uint8_t *text, size_t bytes) {
     for (size_t at = bytes; at > 1; at--) {
         uint8_t before = text[at - 2] | 0x20;
         if (text[at - 1] == ' ' && before >= 'a' && before <= 'z') return at - 1;
     }
     return 0;
+}
+
+/* The first place from `at` on that no replacement crosses: whatever comes before, a replacement or
+ * a character begins there. 0: none. */
+static size_t first_border(const pst_tokenizer *t, const uint8_t *text, size_t at, size_t bytes) {
+    size_t clear = at + REPLACED_MOST, taken, n;
+    for (size_t reach = 0; at < bytes; at++) {
+        if ((text[at] & 0xc0) == 0x80) continue;
+        if (at >= clear && reach <= at) return at;
+        replaced(t, text + at, bytes - at, &taken, &n);
+        if (at + taken > reach) reach = at + taken;
+    }
+    return 0;
+}
+
+/* 1: the normalized text can be divided at `place`: the character before it is not a blank and has
+ * a token of its own, and no token is on both sides. */
+static int can_divide(const pst_tokenizer *t, const pst_text *normal, size_t place) {
+    uint32_t length;
+    const uint8_t *text = (const uint8_t *)normal->byte;
+    if (place < t->longest || normal->n - place < t->longest) return 0;
+    pst_unicode_before(text, text + place, &length);
+    return !is_blank_at(text + place - length, text + place) &&
+           pst_vocabulary_find(&t->matched, text + place - length, length) >= 0 &&
+           !pst_cut_is_crossed(t, &t->matched, text, place);
+}
+
+/* In text without blanks: where no token is on both sides. */
+static size_t cut_anywhere(const pst_tokenizer *t, const uint8_t *text, size_t bytes) {
+    size_t from = first_border(t, text, bytes > WINDOW ? bytes - WINDOW : 0, bytes), found = 0, n;
+    size_t end = bytes > REPLACED_MOST ? bytes - REPLACED_MOST : 0, taken, place[WINDOW][2];
+    size_t n_place = 0;
+    int was_blank = 0;
+    pst_text normal = {0};
+    for (size_t at = from; from && at < end; at += taken) {
+        const char *made = replaced(t, text + at, bytes - at, &taken, &n);
+        place[n_place][0] = at;
+        place[n_place++][1] = normal.n;
+        if (add(&t->sentencepiece, &normal, made, n, &was_blank) != PST_OK) end = 0;
+    }
+    while (end && n_place-- && !found)
+        if (can_divide(t, &normal, place[n_place][1])) found = place[n_place][0];
+    pst_text_free(&normal);
+    return found;
+}
+
+static size_t sentencepiece_cut(const pst_tokenizer *t, const uint8_t *text, size_t bytes) {
+    size_t at = t->sentencepiece.words ? cut_before_blank(text, bytes) : 0;
+    return at ? at : cut_anywhere(t, text, bytes);
 }
 
 const pst_tokenizer_row pst_tokenizer_sentencepiece = {"SentencePiece", sentencepiece_encode,

@@ -22,6 +22,12 @@ static const char *const to_the_end[] = {
     NULL};
 static const char *const one_digit[] = {CONTRACTIONS "\\p{N}" SIGNS, NULL};
 
+const char pst_split_o200k[] =
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'"
+    "s|'t|'re|'ve|'m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}"
+    "\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| "
+    "?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+
 static const pst_split_row rows[] = {{"gpt2", gpt2, 0, 0, 0},
                                      {"cl100k", to_the_end, 3, 1, 1},
                                      {"llama3", three_digits, 3, 1, 0},
@@ -150,12 +156,33 @@ const uint8_t *pst_split_next(const pst_split_row *row, const uint8_t *classes, 
     return row->modern ? next_modern(row, &r, at) : next_gpt2(&r, at);
 }
 
-/* No row has a letter before a line feed within a word, and none looks behind. */
+/* No row has a letter before another kind of character within a word, and none looks behind. */
 size_t pst_split_cut(const void *what, const char *text, size_t bytes) {
+    const uint8_t *at = (const uint8_t *)text, *class = pst_unicode_classes();
+    uint32_t length;
     (void)what;
+    for (size_t place = bytes; place-- > 1;) {
+        if ((at[place] & 0xc0) == 0x80) continue;
+        uint32_t next = class[pst_unicode_decode(at + place, at + bytes, &length)];
+        if (!(next & (PST_PUNCT | PST_SPACE | PST_NUMBER))) continue;
+        if (class[pst_unicode_before(at, at + place, &length)] & PST_LETTER) return place;
+    }
+    return 0;
+}
+
+size_t pst_split_line(const char *text, size_t bytes) {
     for (size_t at = bytes; at > 1; at--) {
         char before = text[at - 2] | 0x20;
         if (text[at - 1] == '\n' && before >= 'a' && before <= 'z') return at - 1;
     }
     return 0;
+}
+
+pst_split_lines pst_split_lines_of(const char *pattern) {
+    static const char *const digits_only[] = {"\\p{N}", "\\p{N}+", "\\p{N}{1,3}"};
+    if (pst_split_of_pattern(pattern) || !strcmp(pattern, pst_split_o200k))
+        return PST_SPLIT_AT_LINES;
+    for (size_t i = 0; i < sizeof digits_only / sizeof *digits_only; i++)
+        if (!strcmp(pattern, digits_only[i])) return PST_SPLIT_WITHIN_LINES;
+    return PST_SPLIT_UNKNOWN;
 }

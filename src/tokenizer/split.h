@@ -28,9 +28,18 @@ const pst_split_row *pst_split_of_pattern(const char *pattern);
 const uint8_t *pst_split_next(const pst_split_row *row, const uint8_t *classes, const uint8_t *at,
                               const uint8_t *end);
 
-/* The largest position <= bytes at which every row splits the text, whatever follows; 0: none. For
- * pst_read_parts; `what` is not used. */
+/* The largest position < bytes at which every row splits the text, whatever comes before and after;
+ * 0: none. It is between a letter and a sign, digit or white space. For pst_read_parts; `what` is
+ * not used. */
 size_t pst_split_cut(const void *what, const char *text, size_t bytes);
+/* The split pattern of o200k. */
+extern const char pst_split_o200k[];
+/* What is known of a pattern at a line feed after an ASCII letter: words end before it; no match
+ * has both; nothing. */
+typedef enum { PST_SPLIT_AT_LINES, PST_SPLIT_WITHIN_LINES, PST_SPLIT_UNKNOWN } pst_split_lines;
+pst_split_lines pst_split_lines_of(const char *pattern);
+/* The place of the last line feed after an ASCII letter; 0: none. */
+size_t pst_split_line(const char *text, size_t bytes);
 
 /* A compiled pattern; any thread. A matcher holds the memory of one thread. */
 typedef struct pst_regex pst_regex;

@@ -1,17 +1,19 @@
 /* See stream.h. */
 #include "tokenizer/stream.h"
 #include "tokenizer/parts.h"
-#include <errno.h>
-#include <fcntl.h>
+#include "tokenizer/text_file.h"
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { BLOCK = 1 << 20 };
 
+const char pst_part_too_long[] =
+    "128 MiB of text without a place at which it can be divided: no end of a word is known, or the "
+    "same tokens could begin and end anywhere";
+
 typedef struct {
     const char *path;
-    int fd;
+    pst_text_file *file;
     pst_part_cut cut;
     pst_part_sink sink;
     void *what;
@@ -23,16 +25,11 @@ typedef struct {
 static pst_status read_block(reading *r, size_t *got) {
     /* A text that could not be divided doubles, so that looking for a place takes linear time. */
     size_t wanted = r->text.n > BLOCK ? r->text.n : BLOCK;
+    if (r->text.n > PST_PART_MOST)
+        return pst_fail(PST_EINPUT, "%s: %s", r->path, pst_part_too_long);
     PST_TRY(pst_text_room(&r->text, wanted));
-    *got = 0;
-    while (*got < wanted) {
-        ssize_t n = read(r->fd, r->text.byte + r->text.n, wanted - *got);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return pst_fail(pst_status_of_errno(errno), "%s: %s", r->path, strerror(errno));
-        if (n == 0) break;
-        r->text.n += (size_t)n;
-        *got += (size_t)n;
-    }
+    PST_TRY(pst_text_file_read(r->file, r->text.byte + r->text.n, wanted, got));
+    r->text.n += *got;
     r->bytes += *got;
     return PST_OK;
 }
@@ -56,12 +53,10 @@ static pst_status read_all(reading *r) {
 
 pst_status pst_read_parts(const char *path, pst_part_cut cut, pst_part_sink sink, void *what,
                           uint64_t *bytes) {
-    reading r = {.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC), .cut = cut};
-    r.sink = sink;
-    r.what = what;
-    if (r.fd < 0) return pst_fail(pst_status_of_errno(errno), "%s: %s", path, strerror(errno));
+    reading r = {.path = path, .cut = cut, .sink = sink, .what = what};
+    PST_TRY(pst_text_file_open(path, &r.file));
     pst_status status = read_all(&r);
-    close(r.fd);
+    pst_text_file_close(r.file);
     pst_text_free(&r.text);
     *bytes = r.bytes;
     return status;

@@ -72,13 +72,11 @@ uint32_t pst_tokenizer_files(const pst_tokenizer *t, pst_tokenizer_file out[PST_
 }
 
 const char *pst_tokenizer_kind(const pst_tokenizer *t) { return t->row->name; }
+int pst_tokenizer_in_order(const pst_tokenizer *t) { return t->sentencepiece.unigram; }
+const pst_tokenizer *pst_encoder_tokenizer(const pst_encoder *e) { return e->t; }
 uint32_t pst_tokenizer_size(const pst_tokenizer *t) { return t->size; }
 uint64_t pst_tokenizer_hash(const pst_tokenizer *t) { return t->hash; }
 int32_t pst_tokenizer_end(const pst_tokenizer *t) { return t->end; }
-
-size_t pst_tokenizer_cut(const pst_tokenizer *t, const char *text, size_t bytes) {
-    return t->row->cut(t, (const uint8_t *)text, bytes);
-}
 
 /* --- special tokens --------------------------------------------------------------------------- */
 
@@ -243,7 +241,7 @@ static pst_status byte_decode(const pst_tokenizer *t, uint32_t id, int first, ps
 static size_t byte_cut(const pst_tokenizer *t, const uint8_t *text, size_t bytes) {
     (void)t;
     (void)text;
-    return bytes;
+    return bytes ? bytes - 1 : 0;
 }
 
 const pst_tokenizer_row pst_tokenizer_byte = {"byte", byte_encode, byte_decode, byte_cut, 0};

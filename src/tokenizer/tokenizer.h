@@ -34,6 +34,9 @@ typedef struct {
 } pst_tokenizer_file;
 /* Returns their number; 0: byte. */
 uint32_t pst_tokenizer_files(const pst_tokenizer *t, pst_tokenizer_file out[PST_TOKENIZER_FILES]);
+/* 1: a document's ids depend on all of its text before them (the sums of a unigram model are
+ * rounded): parts must be encoded one after another by one encoder. */
+int pst_tokenizer_in_order(const pst_tokenizer *t);
 /* "byte", "byte-level BPE", "WordPiece", "SentencePiece". */
 const char *pst_tokenizer_kind(const pst_tokenizer *t);
 /* The largest id + 1: the smallest vocabulary of a model that uses the tokenizer. */
@@ -54,14 +57,15 @@ pst_status pst_tokenizer_decode(const pst_tokenizer *t, const int32_t *id, size_
  * malloc'd; 0 for special tokens and for ids without token. NULL if the tokenizer does not keep the
  * text (WordPiece loses blanks). */
 pst_status pst_tokenizer_text_bytes(const pst_tokenizer *t, uint32_t **bytes);
-/* The largest position <= bytes at which the text can be divided without a change of its ids; 0:
- * none. */
+/* A position < bytes, near the end, at which the text can be divided without a change of its ids,
+ * whatever comes before and after; 0: none is known. */
 size_t pst_tokenizer_cut(const pst_tokenizer *t, const char *text, size_t bytes);
 
 /* special: 1: the text of a special token, such as <|endoftext|>, becomes that token; 0: it is text
  * like any other. */
 pst_status pst_encoder_open(const pst_tokenizer *t, int special, pst_encoder **out);
 void pst_encoder_close(pst_encoder *e);
+const pst_tokenizer *pst_encoder_tokenizer(const pst_encoder *e);
 /* Appends the ids of a text, or of a part of a document that pst_tokenizer_cut ended; first: 1: the
  * part begins the document. BPE keeps invalid UTF-8 as bytes; WordPiece replaces it by U+FFFD. */
 pst_status pst_encode(pst_encoder *e, const char *text, size_t bytes, int first, pst_ids *out);

@@ -122,6 +122,15 @@ uint32_t pst_unicode_decode(const uint8_t *at, const uint8_t *end, uint32_t *byt
     return code;
 }
 
+uint32_t pst_unicode_before(const uint8_t *begin, const uint8_t *at, uint32_t *bytes) {
+    const uint8_t *first = at - 1;
+    while (first > begin && at - first < 4 && (*first & 0xc0) == 0x80) first--;
+    uint32_t code = pst_unicode_decode(first, at, bytes);
+    if (first + *bytes == at) return code;
+    *bytes = 1;
+    return PST_INVALID;
+}
+
 uint32_t pst_unicode_encode(uint32_t code, uint8_t out[4]) {
     if (code < 0x80) {
         out[0] = (uint8_t)code;

@@ -28,6 +28,8 @@ const uint8_t *pst_unicode_bert_classes(void);
 /* The character at `at`, before `end`; *bytes: its length. Invalid UTF-8 gives PST_INVALID and
  * length 1. */
 uint32_t pst_unicode_decode(const uint8_t *at, const uint8_t *end, uint32_t *bytes);
+/* The character that ends before `at`, in the text from `begin` < `at` on. */
+uint32_t pst_unicode_before(const uint8_t *begin, const uint8_t *at, uint32_t *bytes);
 /* Writes a code point as UTF-8; returns its length, 1 to 4. */
 uint32_t pst_unicode_encode(uint32_t code, uint8_t out[4]);
 /* Number of characters in valid or invalid UTF-8; an invalid byte counts as one. */

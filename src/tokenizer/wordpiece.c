@@ -151,11 +151,15 @@ static pst_status wordpiece_decode(const pst_tokenizer *t, uint32_t id, int firs
     return pst_text_add(out, text, bytes);
 }
 
-/* A blank ends a word, and nothing before it changes what follows. */
+/* Words end before blanks, punctuation and Chinese characters, whatever comes before these. */
 static size_t wordpiece_cut(const pst_tokenizer *t, const uint8_t *text, size_t bytes) {
-    (void)t;
-    for (size_t at = bytes; at; at--)
-        if (text[at - 1] == ' ' || text[at - 1] == '\n') return at;
+    const uint8_t *class = pst_unicode_bert_classes();
+    uint32_t ends = PST_PUNCT | PST_SPACE | (t->wordpiece.han ? PST_HAN : 0), length;
+    for (size_t at = bytes; at-- > 1;) {
+        if ((text[at] & 0xc0) == 0x80) continue;
+        uint32_t next = class[pst_unicode_decode(text + at, text + bytes, &length)];
+        if (next & ends && !(next & PST_CONTROL)) return at;
+    }
     return 0;
 }
 

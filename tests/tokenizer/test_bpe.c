@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <cmocka.h>
+#include "tokenizer/expect.h"
 
 static const char text[] =
     "The sea, the sea! They're in it; we've seen 1234 ships, and he'll see 567 more.\n\n"
@@ -239,6 +240,48 @@ static void files_have_the_ids_of_their_text(void **state) {
     pst_tokenizer_close(t);
 }
 
+/* n characters of Chinese, or of whole Chinese words, without anything between them. */
+static size_t chinese(char *out, size_t n, int words) {
+    uint8_t *to = (uint8_t *)out;
+    uint32_t random[4];
+    for (size_t i = 0; i < n; i++) {
+        pst_rng_words(3, i, 0, random);
+        uint32_t code = 0x4e00 + random[0] % 300;
+        to += pst_unicode_encode(code, to);
+        if (words && random[1] % 2) to += pst_unicode_encode(code + 1, to);
+    }
+    return (size_t)(to - (uint8_t *)out);
+}
+
+/* A word that is longer than what is read at once. */
+static void words_are_divided(void **state) {
+    enum { N = 60000 };
+    char *made = malloc(8 * N);
+    pst_bpe_training *t;
+    uint64_t bytes;
+    (void)state;
+    size_t n = chinese(made, N, 1);
+    put("text", made, n);
+    assert_int_equal(pst_bpe_training_open(&t), PST_OK);
+    for (size_t at = 0; at < 6000; at += 60) { /* words of that length: see training */
+        put("text", made + at, 60);
+        assert_int_equal(pst_bpe_training_read(t, "text", &bytes), PST_OK);
+    }
+    assert_int_equal(pst_bpe_training_learn(t, 600), PST_OK);
+    mkdir("chinese", 0777);
+    assert_int_equal(pst_file_replace("chinese/tokenizer.json", pst_bpe_training_print, t), PST_OK);
+    pst_bpe_training_close(t);
+    pst_tokenizer *tokenizer = open_it("chinese");
+    expect_parts(tokenizer, made, n, 20000);
+    memset(made, 'a', 50000); /* no token has two of them */
+    assert_true(pst_tokenizer_cut(tokenizer, made, 50000) > 40000);
+    memcpy(made + 20000, "<|endoftext|>", 13);
+    size_t cut = pst_tokenizer_cut(tokenizer, made, 20013);
+    assert_true(cut <= 20000); /* not within a special token */
+    pst_tokenizer_close(tokenizer);
+    free(made);
+}
+
 /* Files that are wrong, and the message for each. */
 static void messages(void **state) {
     static const struct {
@@ -287,6 +330,7 @@ int main(void) {
                                        cmocka_unit_test(nothing_is_lost),
                                        cmocka_unit_test(long_words_as_defined),
                                        cmocka_unit_test(files_have_the_ids_of_their_text),
+                                       cmocka_unit_test(words_are_divided),
                                        cmocka_unit_test(messages)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

@@ -106,6 +106,31 @@ static void bpe(void **state) {
     pst_tokenizer_close(t);
 }
 
+/* Text without blanks, of both models: tokens of several characters, characters without token. */
+static void text_is_divided(void **state) {
+    static const piece list[] = {{"<unk>", 0, UNKNOWN},
+                                 {"\xe4\xb8\x80", -2, NORMAL},
+                                 {"\xe4\xb8\x81", -2, NORMAL},
+                                 {"\xe4\xb8\x82", -3, NORMAL},
+                                 {"\xe4\xb8\x80\xe4\xb8\x81", -2.5f, NORMAL},
+                                 {"\xe4\xb8\x81\xe4\xb8\x80", -2.6f, NORMAL}};
+    enum { N = 30000 };
+    char *text = malloc(3 * N);
+    uint64_t random = 7;
+    for (size_t i = 0; i < N; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        memcpy(text + 3 * i, "\xe4\xb8", 2);
+        text[3 * i + 2] = (char)(0x80 + (random >> 33) % 4);
+    }
+    (void)state;
+    for (int kind = UNIGRAM; kind <= BPE; kind++) {
+        pst_tokenizer *t = open_model(list, sizeof list / sizeof *list, kind, 0, 1);
+        expect_parts(t, text, 3 * N, 9000);
+        pst_tokenizer_close(t);
+    }
+    free(text);
+}
+
 static void messages(void **state) {
     static const struct {
         const char *bytes, *message;
@@ -134,6 +159,7 @@ static void messages(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(unigram), cmocka_unit_test(bpe),
+                                       cmocka_unit_test(text_is_divided),
                                        cmocka_unit_test(messages)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

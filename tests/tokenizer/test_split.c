@@ -72,8 +72,11 @@ static void cuts_are_borders_of_words(void **state) {
     (void)state;
     size_t cut = pst_split_cut(NULL, text, sizeof text - 1);
     assert_int_equal(cut, sizeof text - 2);
-    assert_int_equal(pst_split_cut(NULL, text, cut), strlen("one two\n\n three"));
+    assert_int_equal(pst_split_cut(NULL, text, cut), strlen("one two\n\n three\n4\n five"));
+    static const char chinese[] = "\xe4\xb8\xad\xe6\x96\x87\xef\xbc\x8c\xe4\xb8\xad";
+    assert_int_equal(pst_split_cut(NULL, chinese, sizeof chinese - 1), 6);
     assert_int_equal(pst_split_cut(NULL, "4\n5\n .\n", 7), 0);
+    assert_int_equal(pst_split_line("a,b\nc\n1\n", 8), 5);
 }
 
 static void wrong_patterns_are_refused(void **state) {

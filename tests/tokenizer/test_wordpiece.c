@@ -76,8 +76,26 @@ static void long_words_are_unknown(void **state) {
     pst_tokenizer_close(t);
 }
 
+/* Chinese without blanks; words with accents. */
+static void text_is_divided(void **state) {
+    static const char line[] = "un\xc3\xa9"
+                               "affable\xe4\xb8\x80\xe4\xb8\x81"
+                               "a\xcc\x81\xe4\xb8\x82"
+                               "cafe\x01\xc2\x85"
+                               "able";
+    enum { N = 1000 };
+    char *text = malloc(N * sizeof line);
+    pst_tokenizer *t = open_text(lower);
+    (void)state;
+    for (size_t i = 0; i < N; i++) memcpy(text + i * (sizeof line - 1), line, sizeof line - 1);
+    expect_parts(t, text, N * (sizeof line - 1), 300);
+    pst_tokenizer_close(t);
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(uncased), cmocka_unit_test(cased),
-                                       cmocka_unit_test(long_words_are_unknown)};
+                                       cmocka_unit_test(long_words_are_unknown),
+                                       cmocka_unit_test(text_is_divided)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }
