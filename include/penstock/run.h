@@ -283,9 +283,10 @@ typedef struct {
     /* more than 0: learn a byte-level BPE with this number of ids from the files instead, and write
      * it to `output`, a folder for tokenizer.json or a name that ends in .json */
     int64_t vocabulary;
-    /* files of JSON Lines (*.jsonl, *.jsonl.gz): the field of each line's object that is a
-     * document; NULL or "": these files are text like any other */
+    /* files of JSON Lines (*.jsonl, *.jsonl.gz, *.jsonl.zst): the field of each line's object that
+     * is a document; NULL or "": these files are text like any other */
     const char *field;
+    int64_t threads; /* that encode, with `output`; 0: one for each processor */
 } pst_tokenize_options;
 /* Encodes files with a tokenizer; writes the number of tokens and the speed, or the ids, to `out`.
  * Or learns a tokenizer. EINPUT also for a tokenizer that is damaged or not supported, and a

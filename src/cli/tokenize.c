@@ -24,9 +24,11 @@ int pst_cli_tokenize(const pst_cli_call *call) {
         {'e', "end", "TOKEN", PST_OPTION_STRING, 0, 0,
          "Special token to append to each file, such as <|endoftext|>; none by default.", &o.end},
         {0, "field", "NAME", PST_OPTION_STRING, 0, 0,
-         "Files *.jsonl and *.jsonl.gz: each line is an object of JSON, and its field NAME a "
-         "document; by default they are text like any other.",
+         "Files *.jsonl, *.jsonl.gz and *.jsonl.zst: each line is an object of JSON, and its field "
+         "NAME a document; by default they are text like any other.",
          &o.field},
+        {0, "threads", "N", PST_OPTION_INT, 1, 64,
+         "Threads that encode for --output; one for each processor by default.", &o.threads},
         {0, "train", NULL, PST_OPTION_FLAG, 0, 0,
          "Learn a byte-level BPE from the files and write it as tokenizer.json into the folder of "
          "--output, or to the file if the name ends in .json.",
@@ -37,8 +39,10 @@ int pst_cli_tokenize(const pst_cli_call *call) {
     const pst_command command = {
         "penstock tokenize", "FILE ...",
         "Encodes files with a tokenizer. Prints the number of tokens and the speed, or the ids; "
-        "--output also writes the ids. A file is encoded whole, without special tokens. With "
-        "--train: learns a tokenizer.",
+        "--output writes the ids; if it is interrupted, the same command continues there. A file "
+        "is "
+        "encoded whole, without special tokens; a file compressed by gzip or Zstandard is "
+        "decompressed. With --train: learns a tokenizer.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;

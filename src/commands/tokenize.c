@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/sized.h"
+#include "data/encode.h"
 #include "data/indexed.h"
 #include "data/json_lines.h"
 #include "penstock/run.h"
@@ -19,9 +20,8 @@ typedef struct {
     const pst_tokenize_options *o;
     pst_tokenizer *t;
     pst_encoder *e;
-    pst_indexed_writer *writer; /* NULL: nothing is written */
-    FILE *ids;                  /* NULL: ids are not printed */
-    int32_t end;                /* token after each document; -1: none */
+    FILE *ids;   /* NULL: ids are not printed */
+    int32_t end; /* token after each document; -1: none */
     uint64_t bytes, tokens, of_file;
 } job;
 
@@ -49,7 +49,6 @@ static pst_status print_ids(job *j, const int32_t *id, size_t n) {
 static pst_status take(void *to, const int32_t *id, size_t n) {
     job *j = to;
     if (j->ids) PST_TRY(print_ids(j, id, n));
-    if (j->writer) PST_TRY(pst_indexed_add(j->writer, id, n));
     j->of_file += n;
     return PST_OK;
 }
@@ -57,7 +56,6 @@ static pst_status take(void *to, const int32_t *id, size_t n) {
 static pst_status end_document(void *to) {
     job *j = to;
     if (j->end >= 0) PST_TRY(take(j, &j->end, 1));
-    if (j->writer) PST_TRY(pst_indexed_end(j->writer));
     if (j->ids && fputc('\n', j->ids) == EOF)
         return pst_fail(PST_ENOMEM, "cannot write the ids: %s", strerror(errno));
     j->tokens += j->of_file;
@@ -86,9 +84,7 @@ static pst_status open_all(job *j) {
     PST_TRY(pst_tokenizer_open(o->tokenizer, &j->t));
     if (o->end && *o->end)
         PST_TRY(pst_fail_in(pst_tokenizer_special(j->t, o->end, &j->end), "%s", o->tokenizer));
-    PST_TRY(pst_encoder_open(j->t, o->special, &j->e));
-    if (!o->output || !*o->output) return PST_OK;
-    return pst_indexed_create(o->output, pst_tokenizer_size(j->t), &j->writer);
+    return PST_OK;
 }
 
 static void print_summary(const job *j, double seconds, FILE *out) {
@@ -102,14 +98,65 @@ static void print_summary(const job *j, double seconds, FILE *out) {
             j->tokens ? (double)j->bytes / (double)j->tokens : 0);
     fprintf(out, "time        %.3f s, %.1f MB/s\n", seconds,
             seconds > 0 ? (double)j->bytes / 1e6 / seconds : 0);
-    if (j->writer) fprintf(out, "written     %s.bin, %s.idx\n", j->o->output, j->o->output);
+}
+
+/* Ids printed, or only counted: file by file, and nothing is kept. */
+static pst_status count(job *j) {
+    PST_TRY(pst_encoder_open(j->t, j->o->special, &j->e));
+    for (size_t i = 0; i < j->o->n_file; i++) PST_TRY(encode(j, j->o->file[i]));
+    return PST_OK;
+}
+
+/* --- a data set ------------------------------------------------------------------------------- */
+
+static pst_status list_files(job *j, pst_file *file) {
+    struct stat st;
+    for (size_t i = 0; i < j->o->n_file; i++) {
+        if (stat(j->o->file[i], &st))
+            return pst_fail(pst_status_of_errno(errno), "%s: %s", j->o->file[i], strerror(errno));
+        if (!S_ISREG(st.st_mode))
+            return pst_fail(PST_EINPUT, "%s: not a file; --output needs files", j->o->file[i]);
+        file[i] = (pst_file){j->o->file[i], (uint64_t)st.st_size};
+        j->bytes += file[i].bytes;
+    }
+    return PST_OK;
+}
+
+static pst_status count_tokens(job *j) {
+    pst_indexed *x;
+    PST_TRY(pst_indexed_open(j->o->output, &x));
+    j->tokens = pst_indexed_tokens(x);
+    pst_indexed_close(x);
+    return PST_OK;
+}
+
+static pst_status write_set(job *j) {
+    const pst_tokenize_options *o = j->o;
+    pst_file_list list = {calloc(o->n_file, sizeof *list.file), (uint32_t)o->n_file, o->n_file};
+    pst_encode_options encode = {.tokenizer = j->t,
+                                 .files = &list,
+                                 .lines = {o->field, 0},
+                                 .special = o->special,
+                                 .end = j->end,
+                                 .prefix = o->output,
+                                 .threads = (uint32_t)o->threads};
+    pst_status status = list.file ? list_files(j, list.file) : pst_no_memory("for a list of files");
+    if (status == PST_OK) status = pst_encode_key(&encode, &encode.key);
+    if (status == PST_OK) status = pst_encode_files(&encode);
+    if (status == PST_OK) status = count_tokens(j);
+    free(list.file);
+    return status;
 }
 
 static pst_status run(job *j, FILE *out) {
+    int writes = j->o->output && *j->o->output;
     PST_TRY(open_all(j));
     uint64_t start = pst_monotonic_ns();
-    for (size_t i = 0; i < j->o->n_file; i++) PST_TRY(encode(j, j->o->file[i]));
-    if (!j->ids) print_summary(j, (double)(pst_monotonic_ns() - start) * 1e-9, out);
+    if (writes) PST_TRY(write_set(j));
+    if (!writes || j->ids) PST_TRY(count(j));
+    if (j->ids) return PST_OK;
+    print_summary(j, (double)(pst_monotonic_ns() - start) * 1e-9, out);
+    if (writes) fprintf(out, "written     %s.bin, %s.idx\n", j->o->output, j->o->output);
     return PST_OK;
 }
 
@@ -167,7 +214,6 @@ pst_status pst_tokenize(const pst_tokenize_options *options, FILE *out) {
         return pst_fail(PST_EINPUT, "pst_tokenize: tokenizer, file or out is not given");
     job j = {.o = &o, .ids = o.ids ? out : NULL, .end = -1};
     pst_status status = run(&j, out);
-    status = pst_indexed_finish(j.writer, status);
     pst_encoder_close(j.e);
     pst_tokenizer_close(j.t);
     return status;

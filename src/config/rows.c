@@ -71,8 +71,8 @@ static const pst_row rows[] = {
          "token that ends a document. For tokens: the tokenizer that made them; byte: unknown, or "
          "bytes if model.vocabulary is 256."),
     TEXT(data, field, "text", 0, NULL,
-         "Field with the text in files of JSON Lines (*.jsonl, *.jsonl.gz), whose lines are "
-         "documents; they need a tokenizer."),
+         "Field with the text in files of JSON Lines (*.jsonl, *.jsonl.gz, *.jsonl.zst), whose "
+         "lines are documents."),
     TEXT(data, on_error, "stop", 0, "stop|skip",
          "What happens if a line of JSON Lines is not JSON or has no text in the field. stop: the "
          "run is refused, with file and line; skip: such lines are left out, and counted."),

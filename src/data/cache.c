@@ -1,70 +1,32 @@
-/* See cache.h. The lock is a file beside the data set; the system releases it when its owner
- * ends. */
+/* See cache.h. KEY.json records the sizes, the times and the hash of KEY.bin and KEY.idx, so that
+ * files which were cut or changed later are noticed, and what every run tells about them. */
 #include "data/cache.h"
 #include "base/bytes.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "data/indexed.h"
-#include "tokenizer/stream.h"
+#include "data/encode.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { VERSION = 1 /* of the way in which text becomes tokens */, BLOCK = 1 << 20 };
+enum { BLOCK = 1 << 18, RECORD_MOST = 4096 };
 
 typedef struct {
     const pst_data_config *c;
     const char *what;
     pst_tokenizer *tokenizer;
     pst_file_list list;
-    char *folder, *prefix, *lock; /* prefix: path of the data set without .bin and .idx */
-    uint64_t bytes;
+    pst_encode_options encode;
+    char *folder, *prefix, *record; /* prefix: path of the data set without .bin and .idx */
+    uint64_t skipped;
 } cache;
-
-/* --- the name --------------------------------------------------------------------------------- */
-
-static pst_status hash_file(pst_hasher *h, const pst_file *f, char *block) {
-    int fd = open(f->path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : 1;
-    while (n > 0) {
-        n = read(fd, block, BLOCK);
-        if (n < 0 && errno == EINTR) n = 1;
-        else if (n > 0) pst_hasher_add(h, block, (size_t)n);
-    }
-    pst_status status = n < 0 ? pst_fail(pst_status_of_errno(errno), "data: cannot read %s: %s",
-                                         f->path, strerror(errno))
-                              : PST_OK;
-    if (fd >= 0) close(fd);
-    pst_hasher_add(h, &f->bytes, sizeof f->bytes); /* where the file ends */
-    return status;
-}
-
-/* Of everything that decides the tokens. */
-static pst_status hash_contents(cache *x, uint64_t *hash) {
-    const uint64_t first[] = {VERSION, pst_tokenizer_hash(x->tokenizer)};
-    pst_hasher *h = pst_hasher_open();
-    char *block = malloc(BLOCK);
-    pst_status status = h && block ? PST_OK : pst_no_memory("to read text");
-    if (status == PST_OK) pst_hasher_add(h, first, sizeof first);
-    for (uint32_t i = 0; status == PST_OK && i < x->list.n; i++) {
-        if (pst_json_lines_is(x->list.file[i].path)) {
-            pst_hasher_add(h, x->c->lines.field, strlen(x->c->lines.field) + 1);
-            pst_hasher_add(h, &x->c->lines.skip, sizeof x->c->lines.skip);
-        }
-        status = hash_file(h, &x->list.file[i], block);
-        x->bytes += x->list.file[i].bytes;
-    }
-    if (status == PST_OK) *hash = pst_hasher_value(h);
-    if (h) pst_hasher_close(h);
-    free(block);
-    return status;
-}
 
 /* The caller frees. NULL: no memory. */
 static char *folder_of(const pst_data_config *c) {
@@ -93,91 +55,140 @@ static pst_status make_folders(char *path) {
 }
 
 static pst_status find_names(cache *x) {
-    uint64_t hash = 0;
-    PST_TRY(hash_contents(x, &hash));
+    uint64_t key;
+    pst_status status = pst_encode_key(&x->encode, &key);
+    if (status != PST_OK) return pst_fail_in(status, "data");
     if (!(x->folder = folder_of(x->c))) return pst_no_memory("for a path");
     PST_TRY(make_folders(x->folder));
-    if (asprintf(&x->prefix, "%s/%016" PRIx64, x->folder, hash) < 0) x->prefix = NULL;
-    if (asprintf(&x->lock, "%s/%016" PRIx64 ".lock", x->folder, hash) < 0) x->lock = NULL;
-    return x->prefix && x->lock ? PST_OK : pst_no_memory("for a path");
+    if (asprintf(&x->prefix, "%s/%016" PRIx64, x->folder, key) < 0) x->prefix = NULL;
+    if (asprintf(&x->record, "%s/%016" PRIx64 ".json", x->folder, key) < 0) x->record = NULL;
+    x->encode.prefix = x->prefix;
+    x->encode.key = key;
+    return x->prefix && x->record ? PST_OK : pst_no_memory("for a path");
 }
 
-/* --- encoding --------------------------------------------------------------------------------- */
+/* --- the record ------------------------------------------------------------------------------- */
 
 typedef struct {
-    pst_indexed_writer *writer;
-    int32_t end; /* token after each document; -1: none */
-} output;
+    int64_t bytes, ns; /* size, and time of the last change */
+    uint64_t hash;     /* of the contents */
+} state;
 
-static pst_status add(void *to, const int32_t *id, size_t n) {
-    return pst_indexed_add(((output *)to)->writer, id, n);
+/* Size and time; 0: there is no such file. */
+static int look(const cache *x, const char *ending, char path[PATH_MAX], state *s) {
+    struct stat st;
+    snprintf(path, PATH_MAX, "%s%s", x->prefix, ending);
+    if (stat(path, &st) || !S_ISREG(st.st_mode)) return 0;
+    *s = (state){st.st_size, st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec, 0};
+    return 1;
 }
 
-static pst_status end_document(void *to) {
-    output *o = to;
-    if (o->end >= 0) PST_TRY(pst_indexed_add(o->writer, &o->end, 1));
-    return pst_indexed_end(o->writer);
-}
-
-static pst_status encode_text(pst_encoder *e, const pst_file *f, output *o) {
-    uint64_t bytes;
-    PST_TRY(pst_encode_file(e, f->path, add, o, &bytes));
-    if (bytes != f->bytes) return pst_fail(PST_EINPUT, "%s has changed while it was read", f->path);
-    return end_document(o);
-}
-
-static pst_status encode_files(cache *x, pst_encoder *e, pst_indexed_writer *w) {
-    output o = {w, pst_tokenizer_end(x->tokenizer)};
-    const pst_documents out = {add, end_document, &o};
-    uint64_t skipped = 0;
-    for (uint32_t i = 0; i < x->list.n; i++) {
-        const pst_file *f = &x->list.file[i];
-        pst_status status = pst_json_lines_is(f->path)
-                                ? pst_json_lines_encode(e, f->path, &x->c->lines, &out, &skipped)
-                                : encode_text(e, f, &o);
-        if (status != PST_OK) return pst_fail_in(status, "data");
+static int hash_contents(const char *path, uint64_t *hash) {
+    FILE *f = fopen(path, "rbe");
+    char *block = malloc(BLOCK);
+    pst_hasher *h = pst_hasher_open();
+    int good = f && block && h;
+    for (size_t n = 1; good && n;) {
+        n = fread(block, 1, BLOCK, f);
+        pst_hasher_add(h, block, n);
+        good = !ferror(f);
     }
-    if (skipped)
-        pst_log(PST_LOG_WARN, "data: %llu lines of %s without text in the field \"%s\" left out",
-                (unsigned long long)skipped, x->what, x->c->lines.field);
+    if (good) *hash = pst_hasher_value(h);
+    if (h) pst_hasher_close(h);
+    if (f) fclose(f);
+    free(block);
+    return good;
+}
+
+static const char *const endings[2] = {".bin", ".idx"};
+
+static pst_status print_record(const void *what, FILE *out) {
+    const cache *x = what;
+    char path[PATH_MAX];
+    state s[2];
+    for (int i = 0; i < 2; i++)
+        if (!look(x, endings[i], path, &s[i]) || !hash_contents(path, &s[i].hash))
+            return pst_fail(PST_EINPUT, "data.cache: cannot read %s: %s", path, strerror(errno));
+    fprintf(out, "{\"skipped\": %" PRIu64, x->skipped);
+    for (int i = 0; i < 2; i++)
+        fprintf(out,
+                ", \"%s\": {\"bytes\": %" PRId64 ", \"ns\": %" PRId64 ", \"hash\": \"%016" PRIx64
+                "\"}",
+                endings[i] + 1, s[i].bytes, s[i].ns, s[i].hash);
+    fprintf(out, "}\n");
     return PST_OK;
 }
 
-static pst_status encode(cache *x) {
-    char bytes[PST_BYTES_TEXT];
-    pst_encoder *e = NULL;
-    pst_indexed_writer *w = NULL;
-    pst_log(PST_LOG_INFO, "data: encoding %s, %s, as tokens (%s), once; kept as %s.bin", x->what,
-            pst_bytes_text(x->bytes, PST_BYTES, PST_GIB, 1, bytes), x->c->tokenizer, x->prefix);
-    PST_TRY(pst_encoder_open(x->tokenizer, 0, &e));
-    pst_status status = pst_indexed_create(x->prefix, pst_tokenizer_size(x->tokenizer), &w);
-    if (status == PST_OK) status = encode_files(x, e, w);
-    status = pst_indexed_finish(w, status);
-    pst_encoder_close(e);
-    return status;
+static pst_status complete(void *what, uint64_t skipped) {
+    cache *x = what;
+    x->skipped = skipped;
+    return pst_file_replace_own(x->record, print_record, x);
 }
 
-/* The data set, encoded by this process or another one. */
-static pst_status make(cache *x) {
-    int fd = open(x->lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return pst_fail(pst_status_of_errno(errno), "data.cache: cannot open %s: %s", x->lock,
-                        strerror(errno));
-    pst_status status = PST_OK;
-    pst_indexed *there = NULL;
-    while (flock(fd, LOCK_EX) && status == PST_OK)
-        if (errno != EINTR)
-            status = pst_fail(pst_status_of_errno(errno), "data.cache: cannot lock %s: %s", x->lock,
-                              strerror(errno));
-    if (status == PST_OK && pst_indexed_open(x->prefix, &there) != PST_OK) status = encode(x);
-    pst_indexed_close(there);
-    close(fd);
-    return status;
+/* 1: the file is the one of the record. A copy has another time, but the same contents. */
+static int is_unchanged(const cache *x, const json_t *record, const char *ending) {
+    const json_t *r = json_object_get(record, ending + 1);
+    const char *hash = json_string_value(json_object_get(r, "hash"));
+    char path[PATH_MAX];
+    state s;
+    if (!look(x, ending, path, &s) || !hash) return 0;
+    if (json_integer_value(json_object_get(r, "bytes")) != s.bytes) return 0;
+    if (json_integer_value(json_object_get(r, "ns")) == s.ns) return 1;
+    return hash_contents(path, &s.hash) && strtoull(hash, NULL, 16) == s.hash;
+}
+
+/* 1: the data set is complete, and as it was written. Any thread. */
+static int read_record(const cache *x, uint64_t *skipped) {
+    char *text;
+    size_t bytes;
+    if (access(x->record, F_OK)) return 0;
+    if (pst_file_read(x->record, RECORD_MOST, &text, &bytes) != PST_OK) {
+        pst_error_clear();
+        return 0;
+    }
+    json_t *record = json_loadb(text, bytes, 0, NULL);
+    int good = is_unchanged(x, record, endings[0]) && is_unchanged(x, record, endings[1]);
+    json_int_t lines = json_integer_value(json_object_get(record, "skipped"));
+    if (good) *skipped = lines > 0 ? (uint64_t)lines : 0;
+    json_decref(record);
+    free(text);
+    return good;
+}
+
+static int exists(void *what) {
+    uint64_t skipped;
+    return read_record(what, &skipped);
+}
+
+/* --- the data set ----------------------------------------------------------------------------- */
+
+static pst_status encode(cache *x) {
+    char text[PST_BYTES_TEXT];
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < x->list.n; i++) bytes += x->list.file[i].bytes;
+    if (!unlink(x->record) && pst_encode_shows())
+        pst_log(
+            PST_LOG_WARN,
+            "data.cache: %s.bin or %s.idx is damaged, or was changed; the text is encoded again",
+            x->prefix, x->prefix);
+    if (pst_encode_shows())
+        pst_log(PST_LOG_INFO, "data: encoding %s, %s, as tokens (%s), once; kept as %s.bin",
+                x->what, pst_bytes_text(bytes, PST_BYTES, PST_GIB, 1, text), x->c->tokenizer,
+                x->prefix);
+    pst_status status = pst_encode_files(&x->encode);
+    return status == PST_OK ? PST_OK : pst_fail_in(status, "data");
 }
 
 static pst_status open_cache(cache *x, pst_tokens **tokens) {
     PST_TRY(find_names(x));
-    PST_TRY(make(x));
+    if (!read_record(x, &x->skipped)) {
+        PST_TRY(encode(x));
+        read_record(x, &x->skipped); /* another process may have encoded */
+    }
+    if (x->skipped && pst_encode_shows())
+        pst_log(PST_LOG_WARN,
+                "data: %" PRIu64 " line%s of %s without text in the field \"%s\" left out",
+                x->skipped, x->skipped == 1 ? "" : "s", x->what, x->c->lines.field);
     return pst_tokens_open(&x->prefix, 1, x->c->vocabulary, tokens);
 }
 
@@ -189,6 +200,13 @@ pst_status pst_token_cache_open(const pst_data_config *c, pst_tokens **tokens,
     status = pst_files_expand(c->paths, c->n_path, &x.list);
     if (status == PST_OK) {
         pst_options_describe(&x.list, what, PST_OPTIONS_TEXT);
+        x.encode = (pst_encode_options){.tokenizer = x.tokenizer,
+                                        .files = &x.list,
+                                        .lines = c->lines,
+                                        .end = pst_tokenizer_end(x.tokenizer),
+                                        .exists = exists,
+                                        .complete = complete,
+                                        .what = &x};
         status = open_cache(&x, tokens);
     }
     if (status == PST_OK) *tokenizer = x.tokenizer;
@@ -196,6 +214,6 @@ pst_status pst_token_cache_open(const pst_data_config *c, pst_tokens **tokens,
     pst_files_free(&x.list);
     free(x.folder);
     free(x.prefix);
-    free(x.lock);
+    free(x.record);
     return status;
 }

@@ -1,6 +1,7 @@
 /* Expands paths into an ordered list of files. See files.h for the rules. */
 #include "data/files.h"
 #include "base/grow.h"
+#include "tokenizer/text_file.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -249,4 +250,12 @@ void pst_files_free(pst_file_list *list) {
     for (uint32_t i = 0; i < list->n; i++) free(list->file[i].path);
     free(list->file);
     *list = (pst_file_list){0};
+}
+
+const char *pst_files_format(const char *path) {
+    uint8_t first[PST_TEXT_FILE_FIRST];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : pread(fd, first, sizeof first, 0);
+    if (fd >= 0) close(fd);
+    return n > 0 ? pst_text_file_format(first, (size_t)n) : NULL;
 }

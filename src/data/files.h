@@ -25,4 +25,7 @@ typedef struct {
  * The caller owns the list. */
 pst_status pst_files_expand(char *const *path, uint32_t n, pst_file_list *list);
 void pst_files_free(pst_file_list *list);
+/* The format of a compressed file, by its first bytes: "gzip" or "Zstandard"; NULL: it is not
+ * compressed, or cannot be read. */
+const char *pst_files_format(const char *path);
 #endif

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 typedef struct pst_indexed pst_indexed;
 /* Opens PREFIX.idx and PREFIX.bin. EINPUT names the file and what is wrong with it: it is
@@ -29,6 +30,12 @@ pst_status pst_indexed_create(const char *prefix, uint32_t vocabulary, pst_index
 pst_status pst_indexed_add(pst_indexed_writer *w, const int32_t *token, size_t n);
 /* Ends the document, which is one sequence. EINPUT: it has more than 2^31 - 1 tokens. */
 pst_status pst_indexed_end(pst_indexed_writer *w);
+/* 2 or 4: what pst_indexed_create chooses. */
+uint32_t pst_indexed_bytes(uint32_t vocabulary);
+/* Appends n tokens as they are in a file of the same bytes per token, to the document. */
+pst_status pst_indexed_copy(pst_indexed_writer *w, FILE *from, uint64_t n);
+/* Ends a document `tokens` after the end of the last one. EINPUT as above. */
+pst_status pst_indexed_end_at(pst_indexed_writer *w, uint64_t tokens);
 /* Writes PREFIX.idx and gives both files their names, unless `status` is a failure; frees the
  * writer. Returns the first failure. */
 pst_status pst_indexed_finish(pst_indexed_writer *w, pst_status status);

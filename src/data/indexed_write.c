@@ -32,10 +32,12 @@ static void release(pst_indexed_writer *w) {
     free(w);
 }
 
+uint32_t pst_indexed_bytes(uint32_t vocabulary) { return vocabulary < SMALL_VOCABULARY ? 2 : 4; }
+
 pst_status pst_indexed_create(const char *prefix, uint32_t vocabulary, pst_indexed_writer **out) {
     pst_indexed_writer *w = calloc(1, sizeof *w);
     if (!w) return pst_no_memory("to write tokens");
-    w->bytes = vocabulary < SMALL_VOCABULARY ? 2 : 4;
+    w->bytes = pst_indexed_bytes(vocabulary);
     pst_status status = PST_OK;
     if (asprintf(&w->bin, "%s.bin", prefix) < 0) w->bin = NULL;
     if (asprintf(&w->idx, "%s.idx", prefix) < 0) w->idx = NULL;
@@ -64,17 +66,31 @@ pst_status pst_indexed_add(pst_indexed_writer *w, const int32_t *token, size_t n
     return PST_OK;
 }
 
-pst_status pst_indexed_end(pst_indexed_writer *w) {
-    if (w->tokens > INT32_MAX)
-        return pst_fail(PST_EINPUT,
-                        "%s: a document has %llu tokens; the format allows %d in a sequence",
-                        w->bin, (unsigned long long)w->tokens, INT32_MAX);
-    PST_TRY(pst_grow(&w->length, sizeof *w->length, w->n, &w->capacity,
-                     "for the lengths of documents"));
-    w->length[w->n++] = (int32_t)w->tokens;
-    w->tokens = 0;
+pst_status pst_indexed_copy(pst_indexed_writer *w, FILE *from, uint64_t n) {
+    uint8_t block[4 * PIECE];
+    for (uint64_t left = n, now; left; left -= now) {
+        now = left < PIECE ? left : PIECE;
+        if (fread(block, w->bytes, now, from) != now)
+            return pst_fail(PST_EINPUT, "%s: tokens to copy are missing", w->bin);
+        if (fwrite(block, w->bytes, now, w->f) != now) return cannot_write(w->bin_new);
+    }
+    w->tokens += n;
     return PST_OK;
 }
+
+pst_status pst_indexed_end_at(pst_indexed_writer *w, uint64_t tokens) {
+    if (tokens > INT32_MAX)
+        return pst_fail(PST_EINPUT,
+                        "%s: a document has %llu tokens; the format allows %d in a sequence",
+                        w->bin, (unsigned long long)tokens, INT32_MAX);
+    PST_TRY(pst_grow(&w->length, sizeof *w->length, w->n, &w->capacity,
+                     "for the lengths of documents"));
+    w->length[w->n++] = (int32_t)tokens;
+    w->tokens -= tokens;
+    return PST_OK;
+}
+
+pst_status pst_indexed_end(pst_indexed_writer *w) { return pst_indexed_end_at(w, w->tokens); }
 
 static int put(FILE *f, const void *what, size_t bytes) { return fwrite(what, bytes, 1, f) == 1; }
 

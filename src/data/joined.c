@@ -3,6 +3,7 @@
  * read, not mapped: truncating a mapped file would kill the process. */
 #include "data/joined.h"
 #include "base/hash.h"
+#include "tokenizer/text_file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -91,11 +92,22 @@ static pst_status check_size(const pst_file *f, int fd) {
                     f->path, (unsigned long long)st.st_size, (unsigned long long)f->bytes);
 }
 
+/* EINPUT: the bytes are not those of a text. */
+static pst_status check_format(const pst_file *f, int fd) {
+    uint8_t first[PST_TEXT_FILE_FIRST];
+    ssize_t n = pread(fd, first, sizeof first, 0);
+    const char *format = n > 0 ? pst_text_file_format(first, (size_t)n) : NULL;
+    if (!format) return PST_OK;
+    return pst_fail(PST_EINPUT, "data: %s is compressed (%s); decompress it, or use data.kind text",
+                    f->path, format);
+}
+
 static pst_status open_file(pst_joined *j, uint32_t i) {
     const pst_file *f = &j->list.file[i];
     int fd = open(f->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return cannot_read(f, errno);
     pst_status status = check_size(f, fd);
+    if (status == PST_OK) status = check_format(f, fd);
     if (status != PST_OK) {
         close(fd);
         return status;

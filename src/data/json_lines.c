@@ -1,19 +1,17 @@
-/* See json_lines.h. zlib passes uncompressed data through. Memory is that of the longest line,
- * whatever a compressed file expands to. */
+/* See json_lines.h. Memory is that of the longest line, whatever a compressed file expands to. */
 #include "data/json_lines.h"
-#include <errno.h>
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 enum { BLOCK = 1 << 16, LINE_MOST = 1 << 28 };
 
 typedef struct {
-    const char *path;
-    gzFile file;
+    pst_text_piece *p;
     pst_text text; /* read, from `at` on not yet taken */
     size_t at;
-    uint64_t line;
+    uint64_t place; /* of text[at] in the file */
+    uint64_t begin; /* place of the last line taken */
     int ended;
 } lines;
 
@@ -23,30 +21,48 @@ static int ends_in(const char *name, const char *ending) {
 }
 
 int pst_json_lines_is(const char *path) {
-    return ends_in(path, ".jsonl") || ends_in(path, ".jsonl.gz");
+    return ends_in(path, ".jsonl") || ends_in(path, ".jsonl.gz") || ends_in(path, ".jsonl.zst");
+}
+
+/* The number of lines of a file before byte `place`, for messages. */
+static uint64_t lines_before(const char *path, uint64_t place) {
+    static const uint64_t unknown = 0;
+    char block[BLOCK];
+    pst_text_file *f;
+    uint64_t n = 0;
+    if (pst_text_file_open(path, &f) != PST_OK) return unknown;
+    for (size_t got = 1; place && got; place -= got) {
+        size_t wanted = place < BLOCK ? (size_t)place : BLOCK;
+        if (pst_text_file_read(f, block, wanted, &got) != PST_OK) got = 0;
+        for (size_t i = 0; i < got; i++) n += block[i] == '\n';
+    }
+    pst_text_file_close(f);
+    return n;
+}
+
+static pst_status fail_at(const lines *l, pst_status status, uint64_t place) {
+    return pst_fail_in(status, "%s: line %llu", l->p->path,
+                       (unsigned long long)lines_before(l->p->path, place) + 1);
 }
 
 static pst_status read_more(lines *l) {
+    size_t got;
     if (l->at) memmove(l->text.byte, l->text.byte + l->at, l->text.n - l->at);
     l->text.n -= l->at;
     l->at = 0;
     if (l->text.n > LINE_MOST)
-        return pst_fail(PST_EINPUT, "%s: line %llu has more than %d MiB", l->path,
-                        (unsigned long long)l->line + 1, LINE_MOST >> 20);
+        return fail_at(l, pst_fail(PST_EINPUT, "more than %d MiB", LINE_MOST >> 20), l->place);
     PST_TRY(pst_text_room(&l->text, BLOCK));
-    int error, got = gzread(l->file, l->text.byte + l->text.n, BLOCK);
-    const char *why = gzerror(l->file, &error);
-    if (got < 0 || (error != Z_OK && error != Z_STREAM_END))
-        return pst_fail(PST_EINPUT, "%s: %s", l->path, error == Z_ERRNO ? strerror(errno) : why);
-    l->text.n += (size_t)got;
-    l->ended = got == 0;
+    PST_TRY(pst_text_file_read(l->p->file, l->text.byte + l->text.n, BLOCK, &got));
+    l->text.n += got;
+    l->ended = got < BLOCK;
     return PST_OK;
 }
 
 /* The next line, without its end; *line NULL: there is none. */
-static pst_status next_line(lines *l, const char **line, size_t *n) {
+static pst_status next_line(lines *l, char **line, size_t *n) {
     size_t seen = 0;
-    const char *end = NULL;
+    char *end = NULL;
     *line = NULL;
     while (!end) {
         size_t left = l->text.n - l->at;
@@ -59,8 +75,9 @@ static pst_status next_line(lines *l, const char **line, size_t *n) {
     }
     *line = l->text.byte + l->at;
     *n = end ? (size_t)(end - *line) : l->text.n - l->at;
+    l->begin = l->place;
     l->at += *n + (end != NULL);
-    l->line++;
+    l->place += *n + (end != NULL);
     return PST_OK;
 }
 
@@ -68,6 +85,41 @@ static int is_blank(const char *line, size_t n) {
     while (n && strchr(" \t\r", line[n - 1]) && line[n - 1]) n--;
     return !n;
 }
+
+/* --- surrogates ------------------------------------------------------------------------------- */
+
+/* The value of \\uXXXX at `at`; -1: it is not there. */
+static int32_t escaped(const char *at, const char *end) {
+    int32_t value = 0;
+    if (end - at < 6 || at[0] != '\\' || at[1] != 'u') return -1;
+    for (int i = 2; i < 6; i++) {
+        static const char digits[] = "0123456789abcdef";
+        const char *digit = at[i] ? strchr(digits, at[i] | 0x20) : NULL;
+        if (!digit || (at[i] < '0')) return -1;
+        value = value << 4 | (int32_t)(digit - digits);
+    }
+    return value;
+}
+
+static int is_high(int32_t code) { return code >= 0xd800 && code < 0xdc00; }
+static int is_low(int32_t code) { return code >= 0xdc00 && code < 0xe000; }
+
+/* Replaces halves of surrogate pairs, which no text has, by U+FFFD. In strings of other programs
+ * they are frequent: texts that were cut between the two. */
+static void replace_halves(char *line, size_t n) {
+    char *end = line + n;
+    for (char *at = line; (at = memchr(at, '\\', (size_t)(end - at))) && end - at > 1;) {
+        int32_t code = escaped(at, end);
+        if (is_high(code) && is_low(escaped(at + 6, end))) {
+            at += 12;
+            continue;
+        }
+        if (is_high(code) || is_low(code)) memcpy(at + 2, "fffd", 4);
+        at += code < 0 ? 2 : 6;
+    }
+}
+
+/* --- documents -------------------------------------------------------------------------------- */
 
 static pst_status encode_line(pst_encoder *e, const json_t *root, const json_error_t *error,
                               const char *field, const pst_documents *out) {
@@ -81,34 +133,60 @@ static pst_status encode_line(pst_encoder *e, const json_t *root, const json_err
     return status == PST_OK ? out->end(out->to) : status;
 }
 
+/* The line's place in l->text is its own: it may be changed. */
+static pst_status encode_text(pst_encoder *e, lines *l, const pst_json_lines *o,
+                              const pst_documents *out, char *line, size_t n) {
+    json_error_t error = {.text = ""};
+    if (memmem(line, n, "\\u", 2)) replace_halves(line, n);
+    json_t *root = json_loadb(line, n, JSON_ALLOW_NUL, &error);
+    int wrong = !json_is_string(json_object_get(root, o->field));
+    pst_status status = PST_OK;
+    if (wrong && o->skip) l->p->skipped++;
+    else status = encode_line(e, root, &error, o->field, out);
+    json_decref(root);
+    return status;
+}
+
 static pst_status encode_all(pst_encoder *e, lines *l, const pst_json_lines *o,
-                             const pst_documents *out, uint64_t *skipped) {
-    const char *line;
+                             const pst_documents *out) {
+    char *line;
     size_t n;
-    for (;;) {
+    while (l->place < l->p->to) {
         PST_TRY(next_line(l, &line, &n));
+        l->p->ended = !line;
         if (!line) return PST_OK;
+        if (!l->begin && n >= 3 && !memcmp(line, "\xef\xbb\xbf", 3)) { /* byte order mark */
+            line += 3;
+            n -= 3;
+        }
         if (is_blank(line, n)) continue;
-        json_error_t error = {.text = ""};
-        json_t *root = json_loadb(line, n, JSON_ALLOW_NUL, &error);
-        int wrong = !json_is_string(json_object_get(root, o->field));
-        pst_status status = PST_OK;
-        if (wrong && o->skip) ++*skipped;
-        else status = encode_line(e, root, &error, o->field, out);
-        json_decref(root);
-        if (status != PST_OK)
-            return pst_fail_in(status, "%s: line %llu", l->path, (unsigned long long)l->line);
+        pst_status status = encode_text(e, l, o, out, line, n);
+        if (status == PST_BUSY) return status;
+        if (status != PST_OK) return fail_at(l, status, l->begin);
     }
+    return PST_OK;
+}
+
+pst_status pst_json_lines_piece(pst_encoder *e, pst_text_piece *p, const pst_json_lines *options,
+                                const pst_documents *out) {
+    lines l = {.p = p, .place = p->from ? p->from - 1 : 0};
+    char *line = "";
+    size_t n;
+    p->ended = 0;
+    pst_status status = pst_text_file_seek(p->file, l.place);
+    if (status == PST_OK && p->from) status = next_line(&l, &line, &n); /* of the piece before */
+    p->ended = !line;
+    if (status == PST_OK && line) status = encode_all(e, &l, options, out);
+    pst_text_free(&l.text);
+    return status;
 }
 
 pst_status pst_json_lines_encode(pst_encoder *e, const char *path, const pst_json_lines *options,
                                  const pst_documents *out, uint64_t *skipped) {
-    errno = 0;
-    lines l = {.path = path, .file = gzopen(path, "rb")};
-    if (!l.file)
-        return pst_fail(PST_EINPUT, "%s: %s", path, errno ? strerror(errno) : "out of memory");
-    pst_status status = encode_all(e, &l, options, out, skipped);
-    gzclose_r(l.file);
-    pst_text_free(&l.text);
+    pst_text_piece p = {.path = path, .to = UINT64_MAX};
+    PST_TRY(pst_text_file_open(path, &p.file));
+    pst_status status = pst_json_lines_piece(e, &p, options, out);
+    *skipped += p.skipped;
+    pst_text_file_close(p.file);
     return status;
 }

@@ -1,14 +1,9 @@
-/* JSON Lines: one document per line, in a field of an object; also compressed by gzip. */
+/* JSON Lines: one document per line, in a field of an object; also compressed by gzip or
+ * Zstandard. */
 #ifndef PST_DATA_JSON_LINES_H
 #define PST_DATA_JSON_LINES_H
-#include "tokenizer/stream.h"
+#include "data/piece.h"
 
-/* Takes the ids of a document, and its end. */
-typedef struct {
-    pst_ids_sink add;
-    pst_status (*end)(void *to);
-    void *to;
-} pst_documents;
 /* What to do with a line that is no JSON object, or has no such text: 0: EINPUT; 1: leave it out.
  */
 typedef struct {
@@ -16,10 +11,14 @@ typedef struct {
     int skip;
 } pst_json_lines;
 
-/* 1: the name of such a file: it ends in .jsonl or .jsonl.gz. */
+/* 1: the name of such a file: it ends in .jsonl, .jsonl.gz or .jsonl.zst. */
 int pst_json_lines_is(const char *path);
-/* Encodes each line as a document; empty lines are none. *skipped: number of lines left out. EINPUT
- * names file and line: wrong, or longer than 256 MiB. */
+/* Encodes each line of a piece as a document; empty lines are none, and neither is a byte order
+ * mark at the file's start. Half of a surrogate pair (\ud800 to \udfff alone) becomes U+FFFD.
+ * EINPUT names file and line: wrong, or longer than 256 MiB. */
+pst_status pst_json_lines_piece(pst_encoder *e, pst_text_piece *p, const pst_json_lines *options,
+                                const pst_documents *out);
+/* The same of a whole file; *skipped: number of lines left out. */
 pst_status pst_json_lines_encode(pst_encoder *e, const char *path, const pst_json_lines *options,
                                  const pst_documents *out, uint64_t *skipped);
 #endif

@@ -49,6 +49,20 @@ pst_status pst_options_check(const pst_data_config *c) {
     return PST_OK;
 }
 
+pst_status pst_options_check_lines(const pst_data_config *c) {
+    pst_file_list list;
+    int found = 0;
+    if (!c->lines.skip && !strcmp(c->lines.field, "text")) return PST_OK;
+    PST_TRY(pst_files_expand(c->paths, c->n_path, &list));
+    for (uint32_t i = 0; i < list.n; i++) found |= pst_json_lines_is(list.file[i].path);
+    pst_files_free(&list);
+    if (found) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "%s is for files of JSON Lines, but no file of data.paths ends in .jsonl, "
+                    ".jsonl.gz or .jsonl.zst",
+                    c->lines.skip ? "data.on_error: skip" : "data.field");
+}
+
 uint64_t pst_options_hash(const pst_data_config *c, uint64_t tokenizer, uint64_t hash) {
     hash = pst_hash64(&c->validation, sizeof c->validation, hash);
     hash = pst_hash64(&c->context, sizeof c->context, hash);

@@ -7,6 +7,8 @@
 
 /* EINPUT names an option with a wrong value. */
 pst_status pst_options_check(const pst_data_config *config);
+/* EINPUT: `field` or `skip` of the lines is set, but no file of the paths is one of JSON Lines. */
+pst_status pst_options_check_lines(const pst_data_config *config);
 /* EINPUT: the tokenizer is not "byte". */
 pst_status pst_options_check_bytes(const pst_data_config *config);
 /* The number of tokens: `bytes` for the tokenizer "byte", else that of the tokenizer's files. */

@@ -82,11 +82,25 @@ static pst_status take_tokenizer(text_data *d, pst_tokenizer *t) {
     return status;
 }
 
+/* 1: a file is compressed, or its text is in fields of JSON: its bytes are encoded too. */
+static pst_status has_encoded(const pst_data_config *c, int *encoded) {
+    pst_file_list list = {0};
+    PST_TRY(pst_files_expand(c->paths, c->n_path, &list));
+    *encoded = 0;
+    for (uint32_t i = 0; i < list.n; i++)
+        *encoded |= pst_json_lines_is(list.file[i].path) || pst_files_format(list.file[i].path);
+    pst_files_free(&list);
+    return PST_OK;
+}
+
 static pst_status open_text(text_data *d, const pst_data_config *c, char what[PST_OPTIONS_TEXT]) {
-    if (!strcmp(c->tokenizer, "byte")) return open_bytes(d, c, what);
+    int bytes = !strcmp(c->tokenizer, "byte"), encoded = 1;
+    if (bytes) PST_TRY(has_encoded(c, &encoded));
+    if (!encoded) return open_bytes(d, c, what);
     pst_tokenizer *t;
     PST_TRY(pst_token_cache_open(c, &d->tokens, &t, what));
-    PST_TRY(take_tokenizer(d, t));
+    if (bytes) pst_tokenizer_close(t);
+    else PST_TRY(take_tokenizer(d, t));
     d->hash = pst_options_hash(c, d->tokenizer, pst_tokens_hash(d->tokens));
     return PST_OK;
 }

@@ -3,6 +3,7 @@
 #include "backends/registry.h"
 #include "base/hash.h"
 #include "data/blend.h"
+#include "data/options.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@ pst_status pst_evaluate_data(const pst_config *c, const pst_model_config *model,
                               .seed = (uint64_t)c->train.seed,
                               .tokenizer = c->data.tokenizer,
                               .held_out = held_out};
+    if (!held_out && !strcmp(c->data.kind, "text")) PST_TRY(pst_options_check_lines(&config));
     return config.n_weight ? pst_blend_open(row, &config, data) : row->open(&config, data);
 }
 

@@ -9,6 +9,7 @@
 #include "run/saving.h"
 #include "comm/transport/transport.h"
 #include "comm/world/world.h"
+#include "data/encode.h"
 #include "prepare/planned.h"
 #include "run/autotune.h"
 #include "run/collectives.h"
@@ -111,6 +112,14 @@ pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, cons
     return status;
 }
 
+/* Text is encoded before local ranks start, by all processors, or by the ranks of a job. Ranks that
+ * this host's launcher starts find it encoded, and told. */
+static void set_encoding(const pst_world *world, uint32_t n_rank) {
+    int alone = !world || world->size == 1;
+    int told = world && world->launched_by_us && world->local_size == n_rank && n_rank > 1;
+    pst_encode_set_ranks(alone ? 1 : world->local_size, alone || (!world->rank && !told));
+}
+
 pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
                              uint32_t n_rank, const pst_world *world, pst_run_inputs *inputs) {
     const pst_model_row *model;
@@ -119,6 +128,7 @@ pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, co
     pst_prepared *p = NULL;
     pst_evaluate_sets sets = {0};
     PST_TRY(pst_prepare_model(c, &model, &sizes));
+    set_encoding(world, n_rank);
     PST_TRY(pst_evaluate_data(c, &sizes, c->data.paths, c->data.n_path, 0, &d));
     pst_prepare_options options = {.n_rank = n_rank, .plan = plan};
     const pst_direct_ops *direct;

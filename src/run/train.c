@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "comm/launch/launch.h"
+#include "data/encode.h"
 #include "prepare/planned.h"
 #include "group/bind.h"
 #include "run/limits.h"
@@ -286,6 +287,10 @@ pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const
     pst_metrics_close(t.metrics);
     if (status == PST_OK) note_stop(&t);
     pst_stop_close(&before);
+    if (status == PST_BUSY && pst_encode_signal()) { /* while text was encoded: nothing to save */
+        raise(pst_encode_signal());
+        status = pst_fail(PST_EINPUT, "stopped by a signal while text was encoded");
+    }
     /* Our launcher names the culprit, once; but with several hosts, the launcher of one host does
      * not notice a link that was never established. */
     int led = status == PST_EPEER && launched && (t.group || !world->ops->check);

@@ -112,9 +112,41 @@ for i in $(seq 40); do echo "{\"text\": \"pump $i opens the valve of the reservo
 echo '{"body": 1}' >>docs.jsonl
 refuses 'docs.jsonl: line 41: no text in the field "text"' train run.yaml -q -n 1 name=no data.paths=docs.jsonl
 "$PENSTOCK" train run.yaml -n 1 name=skip data.paths=docs.jsonl data.on_error=skip >out 2>&1 || fail "skip: $(cat out)"
-grep -q '1 lines of docs.jsonl without text' out || fail "skipped: $(cat out)"
+grep -q '1 line of docs.jsonl without text' out || fail "skipped: $(cat out)"
+"$PENSTOCK" train run.yaml -n 1 name=skip2 data.paths=docs.jsonl data.on_error=skip >out 2>&1 || fail "skip: $(cat out)"
+! grep -q encoding out || fail "encoded again: $(cat out)"
+grep -q '1 line of docs.jsonl without text' out || fail "skipped, from the cache: $(cat out)"
 refuses "data.blend: '0' is not a number above 0" train run.yaml -q -n 1 name=no 'data.paths=[text.txt, two.txt]' \
     'data.blend=[1, 0]'
+
+# a byte order mark, half of a surrogate pair, and compressed files; bytes of JSON Lines
+printf '\357\273\277{"text": "the \\ud83d water"}\n' >mark.jsonl
+[ "$("$PENSTOCK" tokenize --tokenizer byte --field text --ids mark.jsonl)" = \
+    '116 104 101 32 239 191 189 32 119 97 116 101 114' ] || fail "a mark and half of a pair"
+gzip -k text.txt
+"$PENSTOCK" tokenize --tokenizer tok --end '<|endoftext|>' -o packed text.txt.gz >out || fail "gzip: $(cat out)"
+same set.bin packed.bin
+"$PENSTOCK" train run.yaml -q -n 1 name=gzip data.paths=text.txt.gz data.tokenizer=byte >out 2>&1 || fail "bytes: $(cat out)"
+"$PENSTOCK" train run.yaml -q -n 1 name=plain data.tokenizer=byte >out 2>&1 || fail "bytes: $(cat out)"
+for run in gzip plain; do "$PENSTOCK" inspect runs/$run | sed -n 's/^  //p' | cut -d' ' -f1-40 | sed 's/rank-.*//' >$run.weights; done
+same gzip.weights plain.weights
+head -c 100 text.txt.gz >cut.txt.gz
+refuses 'cut.txt.gz: unexpected end of file' tokenize --tokenizer tok cut.txt.gz
+refuses 'data.field is for files of JSON Lines, but no file' train run.yaml -q -n 1 name=no data.field=body
+refuses 'text.txt.gz is compressed (gzip)' train run.yaml -q -n 1 name=no model.kind=bert data.kind=lines \
+    data.paths=text.txt.gz data.tokenizer=byte
+
+# a damaged cache is encoded again; nothing of an interrupted encoding stays in the way
+for file in "$folder"/cache/penstock/tokens/*.bin; do printf 'x' | dd of="$file" bs=1 conv=notrunc 2>/dev/null; done
+"$PENSTOCK" train run.yaml -n 1 name=damaged >out 2>&1 || fail "damaged: $(cat out)"
+grep -q 'is damaged, or was changed; the text is encoded again' out || fail "damaged: $(cat out)"
+"$PENSTOCK" inspect runs/damaged | sed -n 's/^  //p' | cut -d' ' -f1-40 | sed 's/rank-.*//' >damaged.weights
+same run.weights damaged.weights
+mkdir parts.parts
+echo x >parts.parts/0123456789abcdef-000000-000000
+"$PENSTOCK" tokenize --tokenizer tok --end '<|endoftext|>' -o parts --threads 2 text.txt >out 2>&1 || fail "$(cat out)"
+same set.bin parts.bin
+[ ! -e parts.parts ] || fail "pieces stay: $(ls parts.parts)"
 
 # another tokenizer
 refuses 'model.vocabulary is 299, but the data has 300 different tokens' train run.yaml -q -n 1 name=no model.vocabulary=299
