@@ -216,7 +216,7 @@ static uint64_t hash_tables(const pst_tokenizer *t, uint64_t hash) {
             sum += pst_hash64(&t->pairs.slot[i], sizeof t->pairs.slot[i], 0);
     for (size_t i = 0; i < t->n_special; i++) {
         const pst_special *s = &t->special[i];
-        const int32_t about[] = {s->id, s->inner};
+        const int32_t about[] = {s->id, s->inner | s->always << 1 | s->left << 2 | s->right << 3};
         sum += pst_hash64(s->text, s->bytes, pst_hash64(about, sizeof about, 0));
     }
     hash = hash_more(hash, &sum, sizeof sum);

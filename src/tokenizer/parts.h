@@ -36,6 +36,9 @@ typedef struct {
     size_t bytes;
     int32_t id;
     int inner; /* 1: SentencePiece treats it as text that is not divided, asked for or not */
+    /* 1: it is a token whether special tokens are asked for or not; white space before it, or after
+     * it, is a part of it */
+    int always, left, right;
 } pst_special;
 
 typedef struct {
@@ -71,7 +74,7 @@ struct pst_tokenizer {
     pst_vocabulary vocabulary;
     pst_special *special;
     size_t n_special, special_capacity;
-    int has_inner;              /* 1: one of them is inner */
+    int has_inner, has_always;  /* 1: one of them is */
     uint8_t special_first[256]; /* 1: a special token begins with this byte */
     uint64_t hash;
     uint32_t n_file;                                             /* files that it was read from: */

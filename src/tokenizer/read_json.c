@@ -114,13 +114,14 @@ static pst_status add_split(pst_tokenizer *t, const json_t *p) {
     return pst_bpe_add_step(t, regex);
 }
 
-static pst_status read_splitter(pst_tokenizer *t, const json_t *p) {
+/* *by_bytes becomes 1 if text is split into bytes. */
+static pst_status read_splitter(pst_tokenizer *t, const json_t *p, int *by_bytes) {
     const char *type = string_of(p, "type");
     int wordpiece = t->row == &pst_tokenizer_wordpiece;
     if (!strcmp(type, "Sequence") && !wordpiece) {
         const json_t *list = json_object_get(p, "pretokenizers");
         for (size_t i = 0; i < json_array_size(list); i++)
-            PST_TRY(read_splitter(t, json_array_get(list, i)));
+            PST_TRY(read_splitter(t, json_array_get(list, i), by_bytes));
         return PST_OK;
     }
     if (!strcmp(type, "BertPreTokenizer") && wordpiece) return PST_OK;
@@ -129,9 +130,35 @@ static pst_status read_splitter(pst_tokenizer *t, const json_t *p) {
     if (!strcmp(type, "Digits"))
         return pst_bpe_add_step(t, is_true(p, "individual_digits", 0) ? "\\p{N}" : "\\p{N}+");
     if (strcmp(type, "ByteLevel")) return unsupported("a pre-tokenizer", type);
+    *by_bytes = 1;
     t->prefix |= is_true(p, "add_prefix_space", 1);
     if (!is_true(p, "use_regex", 1)) return PST_OK;
     return pst_bpe_add_step(t, pst_split_find("gpt2")->pattern[0]);
+}
+
+/* Whether text is normalized in a way that the text of an added token would not survive. */
+static int is_normalized(const pst_tokenizer *t, const char *content) {
+    int ascii = 1;
+    for (; *content; content++) ascii &= (uint8_t)*content < 0x80;
+    return t->row == &pst_tokenizer_wordpiece || (t->compose && !ascii);
+}
+
+static pst_status read_options(pst_tokenizer *t, const json_t *added, const char *content) {
+    pst_special *s = t->special;
+    while (strcmp(s->text, content)) s++;
+    s->always = !is_true(added, "special", 0);
+    s->left = is_true(added, "lstrip", 0);
+    s->right = is_true(added, "rstrip", 0);
+    t->has_always |= s->always;
+    if (is_true(added, "single_word", 0))
+        return pst_fail(PST_EINPUT, "the added token \"%.40s\": \"single_word\" is not supported",
+                        content);
+    if (s->always && is_true(added, "normalized", 0) && is_normalized(t, content))
+        return pst_fail(PST_EINPUT,
+                        "the added token \"%.40s\" would be found in normalized text "
+                        "(\"normalized\"), which is not supported with this normalizer",
+                        content);
+    return PST_OK;
 }
 
 static pst_status read_added(pst_tokenizer *t, const json_t *added) {
@@ -142,21 +169,26 @@ static pst_status read_added(pst_tokenizer *t, const json_t *added) {
         const char *content = string_of(a, "content");
         if (!json_is_integer(id) || value < 0 || value >= PST_VOCABULARY_MOST)
             return pst_fail(PST_EINPUT, "the added token \"%.40s\" has no id", content);
-        if (pst_tokenizer_special(t, content, &found) == PST_OK && found == value) continue;
-        PST_TRY(pst_tokenizer_add_special(t, content, (int32_t)value));
+        if (pst_tokenizer_special(t, content, &found) != PST_OK || found != value)
+            PST_TRY(pst_tokenizer_add_special(t, content, (int32_t)value));
+        PST_TRY(read_options(t, a, content));
     }
     return PST_OK;
 }
 
 static pst_status read_root(pst_tokenizer *t, const json_t *root) {
     const json_t *model = json_object_get(root, "model");
+    int by_bytes = 0;
     if (!json_is_object(model))
         return pst_fail(PST_EINPUT, "no \"model\": this is not a tokenizer.json");
     PST_TRY(read_model(t, model));
     PST_TRY(read_normalizer(t, json_object_get(root, "normalizer")));
     const json_t *splitter = json_object_get(root, "pre_tokenizer");
     if (!json_is_object(splitter)) return unsupported("a pre-tokenizer", "none");
-    PST_TRY(read_splitter(t, splitter));
+    PST_TRY(read_splitter(t, splitter, &by_bytes));
+    if (t->row == &pst_tokenizer_bpe && !by_bytes)
+        return pst_fail(PST_EINPUT, "BPE of characters is not supported: no pre-tokenizer "
+                                    "\"ByteLevel\" makes bytes of them");
     return read_added(t, json_object_get(root, "added_tokens"));
 }
 

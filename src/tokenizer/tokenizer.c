@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/grow.h"
 #include "tokenizer/parts.h"
+#include "tokenizer/unicode.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,7 +97,7 @@ pst_status pst_tokenizer_add_special(pst_tokenizer *t, const char *text, int32_t
                      "for special tokens"));
     char *copy = strdup(text);
     if (!copy) return pst_no_memory("for special tokens");
-    t->special[t->n_special++] = (pst_special){copy, n, id, 0};
+    t->special[t->n_special++] = (pst_special){.text = copy, .bytes = n, .id = id};
     t->special_first[(uint8_t)*text] = 1;
     return PST_OK;
 }
@@ -187,22 +188,56 @@ static pst_status encode_plain(pst_encoder *e, const char *text, size_t bytes, i
     return status;
 }
 
+/* The special token at `at` that counts for this encoder; NULL: none. */
+static const pst_special *token_at(const pst_encoder *e, const char *text, size_t at,
+                                   size_t bytes) {
+    const pst_special *s = pst_special_at(e->t, 0, (const uint8_t *)text + at, bytes - at);
+    return s && (e->special || s->always) ? s : NULL;
+}
+
+/* The end of text[from, at) without white space there. */
+static size_t before_blanks(const char *text, size_t from, size_t at) {
+    const uint8_t *begin = (const uint8_t *)text + from;
+    uint32_t n;
+    while (at > from) {
+        uint32_t code = pst_unicode_before(begin, (const uint8_t *)text + at, &n);
+        if (!(pst_unicode_classes()[code] & PST_SPACE)) break;
+        at -= n;
+    }
+    return at;
+}
+
+static size_t after_blanks(const char *text, size_t at, size_t bytes) {
+    const uint8_t *end = (const uint8_t *)text + bytes;
+    uint32_t n;
+    while (at < bytes) {
+        uint32_t code = pst_unicode_decode((const uint8_t *)text + at, end, &n);
+        if (!(pst_unicode_classes()[code] & PST_SPACE)) break;
+        at += n;
+    }
+    return at;
+}
+
 pst_status pst_encode(pst_encoder *e, const char *text, size_t bytes, int first, pst_ids *out) {
     size_t from = 0;
     /* what follows a special token begins a text, except for SentencePiece */
     int again = !e->t->sentencepiece.score;
     e->out = out;
-    if (!e->special || !e->t->n_special) return encode_plain(e, text, bytes, first);
+    if (!e->t->has_always && (!e->special || !e->t->n_special))
+        return encode_plain(e, text, bytes, first);
     for (size_t at = 0; at < bytes;) {
-        const pst_special *s = pst_special_at(e->t, 0, (const uint8_t *)text + at, bytes - at);
+        const pst_special *s = token_at(e, text, at, bytes);
         if (!s) {
             at++;
             continue;
         }
-        PST_TRY(encode_plain(e, text + from, at - from, from ? again : first));
+        size_t to = s->left ? before_blanks(text, from, at) : at;
+        PST_TRY(encode_plain(e, text + from, to - from, from ? again : first));
         PST_TRY(pst_ids_reserve(out, 1));
         out->id[out->n++] = s->id;
-        from = at += s->bytes;
+        at += s->bytes;
+        if (s->right) at = after_blanks(text, at, bytes);
+        from = at;
     }
     return encode_plain(e, text + from, bytes - from, from ? again : first);
 }
