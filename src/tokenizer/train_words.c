@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const char to_learn[] = "to learn a tokenizer";
-enum { FIRST_SLOTS = 4096 };
+enum { FIRST_SLOTS = 4096, WORD_MOST = 1024 /* bytes */ };
 
 pst_status pst_bpe_training_open(pst_bpe_training **out) {
     pst_bpe_training *t = calloc(1, sizeof *t);
@@ -84,13 +84,25 @@ static pst_status count_word(pst_bpe_training *t, const uint8_t *at, size_t n) {
     return add_word(t, at, n, hash);
 }
 
+/* A long word counts as several, so that learning takes linear time: a merge looks at all of a
+ * word. */
+static pst_status count_parts(pst_bpe_training *t, const uint8_t *at, const uint8_t *end) {
+    while (end - at > WORD_MOST) {
+        size_t n = WORD_MOST;
+        while (n > WORD_MOST - 4 && (at[n] & 0xc0) == 0x80) n--; /* not within a character */
+        PST_TRY(count_word(t, at, n));
+        at += n;
+    }
+    return count_word(t, at, (size_t)(end - at));
+}
+
 static pst_status count_text(void *to, const char *text, size_t bytes, int first) {
     const pst_split_row *row = pst_split_find("gpt2");
     const uint8_t *at = (const uint8_t *)text, *end = at + bytes, *classes = pst_unicode_classes();
     (void)first;
     while (at < end) {
         const uint8_t *next = pst_split_next(row, classes, at, end);
-        PST_TRY(count_word(to, at, (size_t)(next - at)));
+        PST_TRY(count_parts(to, at, next));
         at = next;
     }
     return PST_OK;

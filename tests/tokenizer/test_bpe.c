@@ -282,6 +282,24 @@ static void words_are_divided(void **state) {
     free(made);
 }
 
+/* One word of 2 MB takes as long as many short ones: a merge that looked at all of it again and
+ * again would take minutes. */
+static void long_words_are_learned(void **state) {
+    enum { N = 700000 };
+    char *made = malloc(8 * N);
+    pst_bpe_training *t;
+    uint64_t bytes;
+    (void)state;
+    size_t n = chinese(made, N, 0);
+    put("text", made, n);
+    assert_int_equal(pst_bpe_training_open(&t), PST_OK);
+    assert_int_equal(pst_bpe_training_read(t, "text", &bytes), PST_OK);
+    assert_true(bytes == n && pst_bpe_training_words(t) > n / 1024);
+    assert_int_equal(pst_bpe_training_learn(t, 500), PST_OK);
+    pst_bpe_training_close(t);
+    free(made);
+}
+
 /* Files that are wrong, and the message for each. */
 static void messages(void **state) {
     static const struct {
@@ -331,6 +349,7 @@ int main(void) {
                                        cmocka_unit_test(long_words_as_defined),
                                        cmocka_unit_test(files_have_the_ids_of_their_text),
                                        cmocka_unit_test(words_are_divided),
+                                       cmocka_unit_test(long_words_are_learned),
                                        cmocka_unit_test(messages)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }
