@@ -93,4 +93,5 @@ const pst_model_row pst_model_bert = {.name = "bert",
                                       .n_preset = sizeof presets / sizeof *presets,
                                       .preset = preset,
                                       .build = build,
+                                      .masked = 1,
                                       .repeats = 1};

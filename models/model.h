@@ -53,6 +53,7 @@ typedef struct {
      * that Hugging Face's format does not support. */
     const char *(*hf_name)(const pst_param *param, char buffer[PST_NAME_MAX], int *transposed);
     int continues; /* 1: the logits predict the next token, so that the model can generate text */
+    int masked;    /* 1: it predicts masked tokens, see pst_data_config */
     int repeats;   /* 1: any number of layers is allowed, and the inner layers are equal */
 } pst_model_row;
 

@@ -70,7 +70,8 @@ static pst_status encode(job *j, const char *path) {
     struct stat st;
     j->of_file = 0;
     if (lines.field && *lines.field && pst_json_lines_is(path)) {
-        PST_TRY(pst_json_lines_encode(j->e, path, &lines, &out, &skipped));
+        const pst_line_form form = pst_json_lines_form(&lines);
+        PST_TRY(pst_lines_encode(j->e, path, &form, &out, &skipped));
         if (stat(path, &st) == 0) j->bytes += (uint64_t)st.st_size;
         return PST_OK;
     }
@@ -135,6 +136,7 @@ static pst_status write_set(job *j) {
     pst_file_list list = {calloc(o->n_file, sizeof *list.file), (uint32_t)o->n_file, o->n_file};
     pst_encode_options encode = {.tokenizer = j->t,
                                  .files = &list,
+                                 .form = &pst_encode_as_files,
                                  .lines = {o->field, 0},
                                  .special = o->special,
                                  .end = j->end,

@@ -46,11 +46,13 @@ static const pst_row rows[] = {
     REAL(model, dropout, "0", 0, 1, BELOW,
          "Probability with which an activation is dropped during training."),
 
-    TEXT(data, kind, "text", 0, "text|tokens|lines|mnist|cifar10|custom",
+    TEXT(data, kind, "text", 0, "text|tokens|lines|chat|mnist|cifar10|custom",
          "Contents of the files. text: text, for next-token prediction. tokens: the same of files "
          "with tokens: Megatron's PREFIX.bin and PREFIX.idx, shards of llm.c, or numbers of 16 "
          "bits as nanoGPT writes them. lines: lines of text, for "
-         "masked-token prediction (bert). mnist, cifar10: images in the idx format of MNIST or the "
+         "masked-token prediction (bert), which also takes text and tokens with a tokenizer. chat: "
+         "JSON Lines of conversations, whose answers are learned. mnist, cifar10: images in the "
+         "idx format of MNIST or the "
          "binary format of CIFAR-10. custom: no files; a program passes data through the library."),
     {"data", "paths", PST_ROW_LIST, NULL, 0, 0, REQUIRED | FILLED | PATH, NULL, AT(data.paths),
      AT(data.n_path),
@@ -68,13 +70,17 @@ static const pst_row rows[] = {
          "tokenizer.json, vocab.json (with merges.txt), encoder.json (with vocab.bpe), *.tiktoken, "
          "*.model (SentencePiece) and vocab.txt; the text is encoded once, into the cache, and "
          "files are separated by the "
-         "token that ends a document. For tokens: the tokenizer that made them; byte: unknown, or "
-         "bytes if model.vocabulary is 256."),
+         "token that ends a document. For tokens: the tokenizer that made them, which bert needs; "
+         "byte: unknown, or bytes if model.vocabulary is 256."),
+    TEXT(data, template, "chatml", 0, "chatml|llama3|qwen",
+         "How a conversation becomes text: the chat template of ChatML, Llama 3 or Qwen 2.5. The "
+         "tokenizer must have its special tokens."),
     TEXT(data, field, "text", 0, NULL,
          "Field with the text in files of JSON Lines (*.jsonl, *.jsonl.gz, *.jsonl.zst), whose "
          "lines are documents."),
     TEXT(data, on_error, "stop", 0, "stop|skip",
-         "What happens if a line of JSON Lines is not JSON or has no text in the field. stop: the "
+         "What happens if a line of JSON Lines is not JSON, has no text in the field, or is no "
+         "conversation (chat). stop: the "
          "run is refused, with file and line; skip: such lines are left out, and counted."),
     TEXT(data, cache, "", PATH, NULL,
          "Folder for text that was encoded with a tokenizer; by default penstock/tokens in "

@@ -147,19 +147,23 @@ static void blend_close(pst_data *data) {
     free(b);
 }
 
-pst_status pst_blend_open(const pst_data_row *row, const pst_data_config *c, pst_data **out) {
-    blend *b = calloc(1, sizeof *b);
-    if (!b) return pst_no_memory("for data");
-    b->row = *row;
+/* The functions of a blend, for sources with this table. */
+static void fill_row(blend *b, const pst_data_row *of_sources) {
+    b->row = *of_sources;
     b->row.size = blend_size;
     b->row.bytes = blend_bytes;
     b->row.fields = blend_fields;
     b->row.sample = blend_sample;
-    if (row->targets) b->row.targets = blend_targets;
+    if (of_sources->targets) b->row.targets = blend_targets;
     b->row.hash = blend_hash;
     b->row.tokenizer = blend_tokenizer;
     b->row.token_bytes = blend_token_bytes;
     b->row.close = blend_close;
+}
+
+pst_status pst_blend_open(const pst_data_row *row, const pst_data_config *c, pst_data **out) {
+    blend *b = calloc(1, sizeof *b);
+    if (!b) return pst_no_memory("for data");
     b->base.row = &b->row;
     b->key = pst_rng_key(c->seed, "data.blend");
     pst_status status = read_weights(b, c);
@@ -171,7 +175,11 @@ pst_status pst_blend_open(const pst_data_row *row, const pst_data_config *c, pst
         status = row->open(&one, &b->source[i]);
         b->n += status == PST_OK;
     }
-    if (status == PST_OK) *out = &b->base;
-    else blend_close(&b->base);
+    if (status == PST_OK) {
+        fill_row(b, b->source[0]->row);
+        *out = &b->base;
+    } else {
+        blend_close(&b->base);
+    }
     return status;
 }

@@ -179,21 +179,32 @@ static pst_status encode(cache *x) {
     return status == PST_OK ? PST_OK : pst_fail_in(status, "data");
 }
 
-static pst_status open_cache(cache *x, pst_tokens **tokens) {
+static void warn_of_skipped(const cache *x) {
+    const char *lacking = x->encode.form->lacking, *s = x->skipped == 1 ? "" : "s";
+    if (lacking)
+        pst_log(PST_LOG_WARN, "data: %" PRIu64 " line%s of %s %s left out", x->skipped, s, x->what,
+                lacking);
+    else
+        pst_log(PST_LOG_WARN,
+                "data: %" PRIu64 " line%s of %s without text in the field \"%s\" left out",
+                x->skipped, s, x->what, x->c->lines.field);
+}
+
+static pst_status find_in_cache(cache *x, char **prefix) {
     PST_TRY(find_names(x));
     if (!read_record(x, &x->skipped)) {
         PST_TRY(encode(x));
         read_record(x, &x->skipped); /* another process may have encoded */
     }
-    if (x->skipped && pst_encode_shows())
-        pst_log(PST_LOG_WARN,
-                "data: %" PRIu64 " line%s of %s without text in the field \"%s\" left out",
-                x->skipped, x->skipped == 1 ? "" : "s", x->what, x->c->lines.field);
-    return pst_tokens_open(&x->prefix, 1, x->c->vocabulary, tokens);
+    if (x->skipped && pst_encode_shows()) warn_of_skipped(x);
+    *prefix = x->prefix;
+    x->prefix = NULL;
+    return PST_OK;
 }
 
-pst_status pst_token_cache_open(const pst_data_config *c, pst_tokens **tokens,
-                                pst_tokenizer **tokenizer, char what[PST_OPTIONS_TEXT]) {
+pst_status pst_token_cache_find(const pst_data_config *c, const pst_encode_form *form,
+                                char **prefix, pst_tokenizer **tokenizer,
+                                char what[PST_OPTIONS_TEXT]) {
     cache x = {.c = c, .what = what};
     pst_status status = pst_tokenizer_open(c->tokenizer, &x.tokenizer);
     if (status != PST_OK) return pst_fail_in(status, "data.tokenizer");
@@ -202,12 +213,14 @@ pst_status pst_token_cache_open(const pst_data_config *c, pst_tokens **tokens,
         pst_options_describe(&x.list, what, PST_OPTIONS_TEXT);
         x.encode = (pst_encode_options){.tokenizer = x.tokenizer,
                                         .files = &x.list,
+                                        .form = form,
                                         .lines = c->lines,
-                                        .end = pst_tokenizer_end(x.tokenizer),
+                                        .special = form->special,
+                                        .end = form->ends ? pst_tokenizer_end(x.tokenizer) : -1,
                                         .exists = exists,
                                         .complete = complete,
                                         .what = &x};
-        status = open_cache(&x, tokens);
+        status = find_in_cache(&x, prefix);
     }
     if (status == PST_OK) *tokenizer = x.tokenizer;
     else pst_tokenizer_close(x.tokenizer);

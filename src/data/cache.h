@@ -3,14 +3,15 @@
 #ifndef PST_DATA_CACHE_H
 #define PST_DATA_CACHE_H
 #include "data/data.h"
+#include "data/encode.h"
 #include "data/options.h"
-#include "data/tokens.h"
 #include "tokenizer/tokenizer.h"
 
-/* Opens the tokens of the text at config->paths; encodes it first if the cache does not have it.
- * Processes that need the same text wait for the one that encodes it. *tokenizer: closed by the
- * caller; what: the files, for messages. Folder: config->cache, else penstock/tokens in
- * $XDG_CACHE_HOME or ~/.cache, which is made if it is missing. */
-pst_status pst_token_cache_open(const pst_data_config *config, pst_tokens **tokens,
-                                pst_tokenizer **tokenizer, char what[PST_OPTIONS_TEXT]);
+/* Finds the encoded text of config->paths; encodes it first if the cache does not have it, together
+ * with other processes that need it. *prefix: of the indexed data set, which the caller frees;
+ * *tokenizer: closed by the caller; what: the files, for messages. Folder: config->cache, else
+ * penstock/tokens in $XDG_CACHE_HOME or ~/.cache, which is made if it is missing. */
+pst_status pst_token_cache_find(const pst_data_config *config, const pst_encode_form *form,
+                                char **prefix, pst_tokenizer **tokenizer,
+                                char what[PST_OPTIONS_TEXT]);
 #endif

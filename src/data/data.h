@@ -21,6 +21,8 @@ typedef struct {
     pst_json_lines lines;  /* how files of JSON Lines are read; used with a tokenizer */
     char *const *weights;  /* [n_weight] numbers, one for each path: see blend.h */
     uint32_t n_weight;     /* 0: all paths are one sequence */
+    int masked;            /* 1: the model predicts masked tokens, not the next ones */
+    const char *template;  /* "chat": name of the chat template */
 } pst_data_config;
 
 typedef enum { PST_SPLIT_TRAIN, PST_SPLIT_VALIDATION } pst_split;
@@ -53,9 +55,9 @@ typedef struct {
      * the validation split in file order. out[i]: buffer for field i. The target -1 means that a
      * position has no target. */
     pst_status (*sample)(pst_data *data, pst_split split, uint64_t index, int32_t *const *out);
-    /* Number of existing targets in training samples [first, first + n), without reading the
-     * samples; the loss of a batch is the mean over these targets. At least 1 per sample. NULL: all
-     * targets exist. */
+    /* Number of existing targets in training samples [first, first + n), which may be 0; the loss
+     * of a batch is the mean over these targets. Does not change what `sample` gives, nor uses its
+     * buffers. NULL: all targets exist. */
     uint64_t (*targets)(const pst_data *data, uint64_t first, uint64_t n);
     /* Number of samples: of an epoch of the training split, or of the whole validation split
      * (including the last, partial one). */
@@ -84,13 +86,18 @@ static inline const uint32_t *pst_data_token_bytes(const pst_data *data, uint32_
     return data->row->token_bytes ? data->row->token_bytes(data, n) : NULL;
 }
 /* "text": "tokens", a window of model.context tokens, and "targets", the tokens that follow
- * each. Validation windows do not overlap; tokens without a target (in the last window) are 0. */
+ * each. Validation windows do not overlap; tokens without a target (in the last window) are 0. For
+ * models that predict masked tokens: the fields of "lines", with windows instead of lines
+ * (masked.h). */
 extern const pst_data_row pst_data_text;
 /* "tokens": the same of files that hold tokens (tokens.h). */
 extern const pst_data_row pst_data_tokens;
 /* "lines": "tokens", a line of the files with some tokens masked; "targets", the masked tokens;
- * "lengths" [1], the line's length. Validation uses file order and always the same masks. */
+ * "lengths" [1], the line's length. Validation uses file order and always the same masks. With a
+ * tokenizer: masked.h. */
 extern const pst_data_row pst_data_lines;
+/* "chat": "tokens", a conversation, and "targets", the tokens of its answers that follow each. */
+extern const pst_data_row pst_data_chat;
 /* images.c: "pixels" and "targets". MNIST: idx files, the i-th image file with the i-th label
  * file; CIFAR-10: its binary files. */
 extern const pst_data_row pst_data_mnist, pst_data_cifar10;

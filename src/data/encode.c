@@ -19,6 +19,9 @@ enum {
 };
 static const char to_encode[] = "to encode text";
 
+const pst_encode_form pst_encode_as_files = {.name = "", .ends = 1, .scale = 1};
+const pst_encode_form pst_encode_as_lines = {.name = "lines", .line = &pst_line_plain, .scale = 1};
+
 static uint32_t ranks_here = 1;
 static int shows = 1;
 
@@ -92,8 +95,10 @@ static pst_status end_document(void *to) {
 static pst_status encode_file(worker *w, pst_text_piece *p) {
     const pst_encode_options *o = w->j->o;
     const pst_documents out = {add, end_document, w};
-    int lines = o->lines.field && *o->lines.field && pst_json_lines_is(p->path);
-    return lines ? pst_json_lines_piece(w->e, p, &o->lines, &out) : pst_piece_encode(w->e, p, &out);
+    const pst_line_form json = pst_json_lines_form(&o->lines), *line = o->form->line;
+    if (!o->form->all && o->lines.field && *o->lines.field && pst_json_lines_is(p->path))
+        line = &json;
+    return line ? pst_lines_piece(w->e, p, line, &out) : pst_piece_encode(w->e, p, &out);
 }
 
 static pst_status check_size(const pst_file *f) {

@@ -7,16 +7,35 @@
 #include "data/files.h"
 #include "data/json_lines.h"
 
+/* How files become documents. */
+typedef struct {
+    const char *name; /* part of the key; "": as pst_encode_as_files */
+    /* Of each line of a file that is no JSON Lines or, if `all` is 1, of any file; NULL: such a
+     * file is one document. */
+    const pst_line_form *line;
+    int all;
+    /* In the cache (data/cache.h): the text of a special token becomes that token; the tokenizer's
+     * token that ends a document follows each one, if there is one. */
+    int special, ends;
+    uint32_t scale;      /* numbers in the data set are below the tokenizer's size times this */
+    const char *lacking; /* what lines that are left out lack; NULL: text in the field */
+} pst_encode_form;
+/* A file is a document; JSON Lines have one in each line. */
+extern const pst_encode_form pst_encode_as_files;
+/* The same for lines that are not blank; their ends are not marked. */
+extern const pst_encode_form pst_encode_as_lines;
+
 typedef struct {
     const pst_tokenizer *tokenizer;
-    const pst_file_list *files; /* each is a document, except those of JSON Lines */
-    pst_json_lines lines;       /* field NULL or "": JSON Lines are text like any other */
-    int special;                /* as pst_encoder_open */
-    int32_t end;                /* token after each document; -1: none */
-    const char *prefix;         /* of PREFIX.bin and PREFIX.idx */
-    uint64_t key;               /* pst_encode_key */
-    uint64_t piece;             /* bytes of text of a piece; 0: 16 MiB */
-    uint32_t threads;           /* 0: this process's share of the host's processors */
+    const pst_file_list *files;
+    const pst_encode_form *form;
+    int special;          /* as pst_encoder_open */
+    int32_t end;          /* token after each document; -1: none */
+    pst_json_lines lines; /* field NULL or "": JSON Lines are text like any other */
+    const char *prefix;   /* of PREFIX.bin and PREFIX.idx */
+    uint64_t key;         /* pst_encode_key */
+    uint64_t piece;       /* bytes of text of a piece; 0: 16 MiB */
+    uint32_t threads;     /* 0: this process's share of the host's processors */
     /* May be NULL. exists: 1: another process has completed the data set. complete: called once,
      * when it is complete, by the process that has joined the pieces. */
     int (*exists)(void *what);

@@ -56,7 +56,7 @@ static pst_status join_locked(pst_encode_job *j, int *damaged) {
     uint64_t skipped = 0;
     pst_indexed_writer *w = NULL;
     if (o->exists && o->exists(o->what)) return PST_OK;
-    PST_TRY(pst_indexed_create(o->prefix, pst_tokenizer_size(o->tokenizer), &w));
+    PST_TRY(pst_indexed_create(o->prefix, pst_tokenizer_size(o->tokenizer) * o->form->scale, &w));
     pst_status status = join_pieces(j, w, &skipped, damaged);
     status = pst_indexed_finish(w, status);
     if (status == PST_OK && o->complete) status = o->complete(o->what, skipped);

@@ -29,12 +29,14 @@ pst_status pst_encode_key(const pst_encode_options *o, uint64_t *key) {
     const uint64_t first[] = {VERSION, pst_tokenizer_hash(o->tokenizer)};
     const int64_t options[] = {o->special, o->end};
     int usual = !o->special && o->end == pst_tokenizer_end(o->tokenizer);
-    int lines = o->lines.field && *o->lines.field;
+    const pst_encode_form *form = o->form;
+    int lines = !form->all && o->lines.field && *o->lines.field;
     pst_hasher *h = pst_hasher_open();
     char *block = malloc(BLOCK);
     pst_status status = h && block ? PST_OK : pst_no_memory("to read text");
     if (status == PST_OK) pst_hasher_add(h, first, sizeof first);
     if (status == PST_OK && !usual) pst_hasher_add(h, options, sizeof options);
+    if (status == PST_OK && *form->name) pst_hasher_add(h, form->name, strlen(form->name) + 1);
     for (uint32_t i = 0; status == PST_OK && i < o->files->n; i++) {
         if (lines && pst_json_lines_is(o->files->file[i].path)) {
             pst_hasher_add(h, o->lines.field, strlen(o->lines.field) + 1);

@@ -119,35 +119,53 @@ static void replace_halves(char *line, size_t n) {
     }
 }
 
+json_t *pst_json_lines_parse(char *line, size_t n, json_error_t *error) {
+    *error = (json_error_t){.text = ""};
+    if (memmem(line, n, "\\u", 2)) replace_halves(line, n);
+    return json_loadb(line, n, JSON_ALLOW_NUL, error);
+}
+
 /* --- documents -------------------------------------------------------------------------------- */
 
-static pst_status encode_line(pst_encoder *e, const json_t *root, const json_error_t *error,
-                              const char *field, const pst_documents *out) {
-    const json_t *text = json_object_get(root, field);
+static pst_status encode_document(pst_encoder *e, const char *text, size_t n,
+                                  const pst_documents *out) {
     pst_ids ids = {0};
-    if (!root) return pst_fail(PST_EINPUT, "not JSON: %s", error->text);
-    if (!json_is_string(text)) return pst_fail(PST_EINPUT, "no text in the field \"%s\"", field);
-    pst_status status = pst_encode(e, json_string_value(text), json_string_length(text), 1, &ids);
+    pst_status status = pst_encode(e, text, n, 1, &ids);
     if (status == PST_OK) status = out->add(out->to, ids.id, ids.n);
     pst_ids_free(&ids);
     return status == PST_OK ? out->end(out->to) : status;
 }
 
-/* The line's place in l->text is its own: it may be changed. */
-static pst_status encode_text(pst_encoder *e, lines *l, const pst_json_lines *o,
-                              const pst_documents *out, char *line, size_t n) {
-    json_error_t error = {.text = ""};
-    if (memmem(line, n, "\\u", 2)) replace_halves(line, n);
-    json_t *root = json_loadb(line, n, JSON_ALLOW_NUL, &error);
-    int wrong = !json_is_string(json_object_get(root, o->field));
+static pst_status encode_json(const void *arg, pst_encoder *e, char *line, size_t n,
+                              const pst_documents *out, uint64_t *skipped) {
+    const pst_json_lines *o = arg;
+    json_error_t error;
+    json_t *root = pst_json_lines_parse(line, n, &error);
+    const json_t *text = json_object_get(root, o->field);
     pst_status status = PST_OK;
-    if (wrong && o->skip) l->p->skipped++;
-    else status = encode_line(e, root, &error, o->field, out);
+    if (json_is_string(text))
+        status = encode_document(e, json_string_value(text), json_string_length(text), out);
+    else if (o->skip) ++*skipped;
+    else if (root) status = pst_fail(PST_EINPUT, "no text in the field \"%s\"", o->field);
+    else status = pst_fail(PST_EINPUT, "not JSON: %s", error.text);
     json_decref(root);
     return status;
 }
 
-static pst_status encode_all(pst_encoder *e, lines *l, const pst_json_lines *o,
+pst_line_form pst_json_lines_form(const pst_json_lines *options) {
+    return (pst_line_form){encode_json, options};
+}
+
+static pst_status encode_plain(const void *arg, pst_encoder *e, char *line, size_t n,
+                               const pst_documents *out, uint64_t *skipped) {
+    (void)arg;
+    (void)skipped;
+    return encode_document(e, line, n - (line[n - 1] == '\r'), out);
+}
+
+const pst_line_form pst_line_plain = {encode_plain, NULL};
+
+static pst_status encode_all(pst_encoder *e, lines *l, const pst_line_form *form,
                              const pst_documents *out) {
     char *line;
     size_t n;
@@ -160,15 +178,15 @@ static pst_status encode_all(pst_encoder *e, lines *l, const pst_json_lines *o,
             n -= 3;
         }
         if (is_blank(line, n)) continue;
-        pst_status status = encode_text(e, l, o, out, line, n);
+        pst_status status = form->encode(form->arg, e, line, n, out, &l->p->skipped);
         if (status == PST_BUSY) return status;
         if (status != PST_OK) return fail_at(l, status, l->begin);
     }
     return PST_OK;
 }
 
-pst_status pst_json_lines_piece(pst_encoder *e, pst_text_piece *p, const pst_json_lines *options,
-                                const pst_documents *out) {
+pst_status pst_lines_piece(pst_encoder *e, pst_text_piece *p, const pst_line_form *form,
+                           const pst_documents *out) {
     lines l = {.p = p, .place = p->from ? p->from - 1 : 0};
     char *line = "";
     size_t n;
@@ -176,16 +194,16 @@ pst_status pst_json_lines_piece(pst_encoder *e, pst_text_piece *p, const pst_jso
     pst_status status = pst_text_file_seek(p->file, l.place);
     if (status == PST_OK && p->from) status = next_line(&l, &line, &n); /* of the piece before */
     p->ended = !line;
-    if (status == PST_OK && line) status = encode_all(e, &l, options, out);
+    if (status == PST_OK && line) status = encode_all(e, &l, form, out);
     pst_text_free(&l.text);
     return status;
 }
 
-pst_status pst_json_lines_encode(pst_encoder *e, const char *path, const pst_json_lines *options,
-                                 const pst_documents *out, uint64_t *skipped) {
+pst_status pst_lines_encode(pst_encoder *e, const char *path, const pst_line_form *form,
+                            const pst_documents *out, uint64_t *skipped) {
     pst_text_piece p = {.path = path, .to = UINT64_MAX};
     PST_TRY(pst_text_file_open(path, &p.file));
-    pst_status status = pst_json_lines_piece(e, &p, options, out);
+    pst_status status = pst_lines_piece(e, &p, form, out);
     *skipped += p.skipped;
     pst_text_file_close(p.file);
     return status;

@@ -1,23 +1,19 @@
 /* Data set "lines": each non-empty line of the files is a sample, for models that predict masked
- * tokens (Devlin et al. 2019). A token is a byte, or 256, the mask; longer lines are cut to the
- * context, shorter ones padded with 0. 15 % of a line's tokens are targets, at least one: of
- * these 80 % become the mask, 10 % a random byte, and 10 % stay. The choice depends on seed and
- * sample number only: it differs in each epoch of the training split and never changes in the
- * validation split, which is the last lines. */
+ * tokens (mask.h). A token is a byte, or 256, the mask; longer lines are cut to the context,
+ * shorter ones padded with 0. The validation split is the last lines. With a tokenizer: masked.c.
+ */
 #include "base/hash.h"
 #include "base/grow.h"
-#include "base/rng.h"
 #include "data/joined.h"
+#include "data/mask.h"
+#include "data/masked.h"
 #include "data/options.h"
 #include "data/order.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { MASK = 256, VOCABULARY, BLOCK = 1 << 16 };
-/* Shares as thresholds of 32-bit random words. */
-#define CHOSEN 644245094u    /* 15 % */
-#define MASKED 3435973837u   /* 80 % */
-#define REPLACED 3865470566u /* 90 %: another 10 % */
+static const pst_mask byte_mask = {.mask = MASK, .never = {-1, -1}, .vocabulary = MASK};
 
 /* Offset of a line in the text, and its bytes in a sample. */
 typedef struct {
@@ -113,7 +109,7 @@ static pst_status fill(lines_data *d, const pst_data_config *c, pst_file_list *l
 
 static pst_status lines_open(const pst_data_config *c, pst_data **out) {
     pst_file_list list = {0};
-    PST_TRY(pst_options_check_bytes(c));
+    if (strcmp(c->tokenizer, "byte")) return pst_masked_open_lines(c, out);
     PST_TRY(pst_options_check(c));
     if (c->context > MOST_CONTEXT)
         return pst_fail(PST_EINPUT, "model.context is %u; the maximum with data.kind lines is %u",
@@ -140,44 +136,14 @@ static uint64_t lines_size(const pst_data *data, pst_split split) {
     return split == PST_SPLIT_TRAIN ? d->n - d->validation : d->validation;
 }
 
-static void hide(const uint32_t word[4], int32_t *token, int32_t *target) {
-    *target = *token;
-    if (word[1] < MASKED) *token = MASK;
-    else if (word[1] < REPLACED) *token = (int32_t)(word[2] % MASK);
-}
-
-/* Chooses targets among n tokens: word i of the sample's random stream decides for position i. */
-static void choose(uint64_t key, uint64_t sample, uint64_t n, int32_t *tokens, int32_t *targets) {
-    uint32_t word[4];
-    int any = 0;
-    for (uint64_t i = 0; i < n; i++) {
-        pst_rng_words(key, sample, i, word);
-        targets[i] = -1;
-        if (word[0] < CHOSEN) {
-            hide(word, tokens + i, targets + i);
-            any = 1;
-        }
-    }
-    if (any || !n) return;
-    pst_rng_words(key, sample, UINT64_MAX, word);
-    hide(word, tokens + word[0] % n, targets + word[0] % n);
-}
-
-/* Counts the targets that choose() would choose. */
 static uint64_t lines_targets(const pst_data *data, uint64_t first, uint64_t n) {
     const lines_data *d = (const lines_data *)data;
-    const uint64_t key = pst_rng_key(d->seed, "data.mask"),
-                   train = lines_size(data, PST_SPLIT_TRAIN);
+    const uint64_t train = lines_size(data, PST_SPLIT_TRAIN);
     uint64_t sum = 0;
     for (uint64_t sample = first; sample < first + n; sample++) {
         const uint64_t length = d->line[pst_order_shuffled(d->seed, train, sample)].n;
-        uint64_t here = 0;
-        uint32_t word[4];
-        for (uint64_t i = 0; i < length; i++) {
-            pst_rng_words(key, sample, i, word);
-            here += word[0] < CHOSEN;
-        }
-        sum += here ? here : 1;
+        sum += pst_mask_count(&byte_mask, pst_mask_key(d->seed, PST_SPLIT_TRAIN), sample, length,
+                              NULL);
     }
     return sum;
 }
@@ -199,15 +165,13 @@ static pst_status lines_sample(pst_data *data, pst_split split, uint64_t index,
         tokens[i] = 0;
         targets[i] = -1;
     }
-    choose(pst_rng_key(d->seed, split == PST_SPLIT_TRAIN ? "data.mask" : "data.mask.validation"),
-           index, l.n, tokens, targets);
+    pst_mask_apply(&byte_mask, pst_mask_key(d->seed, split), index, l.n, tokens, targets);
     out[2][0] = (int32_t)l.n;
     return PST_OK;
 }
 
 static pst_status lines_shape(const char *tokenizer, pst_data_shape *shape) {
-    if (!strcmp(tokenizer, "byte")) shape->vocabulary = VOCABULARY;
-    return PST_OK;
+    return pst_options_vocabulary(tokenizer, VOCABULARY, &shape->vocabulary);
 }
 
 static uint32_t lines_fields(const pst_data *data, pst_data_field out[PST_DATA_FIELDS]) {

@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-pst_status pst_options_check_bytes(const pst_data_config *c) {
-    if (!strcmp(c->tokenizer, "byte")) return PST_OK;
-    return pst_fail(PST_EINPUT, "data.tokenizer is %s; expected byte", c->tokenizer);
-}
-
 /* The size of the tokenizer at `path`, read once: planning asks for it again and again. */
 static pst_status size_of(const char *path, uint32_t *size) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -4,8 +4,10 @@
 #include "base/hash.h"
 #include "data/cache.h"
 #include "data/joined.h"
+#include "data/masked.h"
 #include "data/options.h"
 #include "data/order.h"
+#include "data/tokens.h"
 #include "tokenizer/tokenizer.h"
 #include <stdlib.h>
 #include <string.h>
@@ -98,9 +100,13 @@ static pst_status open_text(text_data *d, const pst_data_config *c, char what[PS
     if (bytes) PST_TRY(has_encoded(c, &encoded));
     if (!encoded) return open_bytes(d, c, what);
     pst_tokenizer *t;
-    PST_TRY(pst_token_cache_open(c, &d->tokens, &t, what));
-    if (bytes) pst_tokenizer_close(t);
-    else PST_TRY(take_tokenizer(d, t));
+    char *prefix;
+    PST_TRY(pst_token_cache_find(c, &pst_encode_as_files, &prefix, &t, what));
+    pst_status status = pst_tokens_open(&prefix, 1, c->vocabulary, &d->tokens);
+    free(prefix);
+    if (bytes || status != PST_OK) pst_tokenizer_close(t);
+    else status = take_tokenizer(d, t);
+    PST_TRY(status);
     d->hash = pst_options_hash(c, d->tokenizer, pst_tokens_hash(d->tokens));
     return PST_OK;
 }
@@ -139,10 +145,12 @@ static pst_status open_row(const pst_data_row *row, const pst_data_config *c, op
 }
 
 static pst_status text_open(const pst_data_config *c, pst_data **out) {
+    if (c->masked && strcmp(c->tokenizer, "byte")) return pst_masked_open_text(c, out);
     return open_row(&pst_data_text, c, open_text, out);
 }
 
 static pst_status tokens_open(const pst_data_config *c, pst_data **out) {
+    if (c->masked) return pst_masked_open_tokens(c, out);
     return open_row(&pst_data_tokens, c, open_tokens, out);
 }
 

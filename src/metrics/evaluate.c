@@ -8,6 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A custom model reads what its program names its data tensors after. */
+static int predicts_masked(const pst_config *c) {
+    const pst_model_row *row;
+    return strcmp(c->model.kind, "custom") && pst_registry_model(c->model.kind, &row) == PST_OK &&
+           row->masked;
+}
+
 pst_status pst_evaluate_data(const pst_config *c, const pst_model_config *model, char *const *path,
                              uint32_t n, int held_out, pst_data **data) {
     const pst_data_row *row;
@@ -24,6 +31,8 @@ pst_status pst_evaluate_data(const pst_config *c, const pst_model_config *model,
                               .lines = {c->data.field, !strcmp(c->data.on_error, "skip")},
                               .weights = c->data.blend,
                               .n_weight = held_out ? 0 : c->data.n_blend,
+                              .template = c->data.template,
+                              .masked = predicts_masked(c),
                               .seed = (uint64_t)c->train.seed,
                               .tokenizer = c->data.tokenizer,
                               .held_out = held_out};

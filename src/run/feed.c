@@ -213,11 +213,13 @@ static pst_status fill(pst_trainer *t, const series *s, uint64_t first, uint32_t
     return PST_OK;
 }
 
-/* All ranks count the targets of all replicas, so that all divide by the same number. */
+/* All ranks count the targets of all replicas, so that all divide by the same number; by 1 if a
+ * batch has none, whose losses and gradients are 0. */
 static uint64_t targets_of_batch(const pst_trainer *t, uint64_t sample) {
     const pst_data *data = t->data;
-    return data->row->targets ? data->row->targets(data, sample, (uint64_t)t->config->train.batch)
-                              : t->p->targets;
+    if (!data->row->targets) return t->p->targets;
+    const uint64_t n = data->row->targets(data, sample, (uint64_t)t->config->train.batch);
+    return n ? n : 1;
 }
 
 pst_status pst_feed_batch(pst_trainer *t, uint64_t sample) {

@@ -65,6 +65,7 @@ size_t pst_tokenizer_cut(const pst_tokenizer *t, const char *text, size_t bytes)
  * like any other. */
 pst_status pst_encoder_open(const pst_tokenizer *t, int special, pst_encoder **out);
 void pst_encoder_close(pst_encoder *e);
+/* The tokenizer that the encoder was opened with. */
 const pst_tokenizer *pst_encoder_tokenizer(const pst_encoder *e);
 /* Appends the ids of a text, or of a part of a document that pst_tokenizer_cut ended; first: 1: the
  * part begins the document. BPE keeps invalid UTF-8 as bytes; WordPiece replaces it by U+FFFD. */

@@ -75,6 +75,7 @@ static pst_status encode(const char *prefix, const char *const *path, uint32_t n
         file[i] = (pst_file){(char *)path[i], (uint64_t)st.st_size};
     }
     pst_encode_options o = {.tokenizer = tokenizer, .files = &list, .lines = {"text", 0}};
+    o.form = &pst_encode_as_files;
     o.end = 10;
     o.prefix = prefix;
     o.piece = strcmp(prefix, "zeros") ? PIECE : 0;

@@ -32,11 +32,12 @@ static pst_status encode(const char *path, const char *field, int skip, found *f
     pst_tokenizer *t;
     pst_encoder *e;
     const pst_json_lines lines = {field, skip};
+    const pst_line_form form = pst_json_lines_form(&lines);
     const pst_documents out = {add, end, f};
     f->n = *skipped = 0;
     assert_int_equal(pst_tokenizer_open("byte", &t), PST_OK);
     assert_int_equal(pst_encoder_open(t, 0, &e), PST_OK);
-    pst_status status = pst_json_lines_encode(e, path, &lines, &out, skipped);
+    pst_status status = pst_lines_encode(e, path, &form, &out, skipped);
     f->text[f->n] = 0;
     pst_encoder_close(e);
     pst_tokenizer_close(t);

@@ -227,7 +227,7 @@ static void sentences(void **state) {
     expect("two", 1, 4, "byte", "data.validation is 1");
     expect("two", 0, 0, "byte", "context is 0");
     expect("two", 0, 1 << 24, "byte", "the maximum with data.kind lines is 16777215");
-    expect("two", 0, 4, "words", "data.tokenizer is words");
+    expect("two", 0, 4, "words", "data.tokenizer: words: no such file or folder");
     expect("missing", 0, 4, "byte", "cannot read missing");
     char *path[] = {"two"};
     pst_data *d = open_files(path, 1, 0, 1);

@@ -1,0 +1,55 @@
+#!/bin/sh
+# test: label=full timeout=120
+# BERT on a tokenizer's tokens: lines, text and files of tokens; any layout gives the same weights; a tokenizer without a
+# token that is needed is refused.
+. "$(dirname "$0")/../script.sh"
+refuses() { # PATTERN ARGUMENT...
+    pattern=$1
+    shift
+    "$PENSTOCK" train run.yaml -q -n 1 name=no "$@" >out 2>err
+    [ $? = 2 ] || fail "$*: not refused"
+    grep -q -e "$pattern" err || fail "$*: $(cat err)"
+}
+weights() { # RUN: the hashes of its tensors
+    "$PENSTOCK" inspect "runs/$1" | sed -n 's/^  //p' | cut -d' ' -f1-40 | sed 's/rank-.*//'
+}
+
+words="the valve of pump opens and water flows through a penstock into reservoir"
+# shellcheck disable=SC2086  # one word per line
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' $words '##s' '.' >vocab.txt
+for i in $(seq 60); do
+    echo "The valves of pump $i opens. Water flows through a penstock."
+    [ $((i % 3)) = 0 ] && echo "Water flows into the reservoir."
+done >text.txt
+cat >run.yaml <<END
+model: {kind: bert, layers: 2, heads: 2, channels: 16, context: 16}
+data: {kind: lines, paths: [text.txt], tokenizer: vocab.txt, cache: cache}
+train: {steps: 4, batch: 8, micro_batch: 2}
+checkpoint: {every: 2}
+END
+"$PENSTOCK" train run.yaml -n 1 >out 2>&1 || fail "lines: $(cat out)"
+"$PENSTOCK" train run.yaml -n 2 name=stages >out 2>&1 || fail "stages: $(cat out)"
+! grep -q encoding out || fail "encoded again"
+weights run >one
+weights stages >two
+grep -q 'wte.weight' one && cmp -s one two || fail "weights of one rank and of two stages differ"
+"$PENSTOCK" inspect runs/run | grep -q '^tokenizer  *[0-9a-f]\{16\}$' || fail "no hash of the tokenizer"
+
+# the same windows from text and from an indexed data set of it
+"$PENSTOCK" tokenize --tokenizer vocab.txt --end '[SEP]' -o set text.txt >out || fail "tokenize: $(cat out)"
+"$PENSTOCK" train run.yaml -n 1 name=text data.kind=text >out 2>&1 || fail "text: $(cat out)"
+"$PENSTOCK" train run.yaml -n 1 name=set data.kind=tokens data.paths=set data.cache= >out 2>&1 || fail "tokens: $(cat out)"
+weights text >one
+weights set >two
+cmp -s one two || fail "text and its tokens differ"
+"$PENSTOCK" train --resume runs/set -n 2 steps=6 >out 2>&1 || fail "resume: $(cat out)"
+"$PENSTOCK" verify run.yaml -n 2 >out 2>&1 || fail "verify: $(cat out)"
+
+for token in CLS SEP MASK; do
+    sed "s/^.$token.\$/[unused]/" vocab.txt >lacks.txt
+    refuses "lacks.txt: .*no special token \"\\[$token\\]\"" data.tokenizer=lacks.txt
+done
+refuses 'need the tokenizer that made the tokens' data.kind=tokens data.paths=set data.tokenizer=byte data.cache=
+refuses 'use data.kind: lines' data.kind=text data.tokenizer=byte data.cache=
+refuses 'model.vocabulary is 12, but the data has 20' model.vocabulary=12
+exit $bad
