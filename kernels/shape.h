@@ -61,10 +61,20 @@ static inline pst_convolution_shape pst_convolution_shape_of(const pst_graph *g,
                                    .padding = node->attr.padding};
 }
 
+/* For attention and embedding: the start of each position [b,T], NULL: none. */
+static inline const int32_t *pst_call_starts(const pst_call *call) {
+    return pst_node_has_starts(call->graph, call->node) ? call->arg[1] : NULL;
+}
+/* The start of position t of a sample. */
+static inline uint64_t pst_start_of(const int32_t *starts, uint64_t sample, uint64_t positions,
+                                    uint64_t t) {
+    if (!starts || starts[sample * positions + t] < 0) return 0;
+    return pst_min_u64((uint64_t)starts[sample * positions + t], t);
+}
 /* For attention. Return the lengths of the samples (NULL: none), the number of positions of a
  * sample that are not padding, and the operands after the inputs. */
 static inline const int32_t *pst_call_lengths(const pst_call *call) {
-    return call->node->n_in > 1 ? call->arg[1] : NULL;
+    return call->node->n_in > 1 && !pst_call_starts(call) ? call->arg[1] : NULL;
 }
 static inline uint64_t pst_length_of(const int32_t *lengths, uint64_t sample, uint64_t positions) {
     if (!lengths) return positions;

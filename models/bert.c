@@ -53,7 +53,7 @@ static pst_status fill_graph(pst_block *b) {
     PST_TRY(pst_graph_data(b->g, "tokens", 2, shape, &tokens));
     PST_TRY(pst_graph_data(b->g, "targets", 2, shape, &targets));
     PST_TRY(pst_graph_data(b->g, "lengths", 1, shape, &lengths));
-    PST_TRY(pst_block_embed(b, tokens, table));
+    PST_TRY(pst_block_embed(b, tokens, PST_NONE, table));
     PST_TRY(pst_block_stream_norm(b, "ln_e", EPS));
     PST_TRY(pst_block_dropout(b, "drop"));
     for (uint32_t i = 0; i < c->layers; i++) PST_TRY(add_block(b, lengths, i));

@@ -37,13 +37,14 @@ static pst_status add_vector(pst_block *b, const char *name, pst_init init, uint
     return pst_graph_param(b->g, &p, index);
 }
 
-pst_status pst_block_embed(pst_block *b, uint32_t tokens, uint32_t table[2]) {
+pst_status pst_block_embed(pst_block *b, uint32_t tokens, uint32_t starts, uint32_t table[2]) {
     const pst_model_config *c = b->c;
     PST_TRY(add_table(b, "wte.weight", c->vocabulary, &table[0]));
     PST_TRY(add_table(b, "wpe.weight", c->context, &table[1]));
     pst_attr attr = {.wide = b->wide};
-    return pst_graph_add(
-        b->g, &(pst_new_node){"embedding", "embedding", &attr, &tokens, 1, table, 2}, &b->x);
+    uint32_t in[] = {tokens, starts}, n_in = starts == PST_NONE ? 1 : 2;
+    return pst_graph_add(b->g, &(pst_new_node){"embedding", "embedding", &attr, in, n_in, table, 2},
+                         &b->x);
 }
 
 static pst_status add_norm(pst_block *b, const char *name, float eps, uint32_t wide) {

@@ -19,10 +19,11 @@ pst_status pst_block_open(const pst_model_config *config, const char *name, pst_
 /* Formats a name such as "h.3.attn" into `buffer` and returns it. */
 __attribute__((format(printf, 2, 3))) const char *pst_block_name(char buffer[PST_NAME_MAX],
                                                                  const char *fmt, ...);
-/* Adds the embeddings of tokens and positions: x becomes [b,T,C]. Sets table[0] to the parameter of
- * the token embedding, which the output layer uses again, and table[1] to that of the position
- * embedding. */
-pst_status pst_block_embed(pst_block *b, uint32_t tokens, uint32_t table[2]);
+/* Adds the embeddings of tokens and positions: x becomes [b,T,C]. starts: data tensor [b,T] of the
+ * positions from which positions are counted, or PST_NONE: 0 for all. Sets table[0] to the
+ * parameter of the token embedding, which the output layer uses again, and table[1] to that of the
+ * position embedding. */
+pst_status pst_block_embed(pst_block *b, uint32_t tokens, uint32_t starts, uint32_t table[2]);
 /* Adds a layer norm over C with new parameters. */
 pst_status pst_block_layer_norm(pst_block *b, const char *name, float eps);
 /* Adds a layer norm with an output that is the residual stream: F32 if block->wide. */

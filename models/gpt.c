@@ -23,8 +23,9 @@ static pst_status preset(pst_model_config *config) {
                           "layers, heads, channels and context");
 }
 
-/* x + proj(attention(qkv(ln_1(x)))), then x + proj(gelu(fc(ln_2(x)))). */
-static pst_status add_block(pst_block *m, uint32_t i) {
+/* x + proj(attention(qkv(ln_1(x)))), then x + proj(gelu(fc(ln_2(x)))). starts: PST_NONE: attention
+ * reaches the whole sample. */
+static pst_status add_block(pst_block *m, uint32_t starts, uint32_t i) {
     char text[PST_NAME_MAX];
     uint64_t C = m->c->channels;
     float residual_std = (float)(0.02 / sqrt(2.0 * m->c->layers)); /* keeps the residual stream's
@@ -34,9 +35,10 @@ static pst_status add_block(pst_block *m, uint32_t i) {
     PST_TRY(pst_block_dense(m, pst_block_name(text, "h.%u.attn.c_attn", i), 3 * C, 0.02f,
                             PST_ACT_NONE));
     pst_attr attr = {.heads = m->c->heads};
+    uint32_t in[] = {m->x, starts}, n_in = starts == PST_NONE ? 1 : 2;
     PST_TRY(pst_graph_add(m->g,
                           &(pst_new_node){"attention", pst_block_name(text, "h.%u.attn", i), &attr,
-                                          &m->x, 1, NULL, 0},
+                                          in, n_in, NULL, 0},
                           &m->x));
     PST_TRY(pst_block_dense(m, pst_block_name(text, "h.%u.attn.c_proj", i), C, residual_std,
                             PST_ACT_NONE));
@@ -55,12 +57,13 @@ static pst_status add_block(pst_block *m, uint32_t i) {
 static pst_status fill_graph(pst_block *m) {
     const pst_model_config *c = m->c;
     uint64_t shape[] = {c->micro_batch, c->context};
-    uint32_t tokens, targets = PST_NONE, table[2];
+    uint32_t tokens, targets = PST_NONE, starts = PST_NONE, table[2];
     PST_TRY(pst_graph_data(m->g, "tokens", 2, shape, &tokens));
     if (!c->infer) PST_TRY(pst_graph_data(m->g, "targets", 2, shape, &targets));
-    PST_TRY(pst_block_embed(m, tokens, table));
+    if (c->isolate && !c->infer) PST_TRY(pst_graph_data(m->g, "starts", 2, shape, &starts));
+    PST_TRY(pst_block_embed(m, tokens, starts, table));
     PST_TRY(pst_block_dropout(m, "drop"));
-    for (uint32_t i = 0; i < c->layers; i++) PST_TRY(add_block(m, i));
+    for (uint32_t i = 0; i < c->layers; i++) PST_TRY(add_block(m, starts, i));
     PST_TRY(pst_block_layer_norm(m, "ln_f", 1e-5f));
     pst_attr attr = {.features = c->vocabulary};
     /* [b,T,V], tied to wte */
@@ -107,5 +110,6 @@ const pst_model_row pst_model_gpt = {.name = "gpt",
                                      .preset = preset,
                                      .build = build,
                                      .hf_name = hf_name,
+                                     .isolates = 1,
                                      .continues = 1,
                                      .repeats = 1};

@@ -19,6 +19,9 @@ typedef struct {
     /* 1: for generation: the graph has no loss and ends with logits[b,T,V] (role OUTPUT); dtype
      * must be F32 */
     int infer;
+    /* gpt: 1: it reads "starts", for each position that of the first token of its document:
+     * attention and positions begin there; not for generation */
+    int isolate;
     /* dtype of the graph, to which matrix products round their factors, see pst_graph_compute */
     pst_dtype dtype;
     int wide; /* gpt, bert: 1: the residual stream is F32 although dtype has 16 bits */
@@ -45,7 +48,8 @@ typedef struct {
      * pst_error() lists the presets. */
     pst_status (*preset)(pst_model_config *config);
     /* Builds the graph; the caller closes it. The data tensors have the names of the fields of data
-     * sets: "tokens", "targets" and, if samples have padding, "lengths"; or "pixels" and "targets".
+     * sets: "tokens", "targets" and, if samples have padding, "lengths" or, with isolate,
+     * "starts"; or "pixels" and "targets".
      * EINPUT: sizes contradict each other (heads do not divide channels, ...). */
     pst_status (*build)(const pst_model_config *config, pst_graph **graph);
     /* Returns the name of a parameter in Hugging Face's format, or NULL if it has none there;
@@ -53,6 +57,7 @@ typedef struct {
      * that Hugging Face's format does not support. */
     const char *(*hf_name)(const pst_param *param, char buffer[PST_NAME_MAX], int *transposed);
     int continues; /* 1: the logits predict the next token, so that the model can generate text */
+    int isolates;  /* 1: it has pst_model_config.isolate */
     int masked;    /* 1: it predicts masked tokens, see pst_data_config */
     int repeats;   /* 1: any number of layers is allowed, and the inner layers are equal */
 } pst_model_row;

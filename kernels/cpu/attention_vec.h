@@ -10,6 +10,9 @@
  * fp32 operands are read in place, and results are summed in place; 16-bit operands are converted
  * to fp32 block by block, and results are summed in scratch.
  *
+ * With starts, blocks of keys before all starts of a block of queries are left out, and keys before
+ * a query's own start are masked.
+ *
  * Blocks end where a sample does: rows of padding are set to 0 and not read, so that the other rows
  * have the same bits as without padding. */
 
@@ -36,6 +39,7 @@ typedef struct {
     float scale;
     int bidirectional;
     const int32_t *lengths; /* NULL: t each */
+    const int32_t *starts;  /* NULL: 0 for all */
     const vx *qkv, *out, *dout;
     vx *dst;
     const float *lse_in;
@@ -197,8 +201,10 @@ typedef struct {
 
 /* Converts a block of scores s[n_key][ATT queries] to probabilities, and updates the running
  * maximum and sum of each query; factor: the factor by which the caller has to multiply the output
- * so far. diagonal: only queries >= k attend to key k. */
-VEC_INLINE void softmax_block(float *s, uint64_t n_key, float scale, int diagonal, running r) {
+ * so far. diagonal: only queries >= k attend to key k. from [ATT]: only keys >= from[q] are seen by
+ * query q; NULL: all. */
+VEC_INLINE void softmax_block(float *s, uint64_t n_key, float scale, int diagonal,
+                              const float *from, running r) {
     float *max = r.max, *sum = r.sum, *factor = r.factor;
     static const float index[ATT] = {
         0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
@@ -206,6 +212,7 @@ VEC_INLINE void softmax_block(float *s, uint64_t n_key, float scale, int diagona
         44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
     vf none = v_set(-__builtin_inff());
     for (uint64_t q = 0; q < ATT; q += VEC_W) {
+        const vf begin = from ? v_load(from + q) : v_set(0.0f);
         vf lane = v_load(index + q), old = v_load(max + q), top = old, total = v_set(0.0f);
         /* Products read at most ATT_MR keys past the diagonal, which must be 0. */
         const uint64_t end = diagonal ? pst_min_u64(n_key, q + VEC_W) : n_key;
@@ -214,12 +221,14 @@ VEC_INLINE void softmax_block(float *s, uint64_t n_key, float scale, int diagona
         for (uint64_t k = 0; k < end; k++) {
             vf x = v_load(s + k * ATT + q) * v_set(scale);
             if (diagonal) x = v_if_ge(lane, v_set((float)k), x, none);
+            if (from) x = v_if_ge(v_set((float)k), begin, x, none);
             v_store(s + k * ATT + q, x);
             top = v_max(top, x);
         }
         for (uint64_t k = 0; k < end; k++) {
             vf p = v_exp(v_load(s + k * ATT + q) - top);
             if (diagonal) p = v_if_ge(lane, v_set((float)k), p, v_set(0.0f));
+            if (from) p = v_if_ge(v_set((float)k), begin, p, v_set(0.0f));
             v_store(s + k * ATT + q, p);
             total = total + p;
         }
@@ -245,6 +254,28 @@ static uint64_t attention_f_floats(uint64_t d) {
     return (1 + ATT_F_PANELS) * ATT * d + ATT * ATT + 3 * ATT;
 }
 
+/* The starts of queries [q0, q0 + n). */
+typedef struct {
+    uint64_t least, most;
+} start_range;
+static start_range starts_of(const attention_job *j, uint64_t sample, uint64_t q0, uint64_t n) {
+    start_range r = {j->starts ? UINT64_MAX : 0, 0};
+    for (uint64_t i = 0; j->starts && i < n; i++) {
+        const uint64_t start = pst_start_of(j->starts, sample, j->t, q0 + i);
+        r.least = pst_min_u64(r.least, start);
+        r.most = start > r.most ? start : r.most;
+    }
+    return r;
+}
+
+/* from[i]: the first key that query q0 + i sees, counted from key k0 on; 0 for queries that are not
+ * there. */
+static void first_keys(const attention_job *j, uint64_t sample, uint64_t q0, uint64_t n_q,
+                       uint64_t k0, float from[ATT]) {
+    for (uint64_t i = 0; i < ATT; i++)
+        from[i] = i < n_q ? (float)pst_start_of(j->starts, sample, j->t, q0 + i) - (float)k0 : 0;
+}
+
 static void attention_f_tile(void *arg, uint64_t tile, uint32_t thread) {
     const attention_job *j = arg;
     uint64_t blocks = pst_div_up(j->t, ATT), bh = tile / blocks, block = blocks - 1 - tile % blocks,
@@ -260,13 +291,16 @@ static void attention_f_tile(void *arg, uint64_t tile, uint32_t thread) {
     if (!n_q) return;
     float *qt = j->scratch + thread * j->scratch_floats, *s = qt + ATT * j->d, *max = s + ATT * ATT;
     float *sum = max + ATT, *factor = sum + ATT, *own = factor + ATT;
+    const start_range starts = starts_of(j, bh / j->heads, q0, n_q);
+    const uint64_t k_first = starts.least / ATT * ATT;
     panel out = sum_panel(to, j->c, j->d, own);
     transpose(first + q0 * ld, ld, n_q, j->d, qt);
     for (int i = 0; i < ATT; i++) {
-        max[i] = -__builtin_inff();
+        /* a query may see nothing of its first blocks */
+        max[i] = j->starts ? -__FLT_MAX__ : -__builtin_inff();
         sum[i] = 0.0f;
     }
-    for (uint64_t k0 = 0; k0 < end; k0 += ATT) {
+    for (uint64_t k0 = k_first; k0 < end; k0 += ATT) {
         uint64_t n_key = pst_min_u64(ATT, end - k0);
         panel k = read_panel(first + k0 * ld + j->c, ld, n_key, j->d, own + ATT * j->d);
         panel v = read_panel(first + k0 * ld + 2 * j->c, ld, n_key, j->d, own + 2 * ATT * j->d);
@@ -274,10 +308,17 @@ static void attention_f_tile(void *arg, uint64_t tile, uint32_t thread) {
         small_product(
             n_key, ATT,
             (factors){j->d, k.at, k.ld, 1, qt, ATT, s, ATT, 0, diagonal ? ATT_COLS_FROM : ATT_ALL});
-        softmax_block(s, n_key, j->scale, diagonal, (running){max, sum, factor});
-        for (uint64_t i = 0; k0 && i < n_q; i++) scale_row(out.at + i * out.ld, factor[i], j->d);
+        if (k0 < starts.most) {
+            float from[ATT];
+            first_keys(j, bh / j->heads, q0, n_q, k0, from);
+            softmax_block(s, n_key, j->scale, diagonal, from, (running){max, sum, factor});
+        } else {
+            softmax_block(s, n_key, j->scale, diagonal, NULL, (running){max, sum, factor});
+        }
+        for (uint64_t i = 0; k0 > k_first && i < n_q; i++)
+            scale_row(out.at + i * out.ld, factor[i], j->d);
         small_product(n_q, j->d,
-                      (factors){n_key, s, 1, ATT, v.at, v.ld, out.at, out.ld, k0 != 0,
+                      (factors){n_key, s, 1, ATT, v.at, v.ld, out.at, out.ld, k0 != k_first,
                                 diagonal ? ATT_DEPTH_TO : ATT_ALL});
         pst_device_poll(j->device, thread);
     }
@@ -298,7 +339,8 @@ static attention_job attention_of(pst_device *device, const pst_call *call) {
                        .qkv = call->arg[0],
                        .scratch = call->scratch,
                        .bidirectional = call->node->attr.bidirectional != 0,
-                       .lengths = pst_call_lengths(call)};
+                       .lengths = pst_call_lengths(call),
+                       .starts = pst_call_starts(call)};
     j.d = j.c / j.heads;
     j.scale = (float)(1 / sqrt((double)j.d));
     return j;
@@ -347,6 +389,12 @@ VEC_INLINE void slope_row(float *s, float *dp, float scale, float lse, float del
     }
 }
 
+/* Sets the first n lanes of p and ds to 0: keys before the query's start. */
+static void hide_keys(float *s, float *dp, uint64_t n) {
+    memset(s, 0, n * sizeof *s);
+    memset(dp, 0, n * sizeof *dp);
+}
+
 static uint64_t attention_b_floats(uint64_t d) {
     return (2 + ATT_B_PANELS) * ATT * d + 2 * ATT * ATT;
 }
@@ -379,8 +427,11 @@ static void attention_b_tile(void *arg, uint64_t bh, uint32_t thread) {
     transpose(k_at + j->c, ld, n_key, d, vt);
     const uint64_t q_first = j->bidirectional ? 0 : k0;
     for (uint64_t q0 = q_first; q0 < length; q0 += ATT) {
+        const uint64_t sample = bh / j->heads;
         uint64_t n_q = pst_min_u64(ATT, length - q0),
                  row = (bh / j->heads * j->t + q0) * j->c + head;
+        const start_range starts = starts_of(j, sample, q0, n_q);
+        if (starts.least >= k0 + n_key) continue;
         panel q = read_panel(j->qkv + first + q0 * ld, ld, n_q, d, own + 3 * ATT * d);
         panel dout = read_panel(j->dout + row, j->c, n_q, d, own + 4 * ATT * d);
         panel dq = sum_panel(j->dst + first + q0 * ld, ld, d, j->dq + (bh * j->t + q0) * d);
@@ -394,13 +445,18 @@ static void attention_b_tile(void *arg, uint64_t bh, uint32_t thread) {
             slope_row(s + i * ATT, dp + i * ATT, j->scale, j->lse_in[bh * j->t + q0 + i],
                       row_dot(j->dout + row + i * j->c, j->out + row + i * j->c, d),
                       diagonal ? i + 1 : n_key);
+        for (uint64_t i = 0; k0 < starts.most && i < n_q; i++) {
+            const uint64_t start = pst_start_of(j->starts, sample, j->t, q0 + i);
+            if (start > k0) hide_keys(s + i * ATT, dp + i * ATT, pst_min_u64(start - k0, ATT));
+        }
         small_product(
             n_key, d,
             (factors){n_q, s, 1, ATT, dout.at, dout.ld, dv.at, dv.ld, q0 != q_first, over_q});
         small_product(n_key, d,
                       (factors){n_q, dp, 1, ATT, q.at, q.ld, dk.at, dk.ld, q0 != q_first, over_q});
-        small_product(n_q, d,
-                      (factors){n_key, dp, ATT, 1, k.at, k.ld, dq.at, dq.ld, k0 != 0, over_k});
+        small_product(
+            n_q, d,
+            (factors){n_key, dp, ATT, 1, k.at, k.ld, dq.at, dq.ld, k0 > starts.least, over_k});
         /* the causal mask hides later keys */
         const int complete = j->bidirectional ? k0 + n_key == length : q0 == k0;
         if (complete) put_panel(dq, j->dst + first + q0 * ld, ld, n_q, d);

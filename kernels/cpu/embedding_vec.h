@@ -5,7 +5,7 @@ enum { EMBED_ROWS = 32, EMBED_COLS = 64, EMBED_CLEAR = 64 };
 
 typedef struct {
     uint64_t rows, t, c, v, t_max, first_token;
-    const int32_t *token;
+    const int32_t *token, *starts; /* starts: NULL: none */
     const vx *wte, *wpe;
     const void *dy;
     void *out;
@@ -21,6 +21,7 @@ static embed_job embed_of(const pst_call *call) {
                    .c = wte->dim[1],
                    .v = wte->dim[0],
                    .token = call->arg[0],
+                   .starts = pst_call_starts(call),
                    .first = call->first,
                    .wide = is_wide(call, node->out[0]),
                    .first_token = node->attr.first};
@@ -34,12 +35,17 @@ static inline uint64_t embed_row(const embed_job *j, uint64_t r) {
     return (uint64_t)j->token[r] - j->first_token;
 }
 
+/* The row of the position table for row r of the output. */
+static inline uint64_t embed_position(const embed_job *j, uint64_t r) {
+    return r % j->t - pst_start_of(j->starts, r / j->t, j->t, r % j->t);
+}
+
 VEC_INLINE void embed_f_rows(const embed_job *j, uint64_t tile, int wide) {
     uint64_t end = pst_min_u64((tile + 1) * EMBED_ROWS, j->rows);
     for (uint64_t r = tile * EMBED_ROWS; r < end; r++) {
         uint64_t row = embed_row(j, r);
         const vx *wte = row < j->v ? j->wte + row * j->c : NULL,
-                 *wpe = j->wpe ? j->wpe + r % j->t * j->c : NULL;
+                 *wpe = j->wpe ? j->wpe + embed_position(j, r) * j->c : NULL;
         VEC_EACH(i, n, j->c, {
             vf v = wte ? x_load_n(wte + i, n) : v_set(0.0f);
             if (wpe) v = v + x_load_n(wpe + i, n);
@@ -54,13 +60,14 @@ static void embed_f_tile(void *arg, uint64_t tile, uint32_t thread) {
     VEC_FORM(embed_f_rows, j->wide, j, tile);
 }
 
-/* IN0 PARAM0 [PARAM1] OUT0 */
+/* IN0 [IN1] PARAM0 [PARAM1] OUT0 */
 static pst_status embedding_f(pst_device *device, const pst_call *call) {
     embed_job j = embed_of(call);
     PST_TRY(pst_call_check_index(call, j.token, j.rows, pst_call_tokens(call, j.v), 0));
-    j.wte = call->arg[1];
-    j.wpe = j.t_max ? call->arg[2] : NULL;
-    j.out = call->arg[j.t_max ? 3 : 2];
+    void *const *behind = pst_call_behind(call);
+    j.wte = behind[0];
+    j.wpe = j.t_max ? behind[1] : NULL;
+    j.out = behind[j.t_max ? 2 : 1];
     pst_device_run(device, embed_f_tile, &j, pst_div_up(j.rows, EMBED_ROWS));
     return PST_OK;
 }
@@ -104,15 +111,31 @@ static void embed_position_tile(void *arg, uint64_t tile, uint32_t thread) {
     }
 }
 
-/* IN0 DOUT0 DPARAM0 [DPARAM1] */
+/* With starts, where a position may occur several times in a sample: a tile is a range of columns,
+ * as in embed_w_tile. */
+static void embed_started_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const embed_job *j = arg;
+    uint64_t col = tile * EMBED_COLS, cols = pst_min_u64(EMBED_COLS, j->c - col);
+    for (uint64_t t = 0; j->first && t < j->t_max; t++)
+        memset(j->dwpe + t * j->c + col, 0, cols * sizeof *j->dwpe);
+    for (uint64_t r = 0; r < j->rows; r++)
+        VEC_FORM(embed_add, j->wide, j, r, col, cols, j->dwpe + embed_position(j, r) * j->c + col);
+}
+
+/* IN0 [IN1] DOUT0 DPARAM0 [DPARAM1] */
 static pst_status embedding_w(pst_device *device, const pst_call *call) {
     embed_job j = embed_of(call);
-    j.dy = call->arg[1];
-    j.dwte = call->arg[2];
-    j.dwpe = j.t_max ? call->arg[3] : NULL;
+    void *const *behind = pst_call_behind(call);
+    j.dy = behind[0];
+    j.dwte = behind[1];
+    j.dwpe = j.t_max ? behind[2] : NULL;
     PST_TRY(pst_call_check_index(call, j.token, j.rows, pst_call_tokens(call, j.v), 0));
     if (j.first) pst_device_run(device, embed_clear_tile, &j, pst_div_up(j.v, EMBED_CLEAR));
     pst_device_run(device, embed_w_tile, &j, pst_div_up(j.c, EMBED_COLS));
-    if (j.dwpe) pst_device_run(device, embed_position_tile, &j, pst_div_up(j.t_max, EMBED_ROWS));
+    if (j.dwpe && j.starts)
+        pst_device_run(device, embed_started_tile, &j, pst_div_up(j.c, EMBED_COLS));
+    else if (j.dwpe)
+        pst_device_run(device, embed_position_tile, &j, pst_div_up(j.t_max, EMBED_ROWS));
     return PST_OK;
 }

@@ -9,7 +9,7 @@
 typedef struct {
     uint64_t b, t, c, heads, d;
     double scale;
-    const int32_t *lengths;
+    const int32_t *lengths, *starts;
     int bidirectional;
 } sizes;
 
@@ -20,11 +20,15 @@ static sizes sizes_of(const pst_call *call) {
     s.d = s.c / s.heads;
     s.scale = 1 / sqrt((double)s.d);
     s.lengths = pst_call_lengths(call);
+    s.starts = pst_call_starts(call);
     s.bidirectional = call->node->attr.bidirectional != 0;
     return s;
 }
 
-/* How many positions position i of a sample attends to, from the first one on; 0: it is padding. */
+/* The positions [first, end) to which position i of a sample attends; none: it is padding. */
+static uint64_t first_seen(const sizes *s, uint64_t sample, uint64_t i) {
+    return pst_start_of(s->starts, sample, s->t, i);
+}
 static uint64_t seen_by(const sizes *s, uint64_t sample, uint64_t i) {
     uint64_t length = pst_length_of(s->lengths, sample, s->t);
     if (i >= length) return 0;
@@ -50,14 +54,15 @@ pst_status pst_ref_attention_f(pst_device *device, const pst_call *call) {
             const float *q = first + i * 3 * s.c;
             float *o = out + (bh / s.heads * s.t + i) * s.c + bh % s.heads * s.d;
             double max = -INFINITY, sum = 0;
-            const uint64_t seen = seen_by(&s, bh / s.heads, i);
-            for (uint64_t j = 0; j < seen; j++)
+            const uint64_t seen = seen_by(&s, bh / s.heads, i),
+                           from = first_seen(&s, bh / s.heads, i);
+            for (uint64_t j = from; j < seen; j++)
                 max = fmax(max, s.scale * dot(q, first + j * 3 * s.c + s.c, s.d));
-            for (uint64_t j = 0; j < seen; j++)
+            for (uint64_t j = from; j < seen; j++)
                 sum += exp(s.scale * dot(q, first + j * 3 * s.c + s.c, s.d) - max);
             lse[bh * s.t + i] = seen ? (float)(max + log(sum)) : 0;
             memset(o, 0, s.d * sizeof *o);
-            for (uint64_t j = 0; j < seen; j++) {
+            for (uint64_t j = from; j < seen; j++) {
                 const float *k = first + j * 3 * s.c + s.c, *v = k + s.c;
                 double p = exp(s.scale * dot(q, k, s.d) - max) / sum;
                 for (uint64_t c = 0; c < s.d; c++) o[c] += (float)(p * v[c]);
@@ -82,8 +87,9 @@ pst_status pst_ref_attention_b(pst_device *device, const pst_call *call) {
             const float *q = qkv + first + i * 3 * s.c, *d_o = dout + row;
             float *dq = dqkv + first + i * 3 * s.c;
             double delta = dot(d_o, out + row, s.d);
-            const uint64_t seen = seen_by(&s, bh / s.heads, i);
-            for (uint64_t j = 0; j < seen; j++) {
+            const uint64_t seen = seen_by(&s, bh / s.heads, i),
+                           from = first_seen(&s, bh / s.heads, i);
+            for (uint64_t j = from; j < seen; j++) {
                 const float *k = qkv + first + j * 3 * s.c + s.c, *v = k + s.c;
                 float *dk = dqkv + first + j * 3 * s.c + s.c, *dv = dk + s.c;
                 double p = exp(s.scale * dot(q, k, s.d) - lse[bh * s.t + i]);

@@ -1,11 +1,12 @@
-/* Reference embedding: out[b,t,:] = wte[token[b,t],:] (+ wpe[t,:]). The result is 0 for tokens
- * whose rows another tensor rank has. */
+/* Reference embedding: out[b,t,:] = wte[token[b,t],:] (+ wpe[t - start[b,t],:]). The result is 0
+ * for tokens whose rows another tensor rank has. */
 #include "kernels/ref/ref.h"
 #include "kernels/shape.h"
 #include <string.h>
 
 typedef struct {
     uint64_t b, t, c, v, t_max, first;
+    const int32_t *starts;
 } sizes;
 
 static sizes sizes_of(const pst_call *call) {
@@ -13,36 +14,45 @@ static sizes sizes_of(const pst_call *call) {
     const pst_node *node = call->node;
     const pst_param *wte = &call->graph->param[node->param[0]];
     sizes s = {pst_tensor_rows(tokens), pst_tensor_last(tokens), wte->dim[1], wte->dim[0], 0,
-               node->attr.first};
+               node->attr.first,        pst_call_starts(call)};
     if (node->n_param > 1) s.t_max = call->graph->param[node->param[1]].dim[0];
     return s;
 }
 
-/* F: IN0 PARAM0 [PARAM1] OUT0 */
+/* The row of the position table for row i of the output. */
+static uint64_t position_of(const sizes *s, uint64_t i) {
+    return i % s->t - pst_start_of(s->starts, i / s->t, s->t, i % s->t);
+}
+
+/* F: IN0 [IN1] PARAM0 [PARAM1] OUT0 */
 pst_status pst_ref_embedding_f(pst_device *device, const pst_call *call) {
     (void)device;
     sizes s = sizes_of(call);
     const int32_t *token = call->arg[0];
-    const float *wte = call->arg[1], *wpe = s.t_max ? call->arg[2] : NULL;
-    float *out = call->arg[s.t_max ? 3 : 2];
+    void *const *behind = pst_call_behind(call);
+    const float *wte = behind[0], *wpe = s.t_max ? behind[1] : NULL;
+    float *out = behind[s.t_max ? 2 : 1];
     PST_TRY(pst_call_check_index(call, token, s.b * s.t, pst_call_tokens(call, s.v), 0));
     for (uint64_t i = 0; i < s.b * s.t; i++) {
         uint64_t at = (uint64_t)token[i] - s.first; /* wraps around to a large number if before the
                                                        first */
         const float *row = at < s.v ? wte + at * s.c : NULL;
         for (uint64_t c = 0; c < s.c; c++)
-            out[i * s.c + c] = (row ? row[c] : 0.0f) + (wpe ? wpe[i % s.t * s.c + c] : 0.0f);
+            out[i * s.c + c] =
+                (row ? row[c] : 0.0f) + (wpe ? wpe[position_of(&s, i) * s.c + c] : 0.0f);
     }
     return PST_OK;
 }
 
-/* W: IN0 DOUT0 DPARAM0 [DPARAM1]. call->first also zeroes the rows of tokens that do not occur. */
+/* W: IN0 [IN1] DOUT0 DPARAM0 [DPARAM1]. call->first also zeroes the rows of tokens that do not
+ * occur. */
 pst_status pst_ref_embedding_w(pst_device *device, const pst_call *call) {
     (void)device;
     sizes s = sizes_of(call);
     const int32_t *token = call->arg[0];
-    const float *dout = call->arg[1];
-    float *dwte = call->arg[2], *dwpe = s.t_max ? call->arg[3] : NULL;
+    void *const *behind = pst_call_behind(call);
+    const float *dout = behind[0];
+    float *dwte = behind[1], *dwpe = s.t_max ? behind[2] : NULL;
     if (call->first) {
         memset(dwte, 0, s.v * s.c * sizeof(float));
         if (dwpe) memset(dwpe, 0, s.t_max * s.c * sizeof(float));
@@ -51,7 +61,8 @@ pst_status pst_ref_embedding_w(pst_device *device, const pst_call *call) {
         uint64_t at = (uint64_t)token[i] - s.first;
         float *row = at < s.v ? dwte + at * s.c : NULL;
         for (uint64_t c = 0; row && c < s.c; c++) row[c] += dout[i * s.c + c];
-        for (uint64_t c = 0; dwpe && c < s.c; c++) dwpe[i % s.t * s.c + c] += dout[i * s.c + c];
+        for (uint64_t c = 0; dwpe && c < s.c; c++)
+            dwpe[position_of(&s, i) * s.c + c] += dout[i * s.c + c];
     }
     return PST_OK;
 }

@@ -282,10 +282,20 @@ static const char *reject_node(const pst_kernel_row *row, const pst_graph *g, co
     return row->reject ? row->reject(g, node, device) : NULL;
 }
 
+static int isolates(const pst_graph *g, const pst_node *node) {
+    return (!strcmp(node->op->name, "attention") || !strcmp(node->op->name, "embedding")) &&
+           pst_node_has_starts(g, node);
+}
+
 pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, int extra,
                                       pst_pass pass, const pst_device *device, uint32_t *index) {
     const char *op = kernel_name(node, extra);
     int module = pst_module_has(device->ops);
+    if (module && isolates(g, node))
+        return pst_fail(PST_EINPUT,
+                        "device %s cannot keep documents apart (data.isolate): its kernels attend "
+                        "to the whole sample; use parallel.device=cpu or data.isolate=false",
+                        device->ops->name);
     uint32_t first = module ? count_host() : first_host(),
              end = module ? first + pst_module_get()->n_kernel : count_host();
     for (uint32_t i = first; i < end; i++) {

@@ -31,6 +31,7 @@ static const struct {
     {"data", "on_error", "kind", "text|lines|chat", REFUSE, NULL},
     {"data", "cache", "kind", "text|lines|chat", REFUSE, NULL},
     {"data", "template", "kind", "chat", REFUSE, NULL},
+    {"data", "isolate", "kind", "text|tokens", REFUSE, NULL},
     {"data", "blend", "kind", "text|tokens|lines|chat", REFUSE, NULL},
     {"data", "validation", "kind", "text|tokens|lines|chat|mnist|cifar10", REFUSE, NULL},
     {"train", "lr_min", "decay", "cosine|linear", WARN, NULL},

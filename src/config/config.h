@@ -24,7 +24,7 @@ struct pst_config {
         double dropout;
     } model;
     struct {
-        char *kind, *tokenizer, *cache, *field, *on_error, *template;
+        char *kind, *tokenizer, *cache, *field, *on_error, *template, *isolate;
         char **paths, **blend; /* blend: a list of numbers, as text */
         uint32_t n_path, n_blend;
         double validation;

@@ -70,11 +70,15 @@ static const pst_row rows[] = {
          "tokenizer.json, vocab.json (with merges.txt), encoder.json (with vocab.bpe), *.tiktoken, "
          "*.model (SentencePiece) and vocab.txt; the text is encoded once, into the cache, and "
          "files are separated by the "
-         "token that ends a document. For tokens: the tokenizer that made them, which bert needs; "
-         "byte: unknown, or bytes if model.vocabulary is 256."),
+         "token that ends a document. For tokens: the tokenizer that made them, which bert and isolate "
+         "need; byte: unknown, or bytes if model.vocabulary is 256."),
     TEXT(data, template, "chatml", 0, "chatml|llama3|qwen",
          "How a conversation becomes text: the chat template of ChatML, Llama 3 or Qwen 2.5. The "
          "tokenizer must have its special tokens."),
+    TEXT(data, isolate, "false", 0, "true|false",
+         "true: each document in a sample is trained as if it were alone: positions count from its "
+         "beginning, and attention does not reach beyond it. Documents end with the tokenizer's "
+         "token for that, such as <|endoftext|>. gpt on CPUs only."),
     TEXT(data, field, "text", 0, NULL,
          "Field with the text in files of JSON Lines (*.jsonl, *.jsonl.gz, *.jsonl.zst), whose "
          "lines are documents."),

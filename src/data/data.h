@@ -23,6 +23,7 @@ typedef struct {
     uint32_t n_weight;     /* 0: all paths are one sequence */
     int masked;            /* 1: the model predicts masked tokens, not the next ones */
     const char *template;  /* "chat": name of the chat template */
+    int isolate;           /* "text", "tokens": 1: documents do not see each other */
 } pst_data_config;
 
 typedef enum { PST_SPLIT_TRAIN, PST_SPLIT_VALIDATION } pst_split;
@@ -86,9 +87,10 @@ static inline const uint32_t *pst_data_token_bytes(const pst_data *data, uint32_
     return data->row->token_bytes ? data->row->token_bytes(data, n) : NULL;
 }
 /* "text": "tokens", a window of model.context tokens, and "targets", the tokens that follow
- * each. Validation windows do not overlap; tokens without a target (in the last window) are 0. For
- * models that predict masked tokens: the fields of "lines", with windows instead of lines
- * (masked.h). */
+ * each. Validation windows do not overlap; tokens without a target (in the last window) are 0. With
+ * `isolate` also "starts": for each position, that of the first token of its document in the
+ * window; the last token of a document has no target. For models that predict masked tokens: the
+ * fields of "lines", with windows instead of lines (masked.h). */
 extern const pst_data_row pst_data_text;
 /* "tokens": the same of files that hold tokens (tokens.h). */
 extern const pst_data_row pst_data_tokens;

@@ -62,6 +62,7 @@ uint64_t pst_options_hash(const pst_data_config *c, uint64_t tokenizer, uint64_t
     hash = pst_hash64(&c->validation, sizeof c->validation, hash);
     hash = pst_hash64(&c->context, sizeof c->context, hash);
     hash = pst_hash64(&c->seed, sizeof c->seed, hash);
+    if (c->isolate) hash = pst_hash64("isolate", 7, hash);
     if (tokenizer) return pst_hash64(&tokenizer, sizeof tokenizer, hash);
     return pst_hash64("byte", 4, hash);
 }

@@ -25,6 +25,10 @@ typedef struct {
     uint32_t context;
     uint8_t *bytes;  /* [context + 1] of one sample */
     int32_t *window; /* [context + 1] tokens of one sample */
+    /* with data.isolate: */
+    pst_data_row row; /* base.row, with more functions */
+    int32_t end;      /* the token that ends a document; -1: documents are not kept apart */
+    int32_t *counted; /* [context] the sample whose targets are counted */
 } text_data;
 
 static pst_status split(text_data *d, const pst_data_config *c, const char *what) {
@@ -61,6 +65,7 @@ static void text_close(pst_data *data) {
     free(d->token_bytes);
     free(d->bytes);
     free(d->window);
+    free(d->counted);
     free(d);
 }
 
@@ -124,6 +129,31 @@ static pst_status open_tokens(text_data *d, const pst_data_config *c, char what[
     return PST_OK;
 }
 
+static uint64_t text_targets(const pst_data *data, uint64_t first, uint64_t n);
+
+/* Finds the token at which documents end. */
+static pst_status isolate(text_data *d, const pst_data_config *c) {
+    pst_tokenizer *t;
+    if (!strcmp(c->tokenizer, "byte"))
+        return pst_fail(PST_EINPUT, "data.isolate needs data.tokenizer: a token of it, such as "
+                                    "<|endoftext|>, tells where a document ends");
+    pst_status status = pst_tokenizer_open(c->tokenizer, &t);
+    if (status != PST_OK) return pst_fail_in(status, "data.tokenizer");
+    d->end = pst_tokenizer_end(t);
+    pst_tokenizer_close(t);
+    if (d->end < 0)
+        return pst_fail(PST_EINPUT,
+                        "data.isolate: the tokenizer %s has no token that ends a document, such as "
+                        "<|endoftext|>",
+                        c->tokenizer);
+    d->counted = malloc(c->context * sizeof *d->counted);
+    if (!d->counted) return pst_fail(PST_ENOMEM, "no memory for a context of %u", c->context);
+    d->row = *d->base.row;
+    d->row.targets = text_targets;
+    d->base.row = &d->row;
+    return PST_OK;
+}
+
 typedef pst_status (*opener)(text_data *d, const pst_data_config *c, char what[PST_OPTIONS_TEXT]);
 static pst_status open_row(const pst_data_row *row, const pst_data_config *c, opener open,
                            pst_data **out) {
@@ -137,7 +167,9 @@ static pst_status open_row(const pst_data_row *row, const pst_data_config *c, op
     }
     d->base.row = row;
     d->context = c->context;
-    pst_status status = open(d, c, what);
+    d->end = -1;
+    pst_status status = c->isolate ? isolate(d, c) : PST_OK;
+    if (status == PST_OK) status = open(d, c, what);
     if (status == PST_OK) status = split(d, c, what);
     if (status == PST_OK) *out = &d->base;
     else text_close((pst_data *)d);
@@ -168,6 +200,18 @@ static uint64_t text_size(const pst_data *data, pst_split split) {
     return d->validation < 2 ? 0 : (d->validation - 2) / d->context + 1;
 }
 
+/* The first n tokens of the window: those behind an end begin another document, which the end does
+ * not predict. */
+static void keep_apart(const text_data *d, uint64_t n, int32_t *targets, int32_t *starts) {
+    int32_t start = 0;
+    for (uint64_t i = 0; i < d->context; i++) {
+        starts[i] = start;
+        if (i >= n || d->window[i] != d->end) continue;
+        targets[i] = -1;
+        start = (int32_t)i + 1;
+    }
+}
+
 static pst_status text_sample(pst_data *data, pst_split split, uint64_t index,
                               int32_t *const *out) {
     text_data *d = (text_data *)data;
@@ -194,7 +238,20 @@ static pst_status text_sample(pst_data *data, pst_split split, uint64_t index,
         tokens[i] = 0;
         targets[i] = -1;
     }
+    if (d->end >= 0) keep_apart(d, n, targets, out[2]);
     return PST_OK;
+}
+
+/* A sample that cannot be read has none here; `sample` says why. */
+static uint64_t text_targets(const pst_data *data, uint64_t first, uint64_t n) {
+    const text_data *d = (const text_data *)data;
+    uint64_t sum = 0;
+    for (uint64_t i = first; i < first + n; i++) {
+        const uint64_t at = pst_order_start(&d->order, i);
+        if (pst_tokens_read(d->tokens, at, d->context, d->counted) != PST_OK) continue;
+        for (uint32_t k = 0; k < d->context; k++) sum += d->counted[k] != d->end;
+    }
+    return sum;
 }
 
 static pst_status text_shape(const char *tokenizer, pst_data_shape *shape) {
@@ -210,7 +267,9 @@ static uint32_t text_fields(const pst_data *data, pst_data_field out[PST_DATA_FI
     uint64_t n = ((const text_data *)data)->context;
     out[0] = (pst_data_field){"tokens", n};
     out[1] = (pst_data_field){"targets", n};
-    return 2;
+    if (((const text_data *)data)->end < 0) return 2;
+    out[2] = (pst_data_field){"starts", n};
+    return 3;
 }
 
 static uint64_t text_bytes(const pst_data *data, pst_split split) {

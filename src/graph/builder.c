@@ -117,6 +117,9 @@ pst_status pst_graph_add_masked_attention(pst_graph *g, const char *name, uint32
                                           uint32_t lengths, uint32_t heads, int bidirectional,
                                           uint32_t *out) {
     EXPECT(g, name, out);
+    if (lengths != PST_NONE && lengths < g->n_tensor && g->tensor[lengths].n_dim != 1)
+        return pst_fail(PST_EINPUT, "%s: %s has %u dimensions; lengths have 1", name,
+                        g->tensor[lengths].name, g->tensor[lengths].n_dim);
     pst_attr attr = {.heads = heads, .bidirectional = bidirectional != 0};
     uint32_t n_in = lengths == PST_NONE ? 1 : 2;
     return add(g,

@@ -74,6 +74,11 @@ typedef enum {
     PST_EXCHANGE_SCATTER,
     PST_EXCHANGE_STACK /* to: all ranks' from, one after the other */
 } pst_exchange;
+/* attention, embedding: 1: the second input is the start of each position, not a length. */
+static inline int pst_node_has_starts(const pst_graph *g, const pst_node *node) {
+    return node->n_in > 1 && g->tensor[node->in[1]].n_dim == 2;
+}
+
 static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, pst_pass pass) {
     return is_sum ? PST_EXCHANGE_NONE : (pst_exchange)node->op->exchange[pass];
 }
@@ -84,10 +89,11 @@ static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, p
  * input. "=X" after a written operand: it may use the memory of X; "==X": it must. Passes without
  * a list do nothing.
  *
- * embedding       in: tokens[b,T] i32; param: wte[V,C] (+ wpe[Tmax,C]); out: [b,T,C], F32 in any
- *                 graph with attr.wide
- *     F: IN0 PARAM0 [PARAM1] OUT0
- *     W: IN0 DOUT0 DPARAM0 [DPARAM1]
+ * embedding       in: tokens[b,T] i32 (+ starts[b,T] i32: position t has row t - start of wpe; see
+ *                 attention); param: wte[V,C] (+ wpe[Tmax,C]); out: [b,T,C], F32 in any graph with
+ *                 attr.wide
+ *     F: IN0 [IN1] PARAM0 [PARAM1] OUT0
+ *     W: IN0 [IN1] DOUT0 DPARAM0 [DPARAM1]
  * layer_norm      in: x[..,C], which may be F32 in any graph; param: weight[C], bias[C];
  *                 out: F32 in any graph with attr.wide; saved0: (mean, rstd) f32 [rows,2]; with
  *                 sum_parts, saved1: f32 [sum_parts,2,C], the sums for bias and weight over each
@@ -106,8 +112,9 @@ static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, p
  *     W: IN0 SAVED1 DPARAM0 [DPARAM1]
  * attention       self-attention with heads, causal or bidirectional; in: qkv[b,T,3C] (blocks q, k
  *                 and v of C channels) (+ lengths[b] i32, clamped to 0..T: later positions are
- *                 padding, to which no position attends); out: [b,T,C]; saved0: log-sum-exp f32
- *                 [b,heads,T]; rows of padding are 0 in out, in its gradient and in saved0
+ *                 padding, to which no position attends; or, if causal, starts[b,T] i32, clamped to
+ *                 0..t for position t, which attends to none before its start); out: [b,T,C];
+ * saved0: log-sum-exp f32 [b,heads,T]; rows of padding are 0 in out, in its gradient and in saved0
  *     F: IN0 [IN1] OUT0 SAVED0
  *     B: IN0 [IN1] OUT0 SAVED0 DOUT0 DIN0
  * dropout         mask from (seed, name, sample)

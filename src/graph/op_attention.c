@@ -1,10 +1,25 @@
 /* attention: self-attention over heads, softmax(q k^T / sqrt(C/heads)) v, scores never stored
  * (FlashAttention, Dao et al. 2022). saved0 keeps each row's log-sum-exp. A mask hides later
- * positions (unless bidirectional), and padding after the samples' lengths, if these are given. */
+ * positions (unless bidirectional), and padding after the samples' lengths or positions before each
+ * one's start, if these are given. */
 #include "graph/op_list.h"
 
-static pst_status check_lengths(const pst_graph *g, const pst_node *node) {
-    PST_TRY(pst_node_expect_i32(g, node, 1, 1));
+static pst_status check_starts(const pst_graph *g, const pst_node *node) {
+    const pst_tensor *qkv = pst_node_in(g, node, 0), *starts = pst_node_in(g, node, 1);
+    if (node->attr.bidirectional)
+        return pst_fail(PST_EINPUT, "attention that is bidirectional cannot have starts (%s)",
+                        starts->name);
+    if (starts->dim[0] == qkv->dim[0] && starts->dim[1] == qkv->dim[1]) return PST_OK;
+    return pst_fail(
+        PST_EINPUT,
+        "attention needs one start per position, but %s is [%lu,%lu] and %s [%lu,%lu,%lu]",
+        starts->name, (unsigned long)starts->dim[0], (unsigned long)starts->dim[1], qkv->name,
+        (unsigned long)qkv->dim[0], (unsigned long)qkv->dim[1], (unsigned long)qkv->dim[2]);
+}
+
+static pst_status check_mask(const pst_graph *g, const pst_node *node) {
+    PST_TRY(pst_node_expect_i32(g, node, 1, pst_node_has_starts(g, node) ? 2 : 1));
+    if (pst_node_has_starts(g, node)) return check_starts(g, node);
     const pst_tensor *qkv = pst_node_in(g, node, 0), *lengths = pst_node_in(g, node, 1);
     if (lengths->dim[0] == qkv->dim[0]) return PST_OK;
     return pst_fail(
@@ -26,7 +41,7 @@ static pst_status infer(pst_graph *g, pst_node *node) {
     if (node->attr.bidirectional > 1)
         return pst_fail(PST_EINPUT, "attention: bidirectional is %u; it must be 0 or 1",
                         node->attr.bidirectional);
-    if (node->n_in > 1) PST_TRY(check_lengths(g, node));
+    if (node->n_in > 1) PST_TRY(check_mask(g, node));
     node->n_saved = 1;
     node->saved[0].elements = qkv->dim[0] * qkv->dim[1] * heads;
     node->saved[0].dtype = PST_F32;

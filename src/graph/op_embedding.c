@@ -1,5 +1,16 @@
-/* embedding: out[b,t,:] = wte[tokens[b,t],:] (+ wpe[t,:]). Its input is data, so it has no B. */
+/* embedding: out[b,t,:] = wte[tokens[b,t],:] (+ wpe[t,:], or wpe[t - starts[b,t],:]). Its inputs
+ * are data, so it has no B. */
 #include "graph/op_list.h"
+
+static pst_status check_starts(const pst_graph *g, const pst_node *node) {
+    PST_TRY(pst_node_expect_i32(g, node, 1, 2));
+    const pst_tensor *tokens = pst_node_in(g, node, 0), *starts = pst_node_in(g, node, 1);
+    if (starts->dim[0] == tokens->dim[0] && starts->dim[1] == tokens->dim[1]) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "embedding needs one start per token, but %s is [%lu,%lu] and %s [%lu,%lu]",
+                    starts->name, (unsigned long)starts->dim[0], (unsigned long)starts->dim[1],
+                    tokens->name, (unsigned long)tokens->dim[0], (unsigned long)tokens->dim[1]);
+}
 
 static pst_status infer(pst_graph *g, pst_node *node) {
     PST_TRY(pst_node_expect_i32(g, node, 0, 2));
@@ -16,6 +27,7 @@ static pst_status infer(pst_graph *g, pst_node *node) {
                             (unsigned long)wpe->dim[0], tokens->name,
                             (unsigned long)tokens->dim[1]);
     }
+    if (node->n_in == 2) PST_TRY(check_starts(g, node));
     uint64_t dim[] = {tokens->dim[0], tokens->dim[1], wte->dim[1]};
     PST_TRY(pst_graph_out(g, node, PST_TENSOR_ACTIVATION, 3, dim));
     if (node->attr.wide) pst_node_out_wide(g, node);
@@ -25,7 +37,7 @@ static pst_status infer(pst_graph *g, pst_node *node) {
 static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
     uint32_t n = 0;
     if (pass == PST_PASS_B) return 0;
-    out[n++] = pst_op_read(PST_ARG_IN, 0);
+    for (uint32_t i = 0; i < node->n_in; i++) out[n++] = pst_op_read(PST_ARG_IN, (uint8_t)i);
     if (pass == PST_PASS_F) {
         for (uint32_t i = 0; i < node->n_param; i++)
             out[n++] = pst_op_read(PST_ARG_PARAM, (uint8_t)i);
@@ -50,7 +62,7 @@ static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64
 const pst_op_row pst_op_embedding = {
     .name = "embedding",
     .min_in = 1,
-    .max_in = 1,
+    .max_in = 2,
     .min_param = 1,
     .max_param = 2,
     .infer = infer,

@@ -158,12 +158,13 @@ static void set_tokens(const pst_splitter *b, const pst_node *d, uint64_t tokens
 }
 
 static pst_status add_embedding(pst_splitter *b, const pst_node *d) {
-    uint32_t out;
+    uint32_t in[2], out;
     pst_attr attr = d->attr;
     set_tokens(b, d, b->whole->param[d->param[0]].dim[0], &attr);
+    for (uint32_t i = 0; i < d->n_in; i++) in[i] = b->mapped[d->in[i]];
     PST_TRY(pst_graph_add(b->g,
-                          &(pst_new_node){"embedding", d->name, &attr, &b->mapped[d->in[0]], 1,
-                                          d->param, pst_split_part_of(b, d) ? 1 : d->n_param},
+                          &(pst_new_node){"embedding", d->name, &attr, in, d->n_in, d->param,
+                                          pst_split_part_of(b, d) ? 1 : d->n_param},
                           &out));
     return add_reduction(b, d, out);
 }

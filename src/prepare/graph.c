@@ -35,6 +35,7 @@ pst_status pst_prepare_model(const pst_config *c, const pst_model_row **row, pst
                             .vocabulary = (uint32_t)c->model.vocabulary,
                             .image = (uint32_t)c->model.image,
                             .dropout = (float)c->model.dropout,
+                            .isolate = !strcmp(c->data.isolate, "true"),
                             .wide = !strcmp(c->train.residual, "fp32"),
                             .micro_batch = (uint32_t)c->train.micro_batch};
     const pst_model_row *r;
@@ -50,6 +51,11 @@ pst_status pst_prepare_model(const pst_config *c, const pst_model_row **row, pst
     pst_status status = r->preset(&out);
     PST_TRY(pst_config_at(c, "model", pst_config_given(c, "model", "preset") ? "preset" : "kind",
                           status));
+    if (out.isolate && !r->isolates)
+        return pst_config_at(c, "data", "isolate",
+                             pst_fail(PST_EINPUT,
+                                      "model.kind %s cannot keep documents apart; only gpt can",
+                                      c->model.kind));
     PST_TRY(fit_data(c, &out));
     *row = r;
     *m = out;

@@ -45,7 +45,10 @@ static void list_fields(const pst_data_field *f, uint32_t n, char *out, size_t s
 /* The usual data for models that read such a tensor. */
 static const struct {
     const char *reads, *use;
-} usual[] = {{"lengths", "lines"}, {"pixels", "mnist or cifar10"}, {"tokens", "text"}};
+} usual[] = {{"lengths", "lines"},
+             {"starts", "text or tokens"},
+             {"pixels", "mnist or cifar10"},
+             {"tokens", "text"}};
 
 static const char *usual_data(const pst_graph *g) {
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)

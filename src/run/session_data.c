@@ -10,9 +10,11 @@ struct pst_feed {
 };
 
 /* Number of valid values of a node's data, from 0: tokens are rows of the embedding table, pixels
- * are bytes, lengths are 0 to the number of positions, targets are one of the logits. */
-static uint64_t values_of(const pst_graph *g, const pst_node *node) {
+ * are bytes, lengths and starts are 0 to the number of positions, targets are one of the logits. i:
+ * which input. */
+static uint64_t values_of(const pst_graph *g, const pst_node *node, uint32_t i) {
     const pst_tensor *first = &g->tensor[node->in[0]];
+    if (!strcmp(node->op->name, "embedding") && i) return first->dim[1];
     if (node->attr.total) return node->attr.total; /* it has only a part of the vocabulary */
     if (!strcmp(node->op->name, "embedding")) return g->param[node->param[0]].dim[0];
     if (!strcmp(node->op->name, "pixels")) return 256;
@@ -23,7 +25,7 @@ static uint64_t values_of(const pst_graph *g, const pst_node *node) {
 static void bound_by(const pst_graph *g, const pst_node *node, pst_feed *f) {
     for (uint32_t i = 0; i < node->n_in; i++) {
         if (node->in[i] != f->tensor) continue;
-        uint64_t n = values_of(g, node);
+        uint64_t n = values_of(g, node, i);
         if (strcmp(node->op->name, "cross_entropy") && strncmp(node->op->name, "vocabulary", 10))
             f->least = 0;
         if (n - 1 < (uint64_t)f->most) f->most = (int32_t)(n - 1);

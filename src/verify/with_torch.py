@@ -111,7 +111,10 @@ def activate(x, attr):
 
 def embedding(ins, params, attr):
     x = F.embedding(ins[0].long(), params[0])
-    return x + params[1][:x.shape[1]] if len(params) > 1 else x
+    positions = torch.arange(x.shape[1])
+    if len(ins) > 1:  # starts
+        positions = positions - ins[1].long()
+    return x + params[1][positions] if len(params) > 1 else x
 
 
 def attention(ins, params, attr):
@@ -123,7 +126,9 @@ def attention(ins, params, attr):
         sees = sees.tril()
     sees = sees.expand(B, 1, T, T)
     inside = torch.ones(B, T, dtype=torch.bool)
-    if len(ins) > 1:
+    if len(ins) > 1 and ins[1].dim() == 2:  # starts
+        sees = sees & (torch.arange(T) >= ins[1][:, :, None])[:, None]
+    elif len(ins) > 1:
         inside = torch.arange(T)[None] < ins[1].clamp(0, T)[:, None]
         sees = sees & inside[:, None, None, :]
     scores = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).masked_fill(~sees, -1e30)
@@ -340,7 +345,7 @@ def main():
     if transformers is not None:
         transformers.logging.set_verbosity_error()
     record, graph, result = Record(), Graph(), Comparison()
-    also = transformers is not None and graph.kind in ("gpt", "bert")
+    also = transformers is not None and graph.kind in ("gpt", "bert") and "starts" not in graph.data
     for step in record.steps():
         check_step(record, graph, step, result)
         if also:

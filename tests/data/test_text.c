@@ -315,12 +315,71 @@ static void test_many_files(void **state) {
     d->row->close(d);
 }
 
+/* Documents of 0 to 6 tokens and their ends in windows of 8: where each position's document begins,
+ * and no target for an end. */
+static void test_documents(void **state) {
+    (void)state;
+    enum { FILES = 40, CONTEXT = 8, END = 1 };
+    char *path[FILES];
+    FILE *f = fopen("vocab.txt", "w");
+    assert_non_null(f);
+    fputs("[UNK]\n[SEP]\na\n", f);
+    fclose(f);
+    for (int i = 0; i < FILES; i++) {
+        assert_true(asprintf(&path[i], "doc%02d", i) > 0);
+        assert_non_null(f = fopen(path[i], "w"));
+        for (int k = 0; k < i % 7; k++) fputs("a ", f);
+        fclose(f);
+    }
+    const pst_data_config config = {.paths = path,
+                                    .n_path = FILES,
+                                    .validation = 0.2,
+                                    .context = CONTEXT,
+                                    .seed = 3,
+                                    .tokenizer = "vocab.txt",
+                                    .cache = "cache",
+                                    .isolate = 1};
+    pst_data *d;
+    pst_data_field field[PST_DATA_FIELDS];
+    if (pst_data_text.open(&config, &d) != PST_OK) fail_msg("%s", pst_error());
+    assert_int_equal(d->row->fields(d, field), 3);
+    assert_string_equal(field[2].name, "starts");
+    const uint64_t train = d->row->size(d, PST_SPLIT_TRAIN),
+                   held = d->row->size(d, PST_SPLIT_VALIDATION);
+    for (uint64_t i = 0; i < 3 * train + held; i++) {
+        const pst_split split = i < 3 * train ? PST_SPLIT_TRAIN : PST_SPLIT_VALIDATION;
+        const uint64_t index = split == PST_SPLIT_TRAIN ? i : i - 3 * train;
+        int32_t token[CONTEXT], target[CONTEXT], start[CONTEXT], first = 0;
+        uint64_t targets = 0;
+        assert_int_equal(d->row->sample(d, split, index, (int32_t *[]){token, target, start}),
+                         PST_OK);
+        for (int k = 0; k < CONTEXT; k++) {
+            assert_int_equal(start[k], first);
+            if (token[k] == END) {
+                assert_int_equal(target[k], -1);
+                first = k + 1;
+            } else if (split == PST_SPLIT_TRAIN) { /* the last window of the other is not full */
+                assert_true(target[k] > 0);
+                if (k + 1 < CONTEXT) assert_int_equal(target[k], token[k + 1]);
+            }
+            targets += target[k] >= 0;
+        }
+        if (split == PST_SPLIT_TRAIN) assert_int_equal(d->row->targets(d, index, 1), targets);
+    }
+    const uint64_t hash = d->row->hash(d);
+    d->row->close(d);
+    pst_data_config together = config;
+    together.isolate = 0;
+    assert_true(hash != hash_with(together));
+    for (int i = 0; i < FILES; i++) free(path[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_epochs),    cmocka_unit_test(test_order_depends_on_seed),
-        cmocka_unit_test(test_samples),   cmocka_unit_test(test_validation),
-        cmocka_unit_test(test_sentences), cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_large),     cmocka_unit_test(test_cut_short),
-        cmocka_unit_test(test_many_files)};
+        cmocka_unit_test(test_epochs),     cmocka_unit_test(test_order_depends_on_seed),
+        cmocka_unit_test(test_samples),    cmocka_unit_test(test_validation),
+        cmocka_unit_test(test_sentences),  cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_large),      cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_many_files), cmocka_unit_test(test_documents)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

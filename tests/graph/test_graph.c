@@ -86,8 +86,12 @@ static void wrong_operands(void **unused) {
     refuse(&s, "attention", &five, (operands){1, {s.x}}, (operands){0, {0}}, "5 heads");
     refuse(&s, "attention", &two, (operands){1, {s.other}}, (operands){0, {0}}, "8 channels");
     refuse(&s, "attention", &two, (operands){2, {s.x, s.x}}, (operands){0, {0}}, "I32");
-    refuse(&s, "attention", &two, (operands){2, {s.x, s.tokens}}, (operands){0, {0}},
-           "I32 with 1 dimensions");
+    refuse(&s, "attention", &(pst_attr){.heads = 2, .bidirectional = 1},
+           (operands){2, {s.x, s.tokens}}, (operands){0, {0}}, "cannot have starts (tokens)");
+    uint32_t out;
+    assert_int_equal(pst_graph_add_masked_attention(s.g, "bad", s.x, s.tokens, 2, 0, &out),
+                     PST_EINPUT);
+    assert_non_null(strstr(pst_error(), "tokens has 2 dimensions; lengths have 1"));
     refuse(&s, "attention", &(pst_attr){.heads = 2, .bidirectional = 2}, (operands){1, {s.x}},
            (operands){0, {0}}, "bidirectional is 2");
     refuse(&s, "add", NULL, (operands){2, {s.x, s.other}}, (operands){0, {0}}, "equal shapes");

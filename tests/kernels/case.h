@@ -18,6 +18,7 @@ typedef struct {
     uint32_t heads;
     /* attention: is it, and has it lengths of samples (0, 1, T and others) */
     int bidirectional, lengths;
+    int starts; /* attention, embedding: positions have starts, also such as are clamped */
     pst_activation act;
     int second; /* has its optional parameter (bias, wpe) */
     float rate;
@@ -41,13 +42,14 @@ static inline uint64_t case_round_up(uint64_t bytes) { return (bytes + 63) / 64 
 CASE_USED const char *case_text(const kernel_case *k) {
     static char text[272];
     snprintf(text, sizeof text,
-             "%s b=%lu t=%lu c=%lu f=%lu heads=%u%s%s act=%d second=%d %s %s w=%lu window=%lu "
+             "%s b=%lu t=%lu c=%lu f=%lu heads=%u%s%s%s act=%d second=%d %s %s w=%lu window=%lu "
              "stride=%u padding=%u sums=%d wide=%u",
              k->op, (unsigned long)k->b, (unsigned long)k->t, (unsigned long)k->c,
              (unsigned long)k->f, k->heads, k->bidirectional ? " bidirectional" : "",
-             k->lengths ? " lengths" : "", (int)k->act, k->second, pst_dtype_name(k->dtype),
-             k->factors ? pst_dtype_name(k->factors) : "", (unsigned long)k->w,
-             (unsigned long)k->window, k->stride, k->padding, k->sums, k->wide);
+             k->lengths ? " lengths" : "", k->starts ? " starts" : "", (int)k->act, k->second,
+             pst_dtype_name(k->dtype), k->factors ? pst_dtype_name(k->factors) : "",
+             (unsigned long)k->w, (unsigned long)k->window, k->stride, k->padding, k->sums,
+             k->wide);
     return text;
 }
 
@@ -124,6 +126,7 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
         PST_TRY(case_input(g, "x", tokens, c, k->wide & CASE_WIDE_IN, &in[0]));
     }
     if (k->lengths) PST_TRY(pst_graph_data(g, "lengths", 1, dim, &in[n_in++]));
+    if (k->starts) PST_TRY(pst_graph_data(g, "starts", 2, dim, &in[n_in++]));
     if (!strcmp(k->op, "add"))
         PST_TRY(case_input(g, "x2", tokens, c, k->wide & CASE_WIDE_IN2, &in[n_in++]));
     if (!strcmp(k->op, "cross_entropy") || !strncmp(k->op, "vocabulary", 10))
@@ -288,6 +291,22 @@ static void case_fill_lengths(case_state *s, case_buffer *b) {
     }
 }
 
+/* Documents of 1 and more positions, some longer than a block of a kernel; now and then a start
+ * that is negative or behind its position. */
+static void case_fill_starts(case_state *s, case_buffer *b) {
+    uint64_t key = pst_rng_key(s->seed, "starts"), t = s->spec.t;
+    int32_t start = 0;
+    for (uint64_t i = 0; i < b->n; i++) {
+        uint32_t word[4];
+        const int32_t at = (int32_t)(i % t);
+        pst_rng_words(key, 7, i, word);
+        if (!at) start = 0;
+        else if (word[0] % (at % 200 > 80 ? 100 : 8) == 0) start = at;
+        ((int32_t *)b->data)[i] = start;
+        if (word[1] % 64 == 0) ((int32_t *)b->data)[i] = word[2] % 2 ? -3 : at + 5;
+    }
+}
+
 static void case_fill(case_state *s, case_buffer *b) {
     uint64_t key = pst_rng_key(s->seed, "case") + b->kind * 16u + b->index;
     const kernel_case *k = &s->spec;
@@ -309,6 +328,10 @@ static void case_fill(case_state *s, case_buffer *b) {
         for (uint64_t i = 0; value && i < b->n; i++)
             case_put(b, i, sums || variance ? 0.1f + fabsf(value[i]) : value[i]);
         free(value);
+        return;
+    }
+    if (k->starts && b->index == 1) {
+        case_fill_starts(s, b);
         return;
     }
     if (!strcmp(k->op, "attention")) {

@@ -88,6 +88,8 @@ static const kernel_case difference_cases[] = {
     {.op = "attention", .b = 2, .t = 5, .c = 6, .heads = 2, .bidirectional = 1},
     {.op = "attention", .b = 5, .t = 6, .c = 4, .heads = 2, .bidirectional = 1, .lengths = 1},
     {.op = "attention", .b = 5, .t = 4, .c = 3, .heads = 1, .lengths = 1},
+    {.op = "attention", .b = 2, .t = 9, .c = 4, .heads = 2, .starts = 1},
+    {.op = "embedding", .b = 2, .t = 9, .c = 3, .f = 5, .second = 1, .starts = 1},
     {.op = "dropout", .b = 2, .t = 3, .c = 5, .rate = 0.4f},
     {.op = "narrow", .b = 2, .t = 3, .c = 5, .wide = CASE_WIDE_IN},
     {.op = "cross_entropy", .b = 2, .t = 3, .c = 7},

@@ -28,6 +28,11 @@ with_transformers() {
 
 agrees run.yaml train.clip=0.1 model.dropout=0.1
 with_transformers
+"$PENSTOCK" tokenize --train --vocabulary 270 -o tok text.txt >out || fail "learning: $(cat out)"
+for i in $(seq 60); do
+    echo "{\"text\": \"$(seq -s ' ' $((i % 7)))\"}"
+done >docs.jsonl
+agrees run.yaml data.paths=docs.jsonl data.tokenizer=tok data.cache=cache data.isolate=true
 agrees run.yaml train.optimizer=sgd train.lr=0.05
 cat >other.yaml <<END_OF_RUN
 model: {kind: bert, layers: 2, heads: 2, channels: 32, context: 24}
