@@ -79,7 +79,7 @@ static pst_status open_cache(chat_data *d, const pst_data_config *c, char what[P
                                   .all = 1,
                                   .special = 1,
                                   .scale = 2,
-                                  .lacking = "that are no conversations"};
+                                  .lacking = "without a conversation"};
     PST_TRY(pst_token_cache_find(c, &form, &prefix, &t, what));
     d->tokenizer = pst_tokenizer_hash(t);
     pst_tokenizer_close(t);

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/grow.h"
 #include "data/joined.h"
+#include "data/json_lines.h"
 #include "data/mask.h"
 #include "data/masked.h"
 #include "data/options.h"
@@ -100,6 +101,12 @@ static void lines_close(pst_data *data) {
 static pst_status fill(lines_data *d, const pst_data_config *c, pst_file_list *list) {
     char what[512];
     pst_options_describe(list, what, sizeof what);
+    for (uint32_t i = 0; i < list->n; i++)
+        if (pst_json_lines_is(list->file[i].path))
+            return pst_fail(PST_EINPUT,
+                            "data: %s: data.kind lines reads JSON Lines with a tokenizer only; set "
+                            "data.tokenizer",
+                            list->file[i].path);
     PST_TRY(pst_joined_open(list, &d->text));
     PST_TRY(scan(d));
     PST_TRY(split(d, c, what));

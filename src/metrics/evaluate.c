@@ -37,7 +37,8 @@ pst_status pst_evaluate_data(const pst_config *c, const pst_model_config *model,
                               .seed = (uint64_t)c->train.seed,
                               .tokenizer = c->data.tokenizer,
                               .held_out = held_out};
-    if (!held_out && !strcmp(c->data.kind, "text")) PST_TRY(pst_options_check_lines(&config));
+    const int lines = !strcmp(c->data.kind, "text") || !strcmp(c->data.kind, "lines");
+    if (!held_out && lines) PST_TRY(pst_options_check_lines(&config));
     return config.n_weight ? pst_blend_open(row, &config, data) : row->open(&config, data);
 }
 

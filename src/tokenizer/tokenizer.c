@@ -172,8 +172,6 @@ void pst_encoder_close(pst_encoder *e) {
     free(e);
 }
 
-const pst_tokenizer *pst_encoder_tokenizer(const pst_encoder *e) { return e->t; }
-
 /* A text without special tokens; some tokenizers put a blank before it. */
 static pst_status encode_plain(pst_encoder *e, const char *text, size_t bytes, int first) {
     const pst_tokenizer *t = e->t;

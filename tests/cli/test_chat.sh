@@ -46,5 +46,5 @@ refuses 'data.template is not used by data.kind text' data.kind=text data.templa
 echo '{"messages": [{"role": "user", "content": "no answer"}]}' >>chat.jsonl
 refuses 'chat.jsonl: line 41: no message has the role "assistant"'
 "$PENSTOCK" train run.yaml -n 1 name=skip data.on_error=skip >out 2>&1 || fail "skip: $(cat out)"
-grep -q '1 lines of chat.jsonl that are no conversations left out' out || fail "skipped: $(cat out)"
+grep -q '1 line of chat.jsonl without a conversation left out' out || fail "skipped: $(cat out)"
 exit $bad

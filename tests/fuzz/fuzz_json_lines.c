@@ -50,43 +50,6 @@ static pst_status converse(const void *arg, pst_encoder *e, char *line, size_t n
     return PST_OK;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void expect(int truth) {
-    if (!truth) abort();
-}
-
-static pst_status add(void *to, const int32_t *id, size_t n) {
-    (void)to;
-    for (size_t i = 0; i < n; i++) expect(id[i] >= 0 && id[i] < 256);
-    return PST_OK;
-}
-
-static pst_status end(void *to) {
-    ++*(uint64_t *)to;
-    return PST_OK;
-}
-
-static pst_status converse(void *to, const char *line, size_t n) {
-    static const char *const names[] = {"chatml", "llama3", "qwen"};
-    json_t *root = json_loadb(line, n, JSON_ALLOW_NUL, NULL);
-    for (size_t i = 0; i < 3; i++) {
-        const pst_chat_template *c;
-        pst_ids ids = {0};
-        int any = 0;
-        expect(pst_chat_template_find(names[i], &c) == PST_OK);
-        pst_status status = pst_chat_encode(c, to, root, &ids);
-        for (size_t k = 0; k < ids.n; k++) {
-            expect(ids.id[k] >= 0 && ids.id[k] < 512);
-            any |= ids.id[k] & 1;
-        }
-        expect(status != PST_OK || any);
-        pst_ids_free(&ids);
-    }
-    json_decref(root);
-    return PST_OK;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char path[64];
     uint64_t strict = 0, lenient = 0, skipped = 0, none = 0;
