@@ -122,26 +122,34 @@ static pst_status read_file(pst_tokenizer *t, const char *path) {
     return read_by_ending(t, path);
 }
 
-/* The first name in the folder with this ending, in the order of strcmp; the caller frees. */
-static char *find_ending(const char *folder, const char *ending) {
+/* *found: the first name in the folder with this ending, in the order of strcmp, which the caller
+ * frees; NULL: none, or the folder cannot be read by this user. */
+static pst_status find_ending(const char *folder, const char *ending, char **found) {
     DIR *d = opendir(folder);
-    char *found = NULL;
-    for (struct dirent *entry; d && (entry = readdir(d));) {
-        if (!ends_in(entry->d_name, ending) || (found && strcmp(found, entry->d_name) < 0))
+    pst_status status = PST_OK;
+    *found = NULL;
+    if (!d && errno != ENOENT && errno != ENOTDIR && errno != EACCES)
+        return pst_fail(pst_status_of_errno(errno), "%s: %s", folder, strerror(errno));
+    for (struct dirent *entry; d && status == PST_OK && (entry = readdir(d));) {
+        if (!ends_in(entry->d_name, ending) || (*found && strcmp(*found, entry->d_name) < 0))
             continue;
-        free(found);
-        found = strdup(entry->d_name);
+        free(*found);
+        *found = strdup(entry->d_name);
+        if (!*found) status = pst_no_memory("for the name of a tokenizer's file");
     }
     if (d) closedir(d);
-    return found;
+    return status;
 }
 
 /* *path: of the first file in the folder, which is files[*which]; the caller frees. NULL: none. */
 static pst_status find_file(const char *folder, char **path, uint32_t *which) {
     *path = NULL;
     for (uint32_t i = 0; i < N_FILE; i++) {
-        char *found = *files[i].name == '.' ? find_ending(folder, files[i].name) : NULL;
-        if (*files[i].name == '.' && !found) continue;
+        char *found = NULL;
+        if (*files[i].name == '.') {
+            PST_TRY(find_ending(folder, files[i].name, &found));
+            if (!found) continue;
+        }
         if (asprintf(path, "%s/%s", folder, found ? found : files[i].name) < 0) *path = NULL;
         free(found);
         if (!*path) return pst_no_memory("for the path of a tokenizer's file");
