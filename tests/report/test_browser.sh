@@ -35,7 +35,7 @@ for run in run still study one cut many; do
     for width in 1280 500; do
         case $run$width in still* | many* | *1280) ;; *) continue ;; esac
         last_word runs/$run/report.html $width 'document.querySelectorAll(".numbers span").length, document.querySelectorAll(".cursor").length'
-        [ $run != still ] || grep -q '<title>fits [1-9][0-9]* 7<' dom ||
+        [ $run != still ] || grep -q '<title>fits [1-9][0-9]* 8<' dom ||
             fail "$run at $width: $(grep -o '<title>[^<]*' dom)"
     done
     not_blank runs/$run/report.html
