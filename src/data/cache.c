@@ -1,22 +1,16 @@
-/* See cache.h. KEY.json records the sizes, the times and the hash of KEY.bin and KEY.idx, so that
- * files which were cut or changed later are noticed, and what every run tells about them. */
+/* See cache.h. KEY.json is the record of KEY.bin and KEY.idx. */
 #include "data/cache.h"
 #include "base/bytes.h"
-#include "base/file.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "data/encode.h"
+#include "data/encode_record.h"
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { BLOCK = 1 << 18, RECORD_MOST = 4096 };
 
 typedef struct {
     const pst_data_config *c;
@@ -24,8 +18,8 @@ typedef struct {
     pst_tokenizer *tokenizer;
     pst_file_list list;
     pst_encode_options encode;
-    char *folder, *prefix, *record; /* prefix: path of the data set without .bin and .idx */
-    uint64_t skipped;
+    char *folder, *prefix, *record_path; /* prefix: path of the data set without .bin and .idx */
+    pst_encode_record record;
 } cache;
 
 /* The caller frees. NULL: no memory. */
@@ -61,103 +55,12 @@ static pst_status find_names(cache *x) {
     if (!(x->folder = folder_of(x->c))) return pst_no_memory("for a path");
     PST_TRY(make_folders(x->folder));
     if (asprintf(&x->prefix, "%s/%016" PRIx64, x->folder, key) < 0) x->prefix = NULL;
-    if (asprintf(&x->record, "%s/%016" PRIx64 ".json", x->folder, key) < 0) x->record = NULL;
+    if (asprintf(&x->record_path, "%s/%016" PRIx64 ".json", x->folder, key) < 0)
+        x->record_path = NULL;
+    x->record = (pst_encode_record){.path = x->record_path, .prefix = x->prefix, .key = key};
     x->encode.prefix = x->prefix;
     x->encode.key = key;
-    return x->prefix && x->record ? PST_OK : pst_no_memory("for a path");
-}
-
-/* --- the record ------------------------------------------------------------------------------- */
-
-typedef struct {
-    int64_t bytes, ns; /* size, and time of the last change */
-    uint64_t hash;     /* of the contents */
-} state;
-
-/* Size and time; 0: there is no such file. */
-static int look(const cache *x, const char *ending, char path[PATH_MAX], state *s) {
-    struct stat st;
-    snprintf(path, PATH_MAX, "%s%s", x->prefix, ending);
-    if (stat(path, &st) || !S_ISREG(st.st_mode)) return 0;
-    *s = (state){st.st_size, st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec, 0};
-    return 1;
-}
-
-static int hash_contents(const char *path, uint64_t *hash) {
-    FILE *f = fopen(path, "rbe");
-    char *block = malloc(BLOCK);
-    pst_hasher *h = pst_hasher_open();
-    int good = f && block && h;
-    for (size_t n = 1; good && n;) {
-        n = fread(block, 1, BLOCK, f);
-        pst_hasher_add(h, block, n);
-        good = !ferror(f);
-    }
-    if (good) *hash = pst_hasher_value(h);
-    if (h) pst_hasher_close(h);
-    if (f) fclose(f);
-    free(block);
-    return good;
-}
-
-static const char *const endings[2] = {".bin", ".idx"};
-
-static pst_status print_record(const void *what, FILE *out) {
-    const cache *x = what;
-    char path[PATH_MAX];
-    state s[2];
-    for (int i = 0; i < 2; i++)
-        if (!look(x, endings[i], path, &s[i]) || !hash_contents(path, &s[i].hash))
-            return pst_fail(PST_EINPUT, "data.cache: cannot read %s: %s", path, strerror(errno));
-    fprintf(out, "{\"skipped\": %" PRIu64, x->skipped);
-    for (int i = 0; i < 2; i++)
-        fprintf(out,
-                ", \"%s\": {\"bytes\": %" PRId64 ", \"ns\": %" PRId64 ", \"hash\": \"%016" PRIx64
-                "\"}",
-                endings[i] + 1, s[i].bytes, s[i].ns, s[i].hash);
-    fprintf(out, "}\n");
-    return PST_OK;
-}
-
-static pst_status complete(void *what, uint64_t skipped) {
-    cache *x = what;
-    x->skipped = skipped;
-    return pst_file_replace_own(x->record, print_record, x);
-}
-
-/* 1: the file is the one of the record. A copy has another time, but the same contents. */
-static int is_unchanged(const cache *x, const json_t *record, const char *ending) {
-    const json_t *r = json_object_get(record, ending + 1);
-    const char *hash = json_string_value(json_object_get(r, "hash"));
-    char path[PATH_MAX];
-    state s;
-    if (!look(x, ending, path, &s) || !hash) return 0;
-    if (json_integer_value(json_object_get(r, "bytes")) != s.bytes) return 0;
-    if (json_integer_value(json_object_get(r, "ns")) == s.ns) return 1;
-    return hash_contents(path, &s.hash) && strtoull(hash, NULL, 16) == s.hash;
-}
-
-/* 1: the data set is complete, and as it was written. Any thread. */
-static int read_record(const cache *x, uint64_t *skipped) {
-    char *text;
-    size_t bytes;
-    if (access(x->record, F_OK)) return 0;
-    if (pst_file_read(x->record, RECORD_MOST, &text, &bytes) != PST_OK) {
-        pst_error_clear();
-        return 0;
-    }
-    json_t *record = json_loadb(text, bytes, 0, NULL);
-    int good = is_unchanged(x, record, endings[0]) && is_unchanged(x, record, endings[1]);
-    json_int_t lines = json_integer_value(json_object_get(record, "skipped"));
-    if (good) *skipped = lines > 0 ? (uint64_t)lines : 0;
-    json_decref(record);
-    free(text);
-    return good;
-}
-
-static int exists(void *what) {
-    uint64_t skipped;
-    return read_record(what, &skipped);
+    return x->prefix && x->record_path ? PST_OK : pst_no_memory("for a path");
 }
 
 /* --- the data set ----------------------------------------------------------------------------- */
@@ -166,7 +69,7 @@ static pst_status encode(cache *x) {
     char text[PST_BYTES_TEXT];
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < x->list.n; i++) bytes += x->list.file[i].bytes;
-    if (!unlink(x->record) && pst_encode_shows())
+    if (!unlink(x->record_path) && pst_encode_shows())
         pst_log(
             PST_LOG_WARN,
             "data.cache: %s.bin or %s.idx is damaged, or was changed; the text is encoded again",
@@ -180,23 +83,23 @@ static pst_status encode(cache *x) {
 }
 
 static void warn_of_skipped(const cache *x) {
-    const char *lacking = x->encode.form->lacking, *s = x->skipped == 1 ? "" : "s";
+    const char *lacking = x->encode.form->lacking, *s = x->record.skipped == 1 ? "" : "s";
     if (lacking)
-        pst_log(PST_LOG_WARN, "data: %" PRIu64 " line%s of %s %s left out", x->skipped, s, x->what,
-                lacking);
+        pst_log(PST_LOG_WARN, "data: %" PRIu64 " line%s of %s %s left out", x->record.skipped, s,
+                x->what, lacking);
     else
         pst_log(PST_LOG_WARN,
                 "data: %" PRIu64 " line%s of %s without text in the field \"%s\" left out",
-                x->skipped, s, x->what, x->c->lines.field);
+                x->record.skipped, s, x->what, x->c->lines.field);
 }
 
 static pst_status find_in_cache(cache *x, char **prefix) {
     PST_TRY(find_names(x));
-    if (!read_record(x, &x->skipped)) {
+    if (!pst_encode_record_read(&x->record)) {
         PST_TRY(encode(x));
-        read_record(x, &x->skipped); /* another process may have encoded */
+        pst_encode_record_read(&x->record); /* another process may have encoded */
     }
-    if (x->skipped && pst_encode_shows()) warn_of_skipped(x);
+    if (x->record.skipped && pst_encode_shows()) warn_of_skipped(x);
     *prefix = x->prefix;
     x->prefix = NULL;
     return PST_OK;
@@ -217,9 +120,9 @@ pst_status pst_token_cache_find(const pst_data_config *c, const pst_encode_form 
                                         .lines = c->lines,
                                         .special = form->special,
                                         .end = form->ends ? pst_tokenizer_end(x.tokenizer) : -1,
-                                        .exists = exists,
-                                        .complete = complete,
-                                        .what = &x};
+                                        .exists = pst_encode_record_exists,
+                                        .complete = pst_encode_record_complete,
+                                        .what = &x.record};
         status = find_in_cache(&x, prefix);
     }
     if (status == PST_OK) *tokenizer = x.tokenizer;
@@ -227,6 +130,6 @@ pst_status pst_token_cache_find(const pst_data_config *c, const pst_encode_form 
     pst_files_free(&x.list);
     free(x.folder);
     free(x.prefix);
-    free(x.record);
+    free(x.record_path);
     return status;
 }

@@ -245,9 +245,12 @@ static pst_status prepare(pst_encode_job *j) {
     const pst_encode_options *o = j->o;
     if (asprintf(&j->folder, "%s.parts", o->prefix) < 0) j->folder = NULL;
     if (!j->folder) return pst_no_memory(to_encode);
-    if (mkdir(j->folder, 0777) && errno != EEXIST)
+    int made = !mkdir(j->folder, 0777);
+    if (!made && errno != EEXIST)
         return pst_fail(pst_status_of_errno(errno), "cannot make the folder %s: %s", j->folder,
                         strerror(errno));
+    /* the folder of others goes when their data set is complete, which may be this one */
+    if (made && !(o->exists && o->exists(o->what))) PST_TRY(pst_encode_check_kept(o));
     if (pst_encode_remove(j, 1))
         pst_log(PST_LOG_INFO, "%s: pieces of other text or options removed", j->folder);
     return make_groups(j);
@@ -308,6 +311,7 @@ pst_status pst_encode_files(const pst_encode_options *o) {
         pst_log(PST_LOG_WARN,
                 "stopped; what is encoded stays in %s, and the same command continues there",
                 j.folder);
+    if (j.folder && status != PST_OK) rmdir(j.folder); /* stays if it has finished pieces */
     free(j.folder);
     free(j.group);
     if (status == PST_BUSY && number && !handled) raise(number);

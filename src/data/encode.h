@@ -36,6 +36,7 @@ typedef struct {
     uint64_t key;         /* pst_encode_key */
     uint64_t piece;       /* bytes of text of a piece; 0: 16 MiB */
     uint32_t threads;     /* 0: this process's share of the host's processors */
+    int keep;             /* 1: EINPUT if it would replace PREFIX.bin or PREFIX.idx */
     /* May be NULL. exists: 1: another process has completed the data set. complete: called once,
      * when it is complete, by the process that has joined the pieces. */
     int (*exists)(void *what);

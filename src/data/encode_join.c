@@ -51,11 +51,25 @@ static pst_status join_pieces(pst_encode_job *j, pst_indexed_writer *w, uint64_t
     return PST_OK;
 }
 
+pst_status pst_encode_check_kept(const pst_encode_options *o) {
+    static const char *const ending[] = {"bin", "idx"};
+    for (int i = 0; o->keep && i < 2; i++) {
+        char *path = NULL;
+        if (asprintf(&path, "%s.%s", o->prefix, ending[i]) < 0) return pst_no_memory(to_encode);
+        int there = access(path, F_OK) == 0;
+        if (there) pst_fail(PST_EINPUT, "%s already exists; use --force to replace it", path);
+        free(path);
+        if (there) return PST_EINPUT;
+    }
+    return PST_OK;
+}
+
 static pst_status join_locked(pst_encode_job *j, int *damaged) {
     const pst_encode_options *o = j->o;
     uint64_t skipped = 0;
     pst_indexed_writer *w = NULL;
     if (o->exists && o->exists(o->what)) return PST_OK;
+    PST_TRY(pst_encode_check_kept(o));
     PST_TRY(pst_indexed_create(o->prefix, pst_tokenizer_size(o->tokenizer) * o->form->scale, &w));
     pst_status status = join_pieces(j, w, &skipped, damaged);
     status = pst_indexed_finish(w, status);

@@ -31,6 +31,7 @@ static uint64_t bytes_of_folder(const char *folder) {
 pst_status pst_encode_wait(const pst_encode_job *j, pst_encode_stall *s) {
     uint64_t now = pst_monotonic_ns(), bytes = bytes_of_folder(j->folder);
     if (pst_encode_signals_came() || j->failed) return pst_fail(PST_BUSY, "stopped");
+    mkdir(j->folder, 0777); /* a process that failed may have removed it, with nothing in it */
     if (bytes != s->bytes || !s->since_ns) *s = (pst_encode_stall){bytes, now};
     if (now - s->since_ns > STALL_NS)
         return pst_fail(PST_EPEER,

@@ -37,6 +37,8 @@ pst_status pst_encode_wait(const pst_encode_job *j, pst_encode_stall *s);
 /* Removes the files in the folder of pieces that belong to this encoding (others: that do not), and
  * returns their number. */
 uint32_t pst_encode_remove(const pst_encode_job *j, int others);
+/* EINPUT: PREFIX.bin or PREFIX.idx exists, and the options say to keep them. */
+pst_status pst_encode_check_kept(const pst_encode_options *o);
 /* Joins the pieces, which are all finished, unless another process has done it. *damaged: 1: a
  * piece was damaged, and has been removed. */
 pst_status pst_encode_join(pst_encode_job *j, int *damaged);

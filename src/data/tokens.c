@@ -2,6 +2,7 @@
  * number of tokens, zeros), then the tokens: 16 bits each for GPT-2, 32 bits for Llama 3. */
 #include "data/tokens.h"
 #include "base/grow.h"
+#include "data/encode_record.h"
 #include "data/files.h"
 #include "data/indexed.h"
 #include "data/mapped.h"
@@ -89,16 +90,18 @@ static pst_status add_source(pst_tokens *t, const char *path, const char *prefix
     return PST_OK;
 }
 
-/* 1: ends in `ending`, of 4 bytes, after at least one other. */
-static int ends_in(const char *path, const char *ending) {
-    size_t n = strlen(path);
-    return n > 4 && !strcmp(path + n - 4, ending);
+/* The bytes of `path` before `ending`; 0: it does not end in it. */
+static size_t before(const char *path, const char *ending) {
+    size_t n = strlen(path), m = strlen(ending);
+    return n > m && !strcmp(path + n - m, ending) ? n - m : 0;
 }
+static const char *const beside_bin[2] = {".idx", PST_ENCODE_RECORD_ENDING};
 
 /* The prefix of an indexed data set that `path` names; NULL: it names none. The caller frees. */
 static char *prefix_of(const char *path) {
-    size_t n = strlen(path);
-    if (ends_in(path, ".bin") || ends_in(path, ".idx")) n -= 4;
+    size_t n = before(path, ".bin");
+    for (int i = 0; !n && i < 2; i++) n = before(path, beside_bin[i]);
+    if (!n) n = strlen(path);
     char *idx = NULL;
     if (asprintf(&idx, "%.*s.idx", (int)n, path) < 0) return NULL;
     if (access(idx, F_OK)) {
@@ -113,13 +116,14 @@ static int by_path(const void *a, const void *b) {
     return strcmp(((const pst_file *)a)->path, ((const pst_file *)b)->path);
 }
 
-/* *beside: 1: `path` is the index of another file of the list, which is sorted. */
+/* *beside: 1: `path` is the index or the record of another file of the list, which is sorted. */
 static pst_status find_bin(const pst_file_list *list, const char *path, int *beside) {
     *beside = 0;
-    if (!ends_in(path, ".idx")) return PST_OK;
-    pst_file bin = {.path = strdup(path)};
-    if (!bin.path) return pst_no_memory("for a path");
-    memcpy(bin.path + strlen(path) - 3, "bin", 3);
+    size_t n = before(path, beside_bin[0]);
+    if (!n) n = before(path, beside_bin[1]);
+    if (!n) return PST_OK;
+    pst_file bin = {.path = NULL};
+    if (asprintf(&bin.path, "%.*s.bin", (int)n, path) < 0) return pst_no_memory("for a path");
     *beside = bsearch(&bin, list->file, list->n, sizeof bin, by_path) != NULL;
     free(bin.path);
     return PST_OK;

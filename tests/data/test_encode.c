@@ -80,6 +80,7 @@ static pst_status encode(const char *prefix, const char *const *path, uint32_t n
     o.prefix = prefix;
     o.piece = strcmp(prefix, "zeros") ? PIECE : 0;
     o.threads = threads;
+    o.keep = !strcmp(prefix, "kept");
     char record[] = "together.done";
     if (!strcmp(prefix, "together")) {
         o.exists = exists;
@@ -227,6 +228,41 @@ static void leftovers_are_recognized(void **state) {
     assert_int_equal(encode("wrong", wrong, 1, 1), PST_EINPUT);
 }
 
+/* Nothing stays of an encoding that fails before its first piece is finished, and another process
+ * that waits for this piece fails too, instead of waiting on. */
+static void failures_leave_no_folder(void **state) {
+    static const char *const broken[] = {"broken.jsonl"};
+    pid_t child[3];
+    int status;
+    (void)state;
+    put("broken.jsonl", "{\"text\": \"a\"}\n]]]\n", 18);
+    assert_int_equal(encode("broken", broken, 1, 1), PST_EINPUT);
+    assert_int_equal(access("broken.parts", F_OK), -1);
+    for (int i = 0; i < 3; i++)
+        if (!(child[i] = fork())) _exit(encode("broken", broken, 1, 2) != PST_EINPUT);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(waitpid(child[i], &status, 0), child[i]);
+        assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+    }
+    assert_int_equal(access("broken.parts", F_OK), -1);
+}
+
+static void existing_files_are_kept(void **state) {
+    static const char kept[] = "kept.idx already exists; use --force to replace it";
+    (void)state;
+    assert_int_equal(encode("kept", files, 3, 1), PST_OK);
+    expect_same("one", "kept");
+    unlink("kept.bin");
+    assert_int_equal(encode("kept", files, 1, 1), PST_EINPUT);
+    assert_string_equal(pst_error(), kept);
+    assert_int_equal(access("kept.parts", F_OK), -1);
+    /* pieces of an earlier encoding: refused before anything is replaced */
+    mkdir("kept.parts", 0777);
+    assert_int_equal(encode("kept", files, 1, 1), PST_EINPUT);
+    assert_string_equal(pst_error(), kept);
+    assert_int_equal(access("kept.bin", F_OK), -1);
+}
+
 /* A file without a place to divide it has one piece; a file that changes is noticed. */
 static void small_things(void **state) {
     static const char *const zeros[] = {"zeros.gz"};
@@ -248,6 +284,8 @@ int main(void) {
                                        cmocka_unit_test(processes_encode_together),
                                        cmocka_unit_test(signals_end_it),
                                        cmocka_unit_test(leftovers_are_recognized),
+                                       cmocka_unit_test(failures_leave_no_folder),
+                                       cmocka_unit_test(existing_files_are_kept),
                                        cmocka_unit_test(small_things)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
