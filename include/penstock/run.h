@@ -287,10 +287,16 @@ typedef struct {
      * is a document; NULL or "": these files are text like any other */
     const char *field;
     int64_t threads; /* that encode, with `output`; 0: one for each processor */
+    /* skip: leave out lines of JSON Lines without text in `field`, instead of EINPUT; force:
+     * replace existing files */
+    int skip, force;
 } pst_tokenize_options;
 /* Encodes files with a tokenizer; writes the number of tokens and the speed, or the ids, to `out`.
- * Or learns a tokenizer. EINPUT also for a tokenizer that is damaged or not supported, and a
- * special token that it lacks; files that were written before stay. */
+ * Or learns a tokenizer from files or, with `field`, from the texts of JSON Lines; the options for
+ * encoding have no effect. Several processes that write the same tokens to the same `output` share
+ * the work; tokens that are there already (PREFIX.record.json tells) are not encoded again. EINPUT
+ * also for a tokenizer that is damaged or not supported, a special token that it lacks, and a file
+ * that exists without `force`; files that were written before stay. */
 PST_API pst_status pst_tokenize(const pst_tokenize_options *options, FILE *out);
 /* Writes the report of a run as one self-contained HTML file. run: the folder of the run, which may
  * still be running or have been killed. file: the HTML file; NULL or "": report.html in that

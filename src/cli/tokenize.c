@@ -1,8 +1,10 @@
 /* penstock tokenize */
 #include "cli.h"
+#include <string.h>
 
 int pst_cli_tokenize(const pst_cli_call *call) {
     int train = 0;
+    const char *on_error = "stop";
     pst_tokenize_options o = {
         .size = sizeof o, .tokenizer = "", .output = "", .end = "", .field = ""};
     const pst_option rows[] = {
@@ -15,7 +17,9 @@ int pst_cli_tokenize(const pst_cli_call *call) {
          "Print the ids, separated by blanks, with one line for each file.", &o.ids},
         {'o', "output", "PREFIX", PST_OPTION_STRING, 0, 0,
          "Write the ids to PREFIX.bin and PREFIX.idx, Megatron's indexed data set, for data.kind "
-         "tokens; each file is a document.",
+         "tokens, with PREFIX.record.json, which tells what they are made of; each file is a "
+         "document. With --train: where the "
+         "tokenizer is written.",
          &o.output},
         {0, "special", NULL, PST_OPTION_FLAG, 0, 0,
          "Special tokens that are written out in the text, such as <|endoftext|>, become these "
@@ -27,11 +31,20 @@ int pst_cli_tokenize(const pst_cli_call *call) {
          "Files *.jsonl, *.jsonl.gz and *.jsonl.zst: each line is an object of JSON, and its field "
          "NAME a document; by default they are text like any other.",
          &o.field},
+        {0, "on-error", "stop|skip", PST_OPTION_STRING, 0, 0,
+         "At a line without text in the field NAME: stop, or leave the line out and print how many "
+         "were left out.",
+         &on_error},
+        {'f', "force", NULL, PST_OPTION_FLAG, 0, 0,
+         "Replace files of --output that exist. Without it they are an error, unless they have the "
+         "same tokens already.",
+         &o.force},
         {0, "threads", "N", PST_OPTION_INT, 1, 64,
          "Threads that encode for --output; one for each processor by default.", &o.threads},
         {0, "train", NULL, PST_OPTION_FLAG, 0, 0,
-         "Learn a byte-level BPE from the files and write it as tokenizer.json into the folder of "
-         "--output, or to the file if the name ends in .json.",
+         "Learn a byte-level BPE from the files, and write it to tokenizer.json in the folder of "
+         "--output, or to the file of --output if its name ends in .json; by default to "
+         "tokenizer.json in the current folder.",
          &train},
         {0, "vocabulary", "N", PST_OPTION_INT, 257, 1 << 24,
          "Number of ids to learn: 256 bytes, merges, and <|endoftext|>.", &o.vocabulary},
@@ -50,7 +63,14 @@ int pst_cli_tokenize(const pst_cli_call *call) {
     if (pst_cli_operands(&command, n, 1, (size_t)-1)) return pst_status_exit(PST_EINPUT);
     if (train != (o.vocabulary > 0))
         return pst_cli_wrong("tokenize: --train and --vocabulary N belong together");
-    if (train && !*o.output) o.output = *o.tokenizer ? o.tokenizer : "tokenizer.json";
+    if (train && (*o.tokenizer || *o.end || o.ids || o.special || o.threads))
+        return pst_cli_wrong("tokenize: --train learns a tokenizer; --tokenizer, --end, --ids, "
+                             "--special and --threads are for encoding");
+    o.skip = !strcmp(on_error, "skip");
+    if (!o.skip && strcmp(on_error, "stop"))
+        return pst_cli_wrong("tokenize: --on-error is stop or skip, not \"%s\"", on_error);
+    if (o.skip && !*o.field) return pst_cli_wrong("tokenize: --on-error skip needs --field NAME");
+    if (train && !*o.output) o.output = "tokenizer.json";
     if (!train && !*o.tokenizer) return pst_cli_wrong("tokenize needs --tokenizer PATH");
     o.file = call->argv + 1;
     o.n_file = n;

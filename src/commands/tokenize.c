@@ -3,8 +3,10 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/sized.h"
 #include "data/encode.h"
+#include "data/encode_record.h"
 #include "data/indexed.h"
 #include "data/json_lines.h"
 #include "penstock/run.h"
@@ -15,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct {
     const pst_tokenize_options *o;
@@ -22,7 +25,8 @@ typedef struct {
     pst_encoder *e;
     FILE *ids;   /* NULL: ids are not printed */
     int32_t end; /* token after each document; -1: none */
-    uint64_t bytes, tokens, of_file;
+    uint64_t bytes, tokens, of_file, skipped;
+    int unchanged; /* 1: the data set was there already */
 } job;
 
 /* Ids, with blanks between those of a document. */
@@ -63,15 +67,26 @@ static pst_status end_document(void *to) {
     return PST_OK;
 }
 
+/* 1: the file's documents are texts in the field of its lines. */
+static int has_field(const pst_tokenize_options *o, const char *path) {
+    return o->field && *o->field && pst_json_lines_is(path);
+}
+
+static void warn_of_skipped(const pst_tokenize_options *o, uint64_t skipped) {
+    if (skipped)
+        pst_log(PST_LOG_WARN, "%" PRIu64 " line%s without text in the field \"%s\" left out",
+                skipped, skipped == 1 ? "" : "s", o->field);
+}
+
 static pst_status encode(job *j, const char *path) {
-    const pst_json_lines lines = {j->o->field, 0};
+    const pst_json_lines lines = {j->o->field, j->o->skip};
     const pst_documents out = {take, end_document, j};
-    uint64_t bytes = 0, skipped;
+    uint64_t bytes = 0;
     struct stat st;
     j->of_file = 0;
-    if (lines.field && *lines.field && pst_json_lines_is(path)) {
+    if (has_field(j->o, path)) {
         const pst_line_form form = pst_json_lines_form(&lines);
-        PST_TRY(pst_lines_encode(j->e, path, &form, &out, &skipped));
+        PST_TRY(pst_lines_encode(j->e, path, &form, &out, &j->skipped));
         if (stat(path, &st) == 0) j->bytes += (uint64_t)st.st_size;
         return PST_OK;
     }
@@ -97,12 +112,14 @@ static void print_summary(const job *j, double seconds, FILE *out) {
             j->o->n_file == 1 ? "" : "s");
     fprintf(out, "tokens      %" PRIu64 ", %.2f bytes each\n", j->tokens,
             j->tokens ? (double)j->bytes / (double)j->tokens : 0);
+    if (j->unchanged) return;
     fprintf(out, "time        %.3f s, %.1f MB/s\n", seconds,
             seconds > 0 ? (double)j->bytes / 1e6 / seconds : 0);
 }
 
 /* Ids printed, or only counted: file by file, and nothing is kept. */
 static pst_status count(job *j) {
+    j->tokens = j->skipped = 0;
     PST_TRY(pst_encoder_open(j->t, j->o->special, &j->e));
     for (size_t i = 0; i < j->o->n_file; i++) PST_TRY(encode(j, j->o->file[i]));
     return PST_OK;
@@ -131,21 +148,43 @@ static pst_status count_tokens(job *j) {
     return PST_OK;
 }
 
+/* Tokens that are there already are not encoded again. */
+static pst_status encode_set(job *j, pst_encode_options *encode, pst_encode_record *r) {
+    PST_TRY(pst_encode_key(encode, &encode->key));
+    r->key = encode->key;
+    if (j->o->force && unlink(r->path) && errno != ENOENT)
+        return pst_fail(pst_status_of_errno(errno), "cannot remove %s: %s", r->path,
+                        strerror(errno));
+    j->unchanged = pst_encode_record_read(r);
+    if (!j->unchanged) {
+        PST_TRY(pst_encode_files(encode));
+        pst_encode_record_read(r); /* another process may have completed it */
+    }
+    j->skipped = r->skipped;
+    return count_tokens(j);
+}
+
 static pst_status write_set(job *j) {
     const pst_tokenize_options *o = j->o;
     pst_file_list list = {calloc(o->n_file, sizeof *list.file), (uint32_t)o->n_file, o->n_file};
     pst_encode_options encode = {.tokenizer = j->t,
                                  .files = &list,
                                  .form = &pst_encode_as_files,
-                                 .lines = {o->field, 0},
+                                 .lines = {o->field, o->skip},
                                  .special = o->special,
                                  .end = j->end,
                                  .prefix = o->output,
-                                 .threads = (uint32_t)o->threads};
-    pst_status status = list.file ? list_files(j, list.file) : pst_no_memory("for a list of files");
-    if (status == PST_OK) status = pst_encode_key(&encode, &encode.key);
-    if (status == PST_OK) status = pst_encode_files(&encode);
-    if (status == PST_OK) status = count_tokens(j);
+                                 .threads = (uint32_t)o->threads,
+                                 .keep = !o->force,
+                                 .exists = pst_encode_record_exists,
+                                 .complete = pst_encode_record_complete};
+    char *path = NULL;
+    if (asprintf(&path, "%s" PST_ENCODE_RECORD_ENDING, o->output) < 0) path = NULL;
+    pst_encode_record record = {.path = path, .prefix = o->output};
+    encode.what = &record;
+    pst_status status = list.file && path ? list_files(j, list.file) : pst_no_memory("for a list");
+    if (status == PST_OK) status = encode_set(j, &encode, &record);
+    free(path);
     free(list.file);
     return status;
 }
@@ -156,45 +195,91 @@ static pst_status run(job *j, FILE *out) {
     uint64_t start = pst_monotonic_ns();
     if (writes) PST_TRY(write_set(j));
     if (!writes || j->ids) PST_TRY(count(j));
+    warn_of_skipped(j->o, j->skipped);
     if (j->ids) return PST_OK;
     print_summary(j, (double)(pst_monotonic_ns() - start) * 1e-9, out);
-    if (writes) fprintf(out, "written     %s.bin, %s.idx\n", j->o->output, j->o->output);
+    if (writes)
+        fprintf(out, "%s   %s.bin, %s.idx\n", j->unchanged ? "unchanged" : "written  ",
+                j->o->output, j->o->output);
     return PST_OK;
 }
 
 /* --- learning --------------------------------------------------------------------------------- */
 
-/* Where tokenizer.json is written; the caller frees. The folder is made if it is missing. */
-static pst_status output_path(const char *output, char **path) {
-    size_t n = strlen(output);
-    int file = n > 5 && !strcmp(output + n - 5, ".json");
-    if (!file && mkdir(output, 0777) && errno != EEXIST)
+/* Where tokenizer.json is written; the caller frees. */
+static pst_status output_path(const pst_tokenize_options *o, char **path) {
+    size_t n = strlen(o->output);
+    int file = n > 5 && !strcmp(o->output + n - 5, ".json");
+    if (asprintf(path, "%s%s", o->output, file ? "" : "/tokenizer.json") < 0)
+        return pst_no_memory("for a path");
+    if (o->force || access(*path, F_OK)) return PST_OK;
+    pst_status status = pst_fail(PST_EINPUT, "%s already exists; use --force to replace it", *path);
+    free(*path);
+    return status;
+}
+
+/* Makes the folder if it is missing. */
+static pst_status write_tokenizer(const char *output, const char *path, const pst_bpe_training *t) {
+    if (strcmp(output, path) && mkdir(output, 0777) && errno != EEXIST)
         return pst_fail(pst_status_of_errno(errno), "cannot make the folder %s: %s", output,
                         strerror(errno));
-    if (asprintf(path, "%s%s", output, file ? "" : "/tokenizer.json") < 0)
-        return pst_no_memory("for a path");
+    return pst_file_replace(path, pst_bpe_training_print, t);
+}
+
+typedef struct {
+    pst_bpe_training *t;
+    pst_json_lines lines;
+} lesson;
+
+static pst_status learn_line(const void *arg, pst_encoder *e, char *line, size_t n,
+                             const pst_documents *out, uint64_t *skipped) {
+    const lesson *l = arg;
+    json_t *root;
+    const json_t *text;
+    pst_status status = PST_OK;
+    (void)e;
+    (void)out;
+    PST_TRY(pst_json_lines_text(&l->lines, line, n, &root, &text));
+    if (text)
+        status = pst_bpe_training_add(l->t, json_string_value(text), json_string_length(text));
+    else ++*skipped;
+    json_decref(root);
+    return status;
+}
+
+static pst_status read_files(const pst_tokenize_options *o, pst_bpe_training *t, uint64_t *all) {
+    const lesson l = {t, {o->field, o->skip}};
+    const pst_line_form form = {learn_line, &l};
+    uint64_t bytes, skipped = 0;
+    struct stat st;
+    *all = 0;
+    for (size_t i = 0; i < o->n_file; i++) {
+        if (has_field(o, o->file[i])) {
+            PST_TRY(pst_lines_encode(NULL, o->file[i], &form, NULL, &skipped));
+            bytes = stat(o->file[i], &st) == 0 ? (uint64_t)st.st_size : 0;
+        } else {
+            PST_TRY(pst_bpe_training_read(t, o->file[i], &bytes));
+        }
+        *all += bytes;
+    }
+    warn_of_skipped(o, skipped);
     return PST_OK;
 }
 
-static pst_status learn(const pst_tokenize_options *o, pst_bpe_training *t, FILE *out) {
-    char text[PST_BYTES_TEXT], *path = NULL;
-    uint64_t start = pst_monotonic_ns(), bytes, all = 0;
-    for (size_t i = 0; i < o->n_file; i++) {
-        PST_TRY(pst_bpe_training_read(t, o->file[i], &bytes));
-        all += bytes;
-    }
+static pst_status learn(const pst_tokenize_options *o, const char *path, pst_bpe_training *t,
+                        FILE *out) {
+    char text[PST_BYTES_TEXT];
+    uint64_t start = pst_monotonic_ns(), all;
+    PST_TRY(read_files(o, t, &all));
     PST_TRY(pst_bpe_training_learn(t, (uint32_t)o->vocabulary));
-    PST_TRY(output_path(o->output, &path));
-    pst_status status = pst_file_replace(path, pst_bpe_training_print, t);
-    if (status == PST_OK)
-        fprintf(out,
-                "text        %s, %u different words\ntokens      %" PRId64
-                ": 256 bytes, %u merges, <|endoftext|>\ntime        %.3f s\nwritten     %s\n",
-                pst_bytes_text(all, PST_BYTES, PST_GIB, 1, text), pst_bpe_training_words(t),
-                o->vocabulary, pst_bpe_training_merges(t),
-                (double)(pst_monotonic_ns() - start) * 1e-9, path);
-    free(path);
-    return status;
+    PST_TRY(write_tokenizer(o->output, path, t));
+    fprintf(out,
+            "text        %s, %u different words\ntokens      %" PRId64
+            ": 256 bytes, %u merges, <|endoftext|>\ntime        %.3f s\nwritten     %s\n",
+            pst_bytes_text(all, PST_BYTES, PST_GIB, 1, text), pst_bpe_training_words(t),
+            o->vocabulary, pst_bpe_training_merges(t), (double)(pst_monotonic_ns() - start) * 1e-9,
+            path);
+    return PST_OK;
 }
 
 static pst_status train(const pst_tokenize_options *o, FILE *out) {
@@ -202,9 +287,14 @@ static pst_status train(const pst_tokenize_options *o, FILE *out) {
     if (!o->output || !*o->output || o->vocabulary > 1 << 24)
         return pst_fail(PST_EINPUT,
                         "pst_tokenize: output is not given, or vocabulary is above 2^24");
-    PST_TRY(pst_bpe_training_open(&t));
-    pst_status status = learn(o, t, out);
-    pst_bpe_training_close(t);
+    char *path;
+    PST_TRY(output_path(o, &path));
+    pst_status status = pst_bpe_training_open(&t);
+    if (status == PST_OK) {
+        status = learn(o, path, t, out);
+        pst_bpe_training_close(t);
+    }
+    free(path);
     return status;
 }
 

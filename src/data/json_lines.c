@@ -136,18 +136,27 @@ static pst_status encode_document(pst_encoder *e, const char *text, size_t n,
     return status == PST_OK ? out->end(out->to) : status;
 }
 
+pst_status pst_json_lines_text(const pst_json_lines *o, char *line, size_t n, json_t **root,
+                               const json_t **text) {
+    json_error_t error;
+    *root = pst_json_lines_parse(line, n, &error);
+    *text = json_object_get(*root, o->field);
+    if (!json_is_string(*text)) *text = NULL;
+    if (*text || o->skip) return PST_OK;
+    pst_status status = *root ? pst_fail(PST_EINPUT, "no text in the field \"%s\"", o->field)
+                              : pst_fail(PST_EINPUT, "not JSON: %s", error.text);
+    json_decref(*root);
+    return status;
+}
+
 static pst_status encode_json(const void *arg, pst_encoder *e, char *line, size_t n,
                               const pst_documents *out, uint64_t *skipped) {
-    const pst_json_lines *o = arg;
-    json_error_t error;
-    json_t *root = pst_json_lines_parse(line, n, &error);
-    const json_t *text = json_object_get(root, o->field);
+    json_t *root;
+    const json_t *text;
     pst_status status = PST_OK;
-    if (json_is_string(text))
-        status = encode_document(e, json_string_value(text), json_string_length(text), out);
-    else if (o->skip) ++*skipped;
-    else if (root) status = pst_fail(PST_EINPUT, "no text in the field \"%s\"", o->field);
-    else status = pst_fail(PST_EINPUT, "not JSON: %s", error.text);
+    PST_TRY(pst_json_lines_text(arg, line, n, &root, &text));
+    if (text) status = encode_document(e, json_string_value(text), json_string_length(text), out);
+    else ++*skipped;
     json_decref(root);
     return status;
 }

@@ -35,6 +35,10 @@ typedef struct {
 
 /* 1: the name of such a file: it ends in .jsonl, .jsonl.gz or .jsonl.zst. */
 int pst_json_lines_is(const char *path);
+/* The text in the field of a line: *text, a string of *root, which the caller releases; NULL: the
+ * line is left out. */
+pst_status pst_json_lines_text(const pst_json_lines *options, char *line, size_t n, json_t **root,
+                               const json_t **text);
 /* The text in the field of each line as a document. */
 pst_line_form pst_json_lines_form(const pst_json_lines *options);
 #endif

@@ -11,6 +11,8 @@ void pst_bpe_training_close(pst_bpe_training *t);
 /* Counts the words of a file, as GPT-2's pattern splits it; a word of more than 1,024 bytes counts
  * as several. *bytes: its size. */
 pst_status pst_bpe_training_read(pst_bpe_training *t, const char *path, uint64_t *bytes);
+/* The same of a text. */
+pst_status pst_bpe_training_add(pst_bpe_training *t, const char *text, size_t bytes);
 /* Learns tokens up to `vocabulary` ids: 256 bytes, merges, and <|endoftext|> as the last one.
  * Equal counts: the pair of lower ids first. EINPUT: fewer than 257 ids, or the text has too few
  * pairs. */

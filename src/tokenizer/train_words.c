@@ -108,6 +108,10 @@ static pst_status count_text(void *to, const char *text, size_t bytes, int first
     return PST_OK;
 }
 
+pst_status pst_bpe_training_add(pst_bpe_training *t, const char *text, size_t bytes) {
+    return count_text(t, text, bytes, 1);
+}
+
 pst_status pst_bpe_training_read(pst_bpe_training *t, const char *path, uint64_t *bytes) {
     return pst_read_parts(path, pst_split_cut, count_text, t, bytes);
 }

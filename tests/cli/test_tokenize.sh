@@ -22,6 +22,16 @@ printf 'flows<|endoftext|>' >two.txt
 "$PENSTOCK" tokenize --train --vocabulary 300 -o tok text.txt >out || fail "learning"
 grep -q '300: 256 bytes, 43 merges' out || fail "learned: $(cat out)"
 "$PENSTOCK" tokenize --train --vocabulary 300 -o again.json text.txt >out && same again.json tok/tokenizer.json
+refuses 'again.json already exists; use --force' tokenize --train --vocabulary 300 -o again.json one.txt
+refuses 'tok/tokenizer.json already exists; use --force' tokenize --train --vocabulary 300 -o tok one.txt
+same again.json tok/tokenizer.json
+mkdir here
+(cd here && "$PENSTOCK" tokenize --train --vocabulary 300 ../text.txt) >out || fail "learning: $(cat out)"
+same again.json here/tokenizer.json
+for option in '--tokenizer tok' '--end x' --ids --special '--threads 2'; do
+    # shellcheck disable=SC2086 # an option and its value
+    refuses '--train learns a tokenizer' tokenize --train --vocabulary 300 -o no $option text.txt
+done
 refuses 'belong together' tokenize --train text.txt
 refuses 'belong together' tokenize --vocabulary 300 --tokenizer tok text.txt
 refuses 'pairs for only [0-9]* tokens' tokenize --train --vocabulary 90000 -o tok2 text.txt
@@ -38,6 +48,31 @@ refuses 'tok: the tokenizer has no special token "<|eot|>"' tokenize --tokenizer
 refuses 'needs --tokenizer' tokenize one.txt
 refuses 'nowhere: no such file or folder' tokenize --tokenizer nowhere one.txt
 refuses 'missing.txt: No such file' tokenize --tokenizer tok missing.txt
+
+# a data set: processes that write it together, written once, and replaced only by --force
+for i in 1 2 3; do
+    for process in 1 2 3; do
+        "$PENSTOCK" tokenize --tokenizer tok -o both text.txt >out.$process 2>&1 &
+        eval "process_$process=$!"
+    done
+    for process in 1 2 3; do
+        eval "wait \$process_$process" || fail "together: $(cat out.$process)"
+        grep -q '^\(written\|unchanged\)  *both.bin' out.$process || fail "together: $(cat out.$process)"
+    done
+    [ ! -e both.parts ] || fail "pieces stay: $(ls both.parts)"
+    rm both.bin both.idx both.record.json
+done
+"$PENSTOCK" tokenize --tokenizer tok -o both text.txt >out || fail "both: $(cat out)"
+cp both.bin first.bin
+"$PENSTOCK" tokenize --tokenizer tok -o both text.txt >out || fail "the same again: $(cat out)"
+grep -q '^unchanged ' out || fail "encoded again: $(cat out)"
+refuses 'both.bin already exists; use --force' tokenize --tokenizer tok -o both one.txt
+[ ! -e both.parts ] || fail "refused, but both.parts stays"
+same both.bin first.bin
+"$PENSTOCK" tokenize --tokenizer tok -f -o both one.txt >out || fail "forced: $(cat out)"
+[ "$(wc -c <both.bin)" -lt 20 ] || fail "not replaced"
+printf x | dd of=both.bin bs=1 conv=notrunc 2>/dev/null
+refuses 'both.bin already exists; use --force' tokenize --tokenizer tok -o both one.txt
 
 # text with a tokenizer is encoded once; tokens of the same text give the same run
 export XDG_CACHE_HOME="$folder/cache"
@@ -109,7 +144,24 @@ for i in $(seq 40); do echo "{\"text\": \"pump $i opens the valve of the reservo
 "$PENSTOCK" tokenize --tokenizer tok --field text --ids docs.jsonl | wc -l | grep -qx ' *40' || fail "documents"
 "$PENSTOCK" train run.yaml -q -n 1 name=blend 'data.paths=[text.txt, docs.jsonl]' 'data.blend=[3, 1]' >out 2>&1 ||
     fail "blend: $(cat out)"
+sed 's/.*"text": "\(.*\)"}/\1/' docs.jsonl >lines.txt
+"$PENSTOCK" tokenize --train --vocabulary 300 --field text -o field.json docs.jsonl >out || fail "field: $(cat out)"
+"$PENSTOCK" tokenize --train --vocabulary 300 -o lines.json lines.txt >out || fail "lines: $(cat out)"
+same field.json lines.json
 echo '{"body": 1}' >>docs.jsonl
+refuses 'docs.jsonl: line 41: no text in the field "text"' tokenize --train --vocabulary 300 --field text -o no docs.jsonl
+refuses 'docs.jsonl: line 41: no text in the field "text"' tokenize --tokenizer tok --field text -o no docs.jsonl
+[ ! -e no ] && [ ! -e no.parts ] || fail "refused, but something is written"
+refuses '--on-error is stop or skip, not "go"' tokenize --tokenizer tok --field text --on-error go docs.jsonl
+refuses '--on-error skip needs --field' tokenize --tokenizer tok --on-error skip docs.jsonl
+for how in '--tokenizer tok' '--tokenizer tok --ids' '--tokenizer tok -o left' '--tokenizer tok -o left' \
+    '--train --vocabulary 300 -o skip.json'; do
+    # shellcheck disable=SC2086 # several words
+    "$PENSTOCK" tokenize $how --field text --on-error skip docs.jsonl >out 2>err || fail "$how: $(cat err)"
+    grep -q '1 line without text in the field "text" left out' err || fail "$how: not counted: $(cat err)"
+done
+same field.json skip.json
+"$PENSTOCK" train run.yaml -n 1 name=left data.kind=tokens 'data.paths=[left.*]' >out 2>&1 || fail "a pattern: $(cat out)"
 refuses 'docs.jsonl: line 41: no text in the field "text"' train run.yaml -q -n 1 name=no data.paths=docs.jsonl
 "$PENSTOCK" train run.yaml -n 1 name=skip data.paths=docs.jsonl data.on_error=skip >out 2>&1 || fail "skip: $(cat out)"
 grep -q '1 line of docs.jsonl without text' out || fail "skipped: $(cat out)"
@@ -155,7 +207,7 @@ refuses 'token [0-9]* is [0-9]*, but model.vocabulary is 100' train run.yaml -q 
 refuses 'set model.vocabulary\|model.vocabulary is 0' train run.yaml -q -n 1 name=no data.kind=tokens data.paths=set \
     data.tokenizer=byte
 tr a-y b-z <text.txt >mixed.txt
-"$PENSTOCK" tokenize --train --vocabulary 300 -o tok mixed.txt >out || fail "other tokenizer"
+"$PENSTOCK" tokenize --train --force --vocabulary 300 -o tok mixed.txt >out || fail "other tokenizer"
 refuses 'was trained with the tokenizer of hash [0-9a-f]*, but data.tokenizer tok has the hash' \
     train run.yaml --resume runs/run -n 1 train.steps=8
 "$PENSTOCK" train --resume runs/run -n 1 -q train.steps=8 >out 2>&1 || fail "resume with its own: $(cat out)"
