@@ -200,7 +200,8 @@ static void convolutions_have_engines(void **state) {
                     pst_cuda_convolution_shape s = shape_of(&of[i], type, pass);
                     uint64_t workspace = convolution_plan(machine, &s);
                     assert_true(workspace <= pst_cuda_convolution_workspace(&s));
-                    if (machine == 0) assert_int_equal(convolution_plan(machine, &s), workspace);
+                    if (machine == 0 && i % 5 == 0)
+                        assert_int_equal(convolution_plan(machine, &s), workspace);
                 }
 }
 
