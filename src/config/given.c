@@ -25,8 +25,7 @@ pst_status pst_config_at(const pst_config *config, const char *section, const ch
 int pst_config_is_auto(const pst_config *config) { return !strcmp(config->parallel.plan, "auto"); }
 
 int pst_config_has_tokenizer(const pst_config *config) {
-    int has_tokens = !strcmp(config->data.kind, "text") || !strcmp(config->data.kind, "tokens");
-    return has_tokens && strcmp(config->data.tokenizer, "byte") != 0;
+    return strcmp(config->data.tokenizer, "byte") != 0; /* kinds without tokens refuse the key */
 }
 
 /* The value as written in a run file, owned by the caller. NULL: no memory. */

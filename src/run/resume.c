@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
@@ -54,9 +55,9 @@ static char *split_last(char *path) {
 }
 
 /* When the checkpoint to resume from is damaged: adds to the message which older one to use. */
-static pst_status name_older(pst_status status, const char *damaged, const pst_prepared *p) {
+static pst_status name_older(pst_status status, const char *damaged) {
     uint64_t step, before = UINT64_MAX;
-    char *folder = status == PST_EINPUT && !p->options.graph ? strdup(damaged) : NULL;
+    char *folder = status == PST_EINPUT ? strdup(damaged) : NULL;
     char *name = folder ? split_last(folder) : NULL;
     if (name && sscanf(name, "step-%" SCNu64, &step) == 1)
         before = pst_ckpt_before(folder, 1, step);
@@ -65,6 +66,11 @@ static pst_status name_older(pst_status status, const char *damaged, const pst_p
                  pst_error(), folder, before);
     free(folder);
     return status;
+}
+
+/* The same, unless a program with a graph of its own resumes: it has no --resume. */
+static pst_status name_older_of(const pst_prepared *p, pst_status status, const char *damaged) {
+    return p->options.graph ? status : name_older(status, damaged);
 }
 
 static pst_status open_newest(const char *source, pst_ckpt **ckpt) {
@@ -140,6 +146,18 @@ static pst_status check_model(const pst_ckpt *ckpt, const pst_prepared *p) {
     return PST_OK;
 }
 
+/* hash: of the tokenizer `name`; 0: bytes, or unknown. */
+static pst_status compare_tokenizers(const pst_ckpt *ckpt, const char *name, uint64_t hash) {
+    const uint64_t was = ckpt->info.tokenizer;
+    if (was == hash) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "%s was trained with the tokenizer of hash %016" PRIx64
+                    ", but data.tokenizer %s has the hash %016" PRIx64
+                    "%s; resume with the same tokenizer",
+                    ckpt->path, was, name, hash,
+                    was && hash ? "" : " (0: bytes or unknown tokens)");
+}
+
 static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_data *data) {
     const pst_ckpt_info *info = &ckpt->info;
     PST_TRY(check_model(ckpt, p));
@@ -158,13 +176,7 @@ static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_
                         "%s was trained with train.seed %" PRIu64 ", not %" PRId64
                         "; resume with the same value",
                         ckpt->path, info->seed, p->config->train.seed);
-    uint64_t tokenizer = pst_data_tokenizer(data);
-    if (info->tokenizer != tokenizer)
-        return pst_fail(PST_EINPUT,
-                        "%s was trained with the tokenizer of hash %016" PRIx64
-                        ", but data.tokenizer %s has the hash %016" PRIx64
-                        " (0: bytes or unknown tokens); resume with the same tokenizer",
-                        ckpt->path, info->tokenizer, p->config->data.tokenizer, tokenizer);
+    PST_TRY(compare_tokenizers(ckpt, p->config->data.tokenizer, pst_data_tokenizer(data)));
     uint64_t data_hash = data->row->hash(data);
     if (info->data_hash != data_hash)
         return pst_fail(PST_EINPUT,
@@ -180,9 +192,64 @@ pst_status pst_resume_check(const pst_prepared *p, pst_data *data, const char *r
     pst_ckpt *ckpt = NULL;
     char *folder = NULL;
     PST_TRY(pst_ckpt_find(resume, &folder));
-    pst_status status = name_older(pst_ckpt_open(folder, &ckpt), folder, p);
+    pst_status status = name_older_of(p, pst_ckpt_open(folder, &ckpt), folder);
     if (status == PST_OK) status = check_resume(ckpt, p, data);
     pst_ckpt_close(ckpt);
+    free(folder);
+    return status;
+}
+
+static pst_status hash_of_tokenizer(const pst_config *c, uint64_t *hash) {
+    pst_tokenizer *t;
+    *hash = 0;
+    if (!pst_config_has_tokenizer(c)) return PST_OK;
+    pst_status status = pst_tokenizer_open(c->data.tokenizer, &t);
+    if (status != PST_OK) return pst_fail_in(status, "data.tokenizer");
+    *hash = pst_tokenizer_hash(t);
+    pst_tokenizer_close(t);
+    return PST_OK;
+}
+
+pst_status pst_resume_check_tokenizer(const pst_config *c, const char *resume) {
+    pst_ckpt *ckpt = NULL;
+    char *folder = NULL;
+    uint64_t hash;
+    PST_TRY(pst_ckpt_find(resume, &folder));
+    pst_status status = name_older(pst_ckpt_open(folder, &ckpt), folder);
+    if (status == PST_OK) status = hash_of_tokenizer(c, &hash);
+    if (status == PST_OK) status = compare_tokenizers(ckpt, c->data.tokenizer, hash);
+    pst_ckpt_close(ckpt);
+    free(folder);
+    return status;
+}
+
+/* 1: the run file is the one in the folder `resume`, and its tokenizer's folder there is missing. */
+static int lacks_tokenizer(const pst_config *c, const char *resume) {
+    char *own = NULL;
+    if (strcmp(c->data.tokenizer, PST_CKPT_TOKENIZER) || !access(PST_CKPT_TOKENIZER, F_OK))
+        return 0;
+    const int is_own =
+        asprintf(&own, "%s/run.yaml", resume) >= 0 && c->source && !strcmp(own, c->source);
+    free(own);
+    return is_own;
+}
+
+static pst_status use_copy(pst_config *c, const char *resume, const char *copy) {
+    if (access(copy, F_OK) == 0) return pst_config_override(c, "data", "tokenizer", copy);
+    return pst_fail(PST_EINPUT,
+                    "data.tokenizer: the folder %s/" PST_CKPT_TOKENIZER
+                    " is missing, and so is %s; restore one of them, or set "
+                    "data.tokenizer=PATH",
+                    resume, copy);
+}
+
+pst_status pst_resume_find_tokenizer(pst_config *c, const char *resume) {
+    char *folder = NULL, *copy = NULL;
+    if (!lacks_tokenizer(c, resume)) return PST_OK;
+    PST_TRY(pst_ckpt_find(resume, &folder));
+    if (asprintf(&copy, "%s/" PST_CKPT_TOKENIZER, folder) < 0) copy = NULL;
+    pst_status status = copy ? use_copy(c, resume, copy) : pst_no_memory("for a path");
+    free(copy);
     free(folder);
     return status;
 }
@@ -208,7 +275,7 @@ static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
     if (t->group->leader && !t->p->options.graph) log_changes(t, ckpt);
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         pst_status status = read_rank(t->group->local[i], ckpt, t->p->optim);
-        PST_TRY(name_older(status, ckpt->path, t->p));
+        PST_TRY(name_older_of(t->p, status, ckpt->path));
     }
     t->group->weights_gathered = 0;
     t->step = t->checkpointed = t->resumed = info->step;
@@ -240,7 +307,7 @@ static pst_status same_step(const pst_trainer *t) {
 
 pst_status pst_resume_read(pst_trainer *t) {
     pst_ckpt *ckpt = NULL;
-    pst_status status = name_older(pst_ckpt_open(t->resume, &ckpt), t->resume, t->p);
+    pst_status status = name_older_of(t->p, pst_ckpt_open(t->resume, &ckpt), t->resume);
     if (status == PST_OK) status = resume_from(t, ckpt);
     pst_ckpt_close(ckpt);
     PST_TRY(pst_group_agree(t->group, status));

@@ -17,6 +17,12 @@ pst_status pst_resume_read(pst_trainer *t);
  * and shapes, not the contents of tensors. EINPUT: the message gives the reason. Not collective. */
 pst_status pst_resume_check(const pst_prepared *p, pst_data *data, const char *resume);
 pst_status pst_resume_check_hf(const pst_prepared *p, const char *source);
+/* Checks that data.tokenizer is that of the checkpoint `resume`, without the data. EINPUT: it is
+ * not; names both hashes. Not collective. */
+pst_status pst_resume_check_tokenizer(const pst_config *c, const char *resume);
+/* If the run file is that of the folder `resume`, which has lost its copy of the tokenizer: sets
+ * data.tokenizer to the copy in the checkpoint. EINPUT: there is none either. */
+pst_status pst_resume_find_tokenizer(pst_config *c, const char *resume);
 /* Reads Hugging Face weights (model.weights) into all ranks. Collective. */
 pst_status pst_resume_read_hf_all(pst_trainer *t, const char *path);
 /* weights_hash.c: *hash: XXH64 of all weights (docs/formats.md). Collective. */

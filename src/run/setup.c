@@ -127,6 +127,8 @@ pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, co
     pst_data *d = NULL;
     pst_prepared *p = NULL;
     pst_evaluate_sets sets = {0};
+    /* first: a tokenizer of another size gives another model, and encoding may take hours */
+    if (*o->resume) PST_TRY(pst_resume_check_tokenizer(c, o->resume));
     PST_TRY(pst_prepare_model(c, &model, &sizes));
     set_encoding(world, n_rank);
     PST_TRY(pst_evaluate_data(c, &sizes, c->data.paths, c->data.n_path, 0, &d));
@@ -253,12 +255,14 @@ static pst_status print_plan(const void *what, FILE *f) {
     return pst_plan_print(p->plan, p->grid.tensor_before ? p->whole : p->graph, f);
 }
 
-/* So that the run's folder can be moved without the files that the run began with. */
-static pst_status keep_tokenizer(const pst_config *c, const char *folder) {
+/* made: the folder is new. So that the run's folder can be moved without the files that the run began with. */
+static pst_status keep_tokenizer(const pst_config *c, const char *folder, int made) {
     char to[PST_TRAINER_FOLDER + 32];
     pst_tokenizer *tokenizer;
     if (!pst_config_has_tokenizer(c)) return PST_OK;
     snprintf(to, sizeof to, "%s/" PST_CKPT_TOKENIZER, folder);
+    if (!made && access(to, F_OK) != 0)
+        pst_log(PST_LOG_WARN, "%s is missing; it is copied from %s", to, c->data.tokenizer);
     pst_status status = pst_tokenizer_open(c->data.tokenizer, &tokenizer);
     if (status != PST_OK) return pst_fail_in(status, "data.tokenizer");
     status = pst_ckpt_tokenizer_copy(tokenizer, to);
@@ -274,7 +278,7 @@ pst_status pst_setup_folder(pst_trainer *t) {
         status = choose_folder(t, t->folder, &made);
         if (status == PST_OK) status = pst_durable_lock(t->folder, &t->lock);
         if (status == PST_OK) status = find_resumed(t);
-        if (status == PST_OK) status = keep_tokenizer(t->config, t->folder);
+        if (status == PST_OK) status = keep_tokenizer(t->config, t->folder, made);
         if (status == PST_OK) status = write_text(t->folder, "run.yaml", print_config, t->config);
         if (status == PST_OK) status = write_text(t->folder, "plan.yaml", print_plan, t->p);
         if (status != PST_OK && made) pst_durable_remove(t->folder);

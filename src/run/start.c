@@ -10,6 +10,7 @@
 #include "group/compare.h"
 #include "run/limits.h"
 #include "run/plan_auto.h"
+#include "run/resume.h"
 #include "run/train.h"
 #include "run/setup.h"
 #include <inttypes.h>
@@ -188,7 +189,8 @@ pst_status pst_train(const pst_config *config, const pst_train_options *options)
     pst_world_tcp_wait((uint32_t)config->parallel.wait);
     pst_world_pmix_wait((uint32_t)config->parallel.wait);
     PST_TRY(pst_config_copy(config, &c));
-    status = train(&c, &o);
+    status = *o.resume ? pst_resume_find_tokenizer(c, o.resume) : PST_OK;
+    if (status == PST_OK) status = train(&c, &o);
     pst_config_close(c);
     return status;
 }

@@ -35,6 +35,7 @@ weights run >one
 weights stages >two
 grep -q 'wte.weight' one && cmp -s one two || fail "weights of one rank and of two stages differ"
 "$PENSTOCK" train --resume runs/run -n 2 steps=6 >out 2>&1 || fail "resume: $(cat out)"
+cmp -s tok/tokenizer.json runs/run/tokenizer/tokenizer.json || fail "the run has no copy of its tokenizer"
 "$PENSTOCK" generate runs/run -p "pump" -t 3 >out 2>err || fail "generate: $(cat err)"
 "$PENSTOCK" verify run.yaml -n 2 parallel.data=2 >out 2>&1 || fail "verify: $(cat out)"
 "$PENSTOCK" train run.yaml -n 1 name=qwen data.template=qwen context=256 >out 2>&1 || fail "qwen: $(cat out)"

@@ -208,8 +208,16 @@ refuses 'set model.vocabulary\|model.vocabulary is 0' train run.yaml -q -n 1 nam
     data.tokenizer=byte
 tr a-y b-z <text.txt >mixed.txt
 "$PENSTOCK" tokenize --train --force --vocabulary 300 -o tok mixed.txt >out || fail "other tokenizer"
-refuses 'was trained with the tokenizer of hash [0-9a-f]*, but data.tokenizer tok has the hash' \
+refuses 'was trained with the tokenizer of hash [0-9a-f]*, but data.tokenizer tok has the hash [0-9a-f]*; resume with' \
     train run.yaml --resume runs/run -n 1 train.steps=8
+"$PENSTOCK" tokenize --train --vocabulary 280 -o small mixed.txt >out || fail "small tokenizer"
+for tokenizer in small tok; do # of another size and of the same; the text that is new is not encoded first
+    "$PENSTOCK" train run.yaml --resume runs/run -n 1 train.steps=8 data.tokenizer=$tokenizer data.paths=mixed.txt >out 2>&1
+    grep -q "was trained with the tokenizer of hash .*, but data.tokenizer $tokenizer has the hash" out &&
+        ! grep -q encoding out || fail "resume with $tokenizer: $(cat out)"
+done
+refuses 'but data.tokenizer byte has the hash 0* (0: bytes or unknown tokens); resume with' \
+    train run.yaml --resume runs/run -n 1 train.steps=8 data.tokenizer=byte
 "$PENSTOCK" train --resume runs/run -n 1 -q train.steps=8 >out 2>&1 || fail "resume with its own: $(cat out)"
 
 # the files of the tokenizer are in the run's folder and in its checkpoints, so that both can be moved
@@ -224,6 +232,15 @@ cd elsewhere || exit 1
 "$PENSTOCK" train --resume moved -n 1 -q train.steps=10 'data.paths=[../text.txt]' >out 2>&1 ||
     fail "resume, moved: $(cat out)"
 cp -r moved/checkpoints/step-00000010 alone
+rm -r moved/tokenizer
+"$PENSTOCK" train --resume moved -n 2 train.steps=11 'data.paths=[../text.txt]' >out 2>&1 ||
+    fail "resume with the checkpoint's tokenizer: $(cat out)"
+[ "$(grep -c 'moved/tokenizer is missing; it is copied from .*/step-00000010/tokenizer' out)" = 1 ] || fail "copied: $(cat out)"
+same ../again.json moved/tokenizer/tokenizer.json
+rm -r moved/tokenizer moved/checkpoints/step-*/tokenizer
+refuses 'the folder moved/tokenizer is missing, and so is moved/checkpoints/step-00000011/tokenizer' \
+    train --resume moved -n 1 train.steps=12
+cp -r alone/tokenizer moved
 cd ..
 "$PENSTOCK" generate elsewhere/alone -p "the water" -t 5 >out 2>err || fail "generate, a checkpoint alone: $(cat err)"
 "$PENSTOCK" train elsewhere/moved/run.yaml -n 1 -q name=new steps=1 data.paths=text.txt >out 2>&1 ||
