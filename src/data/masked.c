@@ -212,8 +212,10 @@ static pst_status open_text(masked *d, const pst_data_config *c, char what[PST_O
 }
 
 static pst_status open_tokens(masked *d, const pst_data_config *c, char what[PST_OPTIONS_TEXT]) {
+    pst_tokens_seen seen;
     pst_options_describe_paths(c->paths, c->n_path, what);
-    return pst_tokens_open(c->paths, c->n_path, c->vocabulary, &d->tokens);
+    PST_TRY(pst_tokens_open(c->paths, c->n_path, c->vocabulary, &d->tokens));
+    return pst_tokens_look(d->tokens, -1, &seen);
 }
 
 static pst_status fill(masked *d, const pst_data_config *c, opener open) {

@@ -9,6 +9,7 @@
 #include "data/order.h"
 #include "data/tokens.h"
 #include "tokenizer/tokenizer.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,8 @@ typedef struct {
     /* with data.isolate: */
     pst_data_row row; /* base.row, with more functions */
     int32_t end;      /* the token that ends a document; -1: documents are not kept apart */
-    int32_t *counted; /* [context] the sample whose targets are counted */
+    char end_name[64]; /* its text */
+    int32_t *counted;  /* [context] the sample whose targets are counted */
 } text_data;
 
 static pst_status split(text_data *d, const pst_data_config *c, const char *what) {
@@ -116,7 +118,24 @@ static pst_status open_text(text_data *d, const pst_data_config *c, char what[PS
     return PST_OK;
 }
 
+/* Files of tokens may have been written without the ends of documents. */
+static pst_status no_ends(const text_data *d, const char *what, uint64_t seen) {
+    const uint64_t documents = pst_tokens_documents(d->tokens), all = pst_tokens_count(d->tokens);
+    char borders[120] = "";
+    if (documents > 1)
+        snprintf(borders, sizeof borders,
+                 "; the borders of %llu documents in the .idx file are not used",
+                 (unsigned long long)documents);
+    return pst_fail(PST_EINPUT,
+                    "data.isolate: %s has no token %d (%s), which ends a document, among %llu of "
+                    "its %llu tokens%s; write the tokens with penstock tokenize --end '%s', or use "
+                    "data.isolate: false",
+                    what, d->end, d->end_name, (unsigned long long)seen, (unsigned long long)all,
+                    borders, d->end_name);
+}
+
 static pst_status open_tokens(text_data *d, const pst_data_config *c, char what[PST_OPTIONS_TEXT]) {
+    pst_tokens_seen seen;
     if (strcmp(c->tokenizer, "byte")) {
         pst_tokenizer *t;
         PST_TRY(pst_tokenizer_open(c->tokenizer, &t));
@@ -126,7 +145,18 @@ static pst_status open_tokens(text_data *d, const pst_data_config *c, char what[
     d->hash =
         pst_options_hash(c, d->tokenizer, pst_hash64("tokens", 6, pst_tokens_hash(d->tokens)));
     pst_options_describe_paths(c->paths, c->n_path, what);
-    return PST_OK;
+    PST_TRY(pst_tokens_look(d->tokens, d->end, &seen));
+    const int apart = d->end >= 0 && !c->held_out;
+    return apart && seen.n && !seen.found ? no_ends(d, what, seen.n) : PST_OK;
+}
+
+static pst_status name_end(text_data *d, const pst_tokenizer *t) {
+    pst_text text = {0};
+    pst_status status = pst_tokenizer_decode(t, &d->end, 1, 0, &text);
+    if (status == PST_OK)
+        snprintf(d->end_name, sizeof d->end_name, "%.*s", (int)text.n, text.byte);
+    pst_text_free(&text);
+    return status;
 }
 
 static uint64_t text_targets(const pst_data *data, uint64_t first, uint64_t n);
@@ -140,7 +170,9 @@ static pst_status isolate(text_data *d, const pst_data_config *c) {
     pst_status status = pst_tokenizer_open(c->tokenizer, &t);
     if (status != PST_OK) return pst_fail_in(status, "data.tokenizer");
     d->end = pst_tokenizer_end(t);
+    status = d->end < 0 ? PST_OK : name_end(d, t);
     pst_tokenizer_close(t);
+    PST_TRY(status);
     if (d->end < 0)
         return pst_fail(PST_EINPUT,
                         "data.isolate: the tokenizer %s has no token that ends a document, such as "

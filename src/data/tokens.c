@@ -252,3 +252,42 @@ pst_status pst_tokens_read(const pst_tokens *t, uint64_t at, uint64_t n, int32_t
     }
     return PST_OK;
 }
+
+/* --- looking ---------------------------------------------------------------------------------- */
+
+enum { BLOCK = 1 << 14 }; /* tokens read at once */
+
+/* share: number of tokens to read, at least 1; block: memory. */
+static pst_status look_at(const pst_tokens *t, const source *s, uint64_t share, int32_t wanted,
+                          int32_t *block, pst_tokens_seen *seen) {
+    const uint64_t most = s->n < share ? s->n : share, size = most < BLOCK ? most : BLOCK;
+    if (!size) return PST_OK;
+    /* of a whole file the last block is not cut, but overlaps the one before */
+    const uint64_t n = s->n <= share ? (s->n + size - 1) / size : share / size;
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t at = n > 1 ? i * (s->n - size) / (n - 1) : 0;
+        PST_TRY(read_source(t, s, at, size, block));
+        for (uint64_t k = 0; k < size; k++) seen->found |= block[k] == wanted;
+    }
+    seen->n += s->n <= share ? s->n : n * size;
+    return PST_OK;
+}
+
+pst_status pst_tokens_look(const pst_tokens *t, int32_t wanted, pst_tokens_seen *seen) {
+    pst_status status = PST_OK;
+    int32_t *block = malloc(BLOCK * sizeof *block);
+    *seen = (pst_tokens_seen){0};
+    if (!block) return pst_no_memory("for tokens");
+    const uint64_t share = t->n < PST_TOKENS_SEEN ? PST_TOKENS_SEEN / (t->n + !t->n) : 1;
+    for (size_t i = 0; status == PST_OK && i < t->n; i++)
+        status = look_at(t, &t->source[i], share, wanted, block, seen);
+    free(block);
+    return status;
+}
+
+uint64_t pst_tokens_documents(const pst_tokens *t) {
+    uint64_t n = 0;
+    for (size_t i = 0; i < t->n; i++)
+        if (t->source[i].indexed) n += pst_indexed_documents(t->source[i].indexed);
+    return n;
+}

@@ -19,4 +19,16 @@ uint64_t pst_tokens_count(const pst_tokens *t);
 uint64_t pst_tokens_hash(const pst_tokens *t);
 /* Copies tokens [at, at + n). EINPUT: one is not below the vocabulary; names file and place. */
 pst_status pst_tokens_read(const pst_tokens *t, uint64_t at, uint64_t n, int32_t *out);
+
+/* What is looked at when files are opened, so that wrong tokens are found before training. */
+enum { PST_TOKENS_SEEN = 1 << 22 };
+typedef struct {
+    uint64_t n; /* tokens that were read */
+    int found;  /* 1: the wanted one is among them */
+} pst_tokens_seen;
+/* Reads up to PST_TOKENS_SEEN tokens: the same number of each file, in blocks spread evenly over
+ * it, among them its first and its last. EINPUT as pst_tokens_read. */
+pst_status pst_tokens_look(const pst_tokens *t, int32_t wanted, pst_tokens_seen *seen);
+/* Number of documents of all indexed data sets; 0: the files are of other formats. */
+uint64_t pst_tokens_documents(const pst_tokens *t);
 #endif

@@ -31,6 +31,11 @@ END
 "$PENSTOCK" train run.yaml -n 1 name=mixed data.isolate=false >out 2>&1 || fail "mixed: $(cat out)"
 "$PENSTOCK" tokenize --tokenizer tok --field text --end '<|endoftext|>' -o set docs.jsonl >out || fail "set: $(cat out)"
 "$PENSTOCK" train run.yaml -n 1 name=set data.kind=tokens data.paths=set data.cache= >out 2>&1 || fail "set: $(cat out)"
+"$PENSTOCK" tokenize --tokenizer tok --field text -o endless docs.jsonl >out || fail "endless: $(cat out)"
+refuses 'endless has no token 279 (<|endoftext|>), which ends a document, among \([0-9]*\) of its \1 tokens; the borders of 60 documents in the .idx file are not used; write the tokens with penstock tokenize --end' \
+    data.kind=tokens data.paths=endless data.cache=
+"$PENSTOCK" train run.yaml -n 1 name=held data.kind=tokens data.paths=set data.cache= eval.sets.held=endless >out 2>&1 ||
+    fail "a set without ends: $(cat out)"
 weights run >one
 for run in other set; do
     weights $run >two

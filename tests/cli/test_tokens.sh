@@ -80,6 +80,17 @@ rm bad.idx
 mv bad.bin bad
 refuses 'bad: neither an indexed data set, nor tokens of llm.c' train run.yaml -q -n 1 name=no data.paths=bad
 
+# a token that the model does not have, or a negative one, is found when the files are opened
+head -c 400000 /dev/zero >zeros.bin
+printf '\377\001' | dd of=zeros.bin bs=2 seek=199000 conv=notrunc 2>/dev/null # 511, in the validation split
+refuses 'data: zeros.bin: token 199000 is 511, but model.vocabulary is 256' train run.yaml -q -n 1 name=no \
+    steps=1 eval.tokens=20 data.paths=zeros.bin
+cp c1.bin bad.bin
+cp c1.idx bad.idx
+printf '\002' | dd of=bad.idx bs=1 seek=17 conv=notrunc 2>/dev/null # int8
+printf '\377\377' | dd of=bad.bin bs=2 seek=100 conv=notrunc 2>/dev/null
+refuses 'data: bad: the token at byte 200 is -1' train run.yaml -q -n 1 name=no steps=1 data.paths=bad
+
 # empty documents have no tokens; a source without tokens, or without a weight, is refused
 "$PENSTOCK" tokenize --tokenizer byte -o gaps nothing.txt c1.txt nothing.txt nothing.txt >out || fail "gaps: $(cat out)"
 trains name=c1

@@ -279,6 +279,37 @@ static void wrong_files_are_refused(void **state) {
     pst_tokens_close(t);
 }
 
+/* Of two files, the larger with more tokens than are looked at: places that are, and how many. */
+static void files_are_looked_at(void **state) {
+    enum { MANY = 3 * PST_TOKENS_SEEN, FEW = 20001, SHARE = PST_TOKENS_SEEN / 2 };
+    static uint16_t many[MANY], few[FEW];
+    static const long seen[] = {0, MANY - 1, MANY, MANY + FEW / 2, MANY + FEW - 1};
+    char *paths[] = {"many.bin", "few.bin"};
+    pst_tokens_seen all;
+    (void)state;
+    for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) {
+        uint16_t *at = seen[i] < MANY ? &many[seen[i]] : &few[seen[i] - MANY];
+        for (int value = 6; value <= 7; value++) {
+            *at = (uint16_t)value;
+            put("many.bin", many, sizeof many);
+            put("few.bin", few, sizeof few);
+            pst_tokens *t = open_paths(7, paths, 2);
+            assert_int_equal(pst_tokens_look(t, 6, &all), value == 6 ? PST_OK : PST_EINPUT);
+            if (value == 6) assert_true(all.found && all.n == SHARE + FEW);
+            else assert_non_null(strstr(pst_error(), "is 7, but model.vocabulary is 7"));
+            assert_int_equal(pst_tokens_documents(t), 0);
+            pst_tokens_close(t);
+        }
+        *at = 0;
+    }
+    put("many.bin", many, sizeof many);
+    put("few.bin", few, sizeof few);
+    pst_tokens *t = open_paths(7, paths, 2);
+    assert_int_equal(pst_tokens_look(t, 6, &all), PST_OK);
+    assert_false(all.found);
+    pst_tokens_close(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(written_and_read),
                                        cmocka_unit_test(sequences_in_any_order),
@@ -286,6 +317,7 @@ int main(void) {
                                        cmocka_unit_test(formats_are_joined),
                                        cmocka_unit_test(patterns_stand_for_data_sets),
                                        cmocka_unit_test(hash_of_contents),
-                                       cmocka_unit_test(wrong_files_are_refused)};
+                                       cmocka_unit_test(wrong_files_are_refused),
+                                       cmocka_unit_test(files_are_looked_at)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }
