@@ -6,6 +6,7 @@
 #include "data/encode_record.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,15 +83,21 @@ static pst_status encode(cache *x) {
     return status == PST_OK ? PST_OK : pst_fail_in(status, "data");
 }
 
-static void warn_of_skipped(const cache *x) {
-    const char *lacking = x->encode.form->lacking, *s = x->record.skipped == 1 ? "" : "s";
-    if (lacking)
-        pst_log(PST_LOG_WARN, "data: %" PRIu64 " line%s of %s %s left out", x->record.skipped, s,
-                x->what, lacking);
-    else
-        pst_log(PST_LOG_WARN,
-                "data: %" PRIu64 " line%s of %s without text in the field \"%s\" left out",
-                x->record.skipped, s, x->what, x->c->lines.field);
+/* What happened to lines that were left out. EINPUT: that are all. */
+static pst_status tell_skipped(const cache *x) {
+    char lacking[256], path[PATH_MAX];
+    struct stat bin;
+    snprintf(lacking, sizeof lacking, "without text in the field \"%.200s\"", x->c->lines.field);
+    const char *are = x->encode.form->lacking ? x->encode.form->lacking : lacking;
+    snprintf(path, sizeof path, "%s.bin", x->prefix);
+    if (!stat(path, &bin) && !bin.st_size)
+        return pst_fail(PST_EINPUT,
+                        "data: all lines of %s are %s, and data.on_error: skip leaves them out",
+                        x->what, are);
+    if (pst_encode_shows())
+        pst_log(PST_LOG_WARN, "data: %" PRIu64 " line%s of %s %s left out", x->record.skipped,
+                x->record.skipped == 1 ? "" : "s", x->what, are);
+    return PST_OK;
 }
 
 static pst_status find_in_cache(cache *x, char **prefix) {
@@ -99,7 +106,7 @@ static pst_status find_in_cache(cache *x, char **prefix) {
         PST_TRY(encode(x));
         pst_encode_record_read(&x->record); /* another process may have encoded */
     }
-    if (x->record.skipped && pst_encode_shows()) warn_of_skipped(x);
+    if (x->record.skipped) PST_TRY(tell_skipped(x));
     *prefix = x->prefix;
     x->prefix = NULL;
     return PST_OK;

@@ -48,4 +48,7 @@ echo '{"messages": [{"role": "user", "content": "no answer"}]}' >>chat.jsonl
 refuses 'chat.jsonl: line 41: no message has the role "assistant"'
 "$PENSTOCK" train run.yaml -n 1 name=skip data.on_error=skip >out 2>&1 || fail "skip: $(cat out)"
 grep -q '1 line of chat.jsonl without a conversation left out' out || fail "skipped: $(cat out)"
+echo '{"messages": []}' >empty.jsonl
+refuses 'all lines of empty.jsonl are without a conversation, and data.on_error: skip' data.paths=empty.jsonl \
+    data.on_error=skip
 exit $bad

@@ -168,6 +168,8 @@ grep -q '1 line of docs.jsonl without text' out || fail "skipped: $(cat out)"
 "$PENSTOCK" train run.yaml -n 1 name=skip2 data.paths=docs.jsonl data.on_error=skip >out 2>&1 || fail "skip: $(cat out)"
 ! grep -q encoding out || fail "encoded again: $(cat out)"
 grep -q '1 line of docs.jsonl without text' out || fail "skipped, from the cache: $(cat out)"
+refuses 'data: all lines of docs.jsonl are without text in the field "x", and data.on_error: skip' train run.yaml -q -n 1 \
+    name=no data.paths=docs.jsonl data.on_error=skip data.field=x
 refuses "data.blend: '0' is not a number above 0" train run.yaml -q -n 1 name=no 'data.paths=[text.txt, two.txt]' \
     'data.blend=[1, 0]'
 
