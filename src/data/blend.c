@@ -44,6 +44,9 @@ static pst_status read_weights(blend *b, const pst_data_config *c) {
         if (b->share[i] > b->share[b->heaviest]) b->heaviest = i;
         sum += b->share[i];
     }
+    if (!isfinite(sum))
+        return pst_fail(PST_EINPUT, "data.blend: the sum of the weights is too large; only their "
+                                    "proportions count, so use smaller ones");
     for (uint32_t i = 0; i < c->n_path; i++) b->share[i] /= sum;
     return PST_OK;
 }

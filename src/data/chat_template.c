@@ -164,7 +164,9 @@ static pst_status encode_begin(const pst_chat_template *c, pst_encoder *e, int h
 static pst_status check(const json_t *messages) {
     size_t answers = 0;
     message m;
-    if (!json_array_size(messages))
+    if (json_is_array(messages) && !json_array_size(messages))
+        return pst_fail(PST_EINPUT, "the list of messages in the field \"messages\" is empty");
+    if (!json_is_array(messages))
         return pst_fail(PST_EINPUT, "no list of messages in the field \"messages\"");
     for (size_t i = 0; i < json_array_size(messages); i++) {
         PST_TRY(read_message(json_array_get(messages, i), i, &m));

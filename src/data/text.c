@@ -27,8 +27,8 @@ typedef struct {
     uint8_t *bytes;  /* [context + 1] of one sample */
     int32_t *window; /* [context + 1] tokens of one sample */
     /* with data.isolate: */
-    pst_data_row row; /* base.row, with more functions */
-    int32_t end;      /* the token that ends a document; -1: documents are not kept apart */
+    pst_data_row row;  /* base.row, with more functions */
+    int32_t end;       /* the token that ends a document; -1: documents are not kept apart */
     char end_name[64]; /* its text */
     int32_t *counted;  /* [context] the sample whose targets are counted */
 } text_data;
@@ -153,8 +153,7 @@ static pst_status open_tokens(text_data *d, const pst_data_config *c, char what[
 static pst_status name_end(text_data *d, const pst_tokenizer *t) {
     pst_text text = {0};
     pst_status status = pst_tokenizer_decode(t, &d->end, 1, 0, &text);
-    if (status == PST_OK)
-        snprintf(d->end_name, sizeof d->end_name, "%.*s", (int)text.n, text.byte);
+    if (status == PST_OK) snprintf(d->end_name, sizeof d->end_name, "%.*s", (int)text.n, text.byte);
     pst_text_free(&text);
     return status;
 }

@@ -57,6 +57,10 @@ pst_status pst_prepare_model(const pst_config *c, const pst_model_row **row, pst
                                       "model.kind %s cannot keep documents apart; only gpt can",
                                       c->model.kind));
     PST_TRY(fit_data(c, &out));
+    /* models that predict masked tokens need the tokenizer, whatever the vocabulary */
+    if (!out.vocabulary && !r->masked && !strcmp(c->data.kind, "tokens"))
+        return pst_fail(PST_EINPUT, "model.vocabulary is 0; set this key, model.preset, or "
+                                    "data.tokenizer, the tokenizer that made the tokens");
     *row = r;
     *m = out;
     return PST_OK;

@@ -150,12 +150,11 @@ static pst_status check_model(const pst_ckpt *ckpt, const pst_prepared *p) {
 static pst_status compare_tokenizers(const pst_ckpt *ckpt, const char *name, uint64_t hash) {
     const uint64_t was = ckpt->info.tokenizer;
     if (was == hash) return PST_OK;
-    return pst_fail(PST_EINPUT,
-                    "%s was trained with the tokenizer of hash %016" PRIx64
-                    ", but data.tokenizer %s has the hash %016" PRIx64
-                    "%s; resume with the same tokenizer",
-                    ckpt->path, was, name, hash,
-                    was && hash ? "" : " (0: bytes or unknown tokens)");
+    return pst_fail(
+        PST_EINPUT,
+        "%s was trained with the tokenizer of hash %016" PRIx64
+        ", but data.tokenizer %s has the hash %016" PRIx64 "%s; resume with the same tokenizer",
+        ckpt->path, was, name, hash, was && hash ? "" : " (0: bytes or unknown tokens)");
 }
 
 static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_data *data) {
@@ -182,8 +181,10 @@ static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_
         return pst_fail(PST_EINPUT,
                         "%s was trained on different data: its hash is %016" PRIx64
                         ", that of data.paths %016" PRIx64
-                        " (names and sizes of files, contents of files with tokens, split or "
-                        "context differ), so the position in the data cannot be restored",
+                        " (data.kind, data.blend, data.isolate, data.validation, data.field, "
+                        "data.on_error, data.template, model.context, or the files differ: their "
+                        "order, names and sizes, or, with tokens, their contents), so the position "
+                        "in the data cannot be restored",
                         ckpt->path, info->data_hash, data_hash);
     return PST_OK;
 }
@@ -223,7 +224,7 @@ pst_status pst_resume_check_tokenizer(const pst_config *c, const char *resume) {
     return status;
 }
 
-/* 1: the run file is the one in the folder `resume`, and its tokenizer's folder there is missing. */
+/* 1: the run file is the one in the folder `resume`, which lacks the tokenizer's folder. */
 static int lacks_tokenizer(const pst_config *c, const char *resume) {
     char *own = NULL;
     if (strcmp(c->data.tokenizer, PST_CKPT_TOKENIZER) || !access(PST_CKPT_TOKENIZER, F_OK))

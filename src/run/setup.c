@@ -255,7 +255,8 @@ static pst_status print_plan(const void *what, FILE *f) {
     return pst_plan_print(p->plan, p->grid.tensor_before ? p->whole : p->graph, f);
 }
 
-/* made: the folder is new. So that the run's folder can be moved without the files that the run began with. */
+/* So that the run's folder can be moved without the files that the run began with. made: 1: the
+ * folder is new. */
 static pst_status keep_tokenizer(const pst_config *c, const char *folder, int made) {
     char to[PST_TRAINER_FOLDER + 32];
     pst_tokenizer *tokenizer;

@@ -46,6 +46,8 @@ cp c1.idx moved.idx
 printf 'X' | dd of=moved.bin bs=1 seek=100 conv=notrunc 2>out
 refuses 'was trained on different data: its hash is [0-9a-f]\{16\}, that of data.paths [0-9a-f]\{16\} ' \
     train --resume runs/run -q -n 1 steps=5
+refuses '(data.kind, data.blend, data.isolate, data.validation, data.field, .* differ' train --resume runs/run -q -n 1 \
+    steps=5 data.validation=0.3
 
 # wrong files; the index has two places of 8 bytes before the lengths (at 34) and places (at 38) of one sequence
 wrong() { # PATTERN: of the data set `bad`, which is then whole again
@@ -103,6 +105,8 @@ for weight in 0 -1 nan inf 1e-400 x; do
     refuses "data.blend: '$weight' is not a number above 0" train run.yaml -q -n 1 name=no 'data.paths=[c1, c2]' \
         "data.blend=[1, $weight]"
 done
+refuses 'data.blend: the sum of the weights is too large' train run.yaml -q -n 1 name=no 'data.paths=[c1, c2]' \
+    'data.blend=[1e308, 1e308]'
 refuses 'data.blend has 1 values, but data.paths has 2' train run.yaml -q -n 1 name=no 'data.paths=[c1, c2]' data.blend=1
 
 # each source of a blend has a validation split of its own
@@ -116,5 +120,5 @@ trains name=blend 'data.paths=[c1, c2]' 'data.blend=[3, 1]' eval.tokens=all
 "$PENSTOCK" generate runs/run -p "pump" -t 3 >out 2>err || fail "generate bytes: $(cat err)"
 trains name=unknown model.vocabulary=300
 refuses 'runs/unknown: data.tokenizer is byte, but the model has 300 tokens, not 256' generate runs/unknown
-refuses 'model.vocabulary is 0; set this key' train run.yaml -q -n 1 name=no model.vocabulary=0
+refuses 'model.vocabulary is 0; set this key, model.preset, or data.tokenizer, the tokenizer' train run.yaml -q -n 1 name=no model.vocabulary=0
 exit $bad

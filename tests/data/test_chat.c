@@ -204,7 +204,8 @@ static void refused(void **state) {
     } broken[] = {
         {"{", "b.jsonl: line 2: not JSON"},
         {"{}", "line 2: no list of messages in the field \"messages\""},
-        {"{\"messages\": []}", "no list of messages"},
+        {"{\"messages\": []}", "line 2: the list of messages in the field \"messages\" is empty"},
+        {"{\"messages\": {}}", "line 2: no list of messages in the field \"messages\""},
         {"{\"messages\": [{\"content\": \"a\"}]}", "message 1 has no text in the field \"role\""},
         {"{\"messages\": [{\"role\": \"user\"}]}",
          "message 1 has no text in the field \"content\""},
