@@ -76,14 +76,12 @@ static void compare_bits(pst_check *check, const pst_recording *run, const pst_r
 /* Small differences grow from step to step, so single steps are compared: the first one of `run`
  * (NULL: not made), and the last one, from the checkpoint of one rank before it. */
 static pst_status compare_near(pst_verifying *v, pst_check *check, const pst_recording *run,
-                               pst_verify_way way) {
+                               pst_verify_way way, pst_compare_options near) {
     char path[PST_VERIFY_PATH];
     pst_recording *again = NULL;
-    pst_compare_options near = {.tolerance = v->promise.tolerance,
-                                .gradients = v->promise.gradients,
-                                .end_step = 1,
-                                .joined = v->shape.tensor > 1};
     pst_comparison c = {.first = {.found = 0}};
+    near.end_step = 1;
+    near.joined = v->shape.tensor > 1;
     if (run) pst_compare(run, v->of_one, &near, &c);
     pst_verify_checkpoint(v, "one", v->shape.steps - 1, path);
     way.resume = path;
@@ -107,12 +105,10 @@ pst_status pst_verify_tensor_ranks(pst_verifying *v) {
                           .n_rank = v->shape.tensor};
     const char *name = "tensor ranks only, against one rank";
     int exact = v->config->parallel.reproducible_tensor != 0;
+    const pst_compare_options near = pst_promise_near(&v->promise, 0);
     pst_check *check =
         exact ? pst_check_add(&v->table, name, in_bits)
-              : pst_check_add(&v->table, name,
-                              "bitwise equality not promised: tensor ranks add in another order; "
-                              "tolerance %.0e of the largest element",
-                              v->promise.tolerance);
+              : pst_check_add_near(&v->table, name, "tensor ranks add in another order", &near);
     PST_TRY(pst_verify_record(v, &way, check, &v->of_alone));
     if (!v->of_alone) return PST_OK;
     if (exact) {
@@ -120,7 +116,7 @@ pst_status pst_verify_tensor_ranks(pst_verifying *v) {
         return PST_OK;
     }
     way.name = "alone-again";
-    return compare_near(v, check, v->of_alone, way);
+    return compare_near(v, check, v->of_alone, way, near);
 }
 
 static void check_memory(pst_verifying *v) {
@@ -158,19 +154,16 @@ pst_status pst_verify_configured(pst_verifying *v) {
                           .takes_fault = 1};
     snprintf(name, sizeof name, "as configured, against %s",
              v->promise.exact ? base->name : "one rank");
-    pst_check *check =
-        v->promise.exact
-            ? pst_check_add(&v->table, name, in_bits)
-            : pst_check_add(
-                  &v->table, name,
-                  "bitwise equality not promised: %s; tolerance %.0e of the largest element",
-                  v->promise.why, v->promise.tolerance);
+    const pst_compare_options near = pst_promise_near(&v->promise, 1);
+    pst_check *check = v->promise.exact
+                           ? pst_check_add(&v->table, name, in_bits)
+                           : pst_check_add_near(&v->table, name, v->promise.why, &near);
     PST_TRY(pst_verify_record(v, &way, check, &v->of_configured));
     if (!v->of_configured) return PST_OK;
     way.name = "configured-again";
     way.takes_fault = 0;
     if (v->promise.exact) compare_bits(check, v->of_configured, base, 0);
-    else PST_TRY(compare_near(v, check, v->of_configured, way));
+    else PST_TRY(compare_near(v, check, v->of_configured, way, near));
     check_memory(v);
     return check_inside(v, v->of_configured);
 }
@@ -207,9 +200,8 @@ pst_status pst_verify_reference(pst_verifying *v) {
                                 .keys = &v->one,
                                 .n_rank = 1,
                                 .reference = 1};
-    pst_check *check = pst_check_add(
-        &v->table, "reference kernels, against one rank",
-        "bitwise equality not promised: different kernels; tolerance %.0e of the largest element",
-        v->promise.tolerance);
-    return compare_near(v, check, NULL, way);
+    const pst_compare_options near = pst_promise_near(&v->promise, 0);
+    pst_check *check = pst_check_add_near(&v->table, "reference kernels, against one rank",
+                                          "different kernels", &near);
+    return compare_near(v, check, NULL, way, near);
 }

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { SCALAR_PART = 10 }; /* scalars are compared within the tolerance / SCALAR_PART */
+
 static pst_compared_group group_of(pst_key_kind kind) {
     switch (kind) {
     case PST_KEY_DATA: return PST_GROUP_DATA;
@@ -146,10 +148,23 @@ static int always_equal(const pst_record *r) {
 /* The loss and the norm are of many elements, whose differences average out. */
 static double tolerance_of(const pst_compare_options *o, const pst_record *r) {
     int scalar = r->kind == PST_RECORD_SCALAR;
-    int gradient = r->phase == PST_RECORD_BACKWARD || r->phase == PST_RECORD_GRADIENT ||
-                   (scalar && strcmp(r->tensor, "loss") != 0);
+    double within = o->tolerance;
     if (o->tolerance == 0 || always_equal(r)) return 0;
-    return (gradient ? o->gradients : o->tolerance) / (scalar ? 10 : 1);
+    if (r->phase == PST_RECORD_BACKWARD) within = o->gradients;
+    if (r->phase == PST_RECORD_GRADIENT || (scalar && strcmp(r->tensor, "loss") != 0))
+        within = o->sums;
+    return within / (scalar ? SCALAR_PART : 1);
+}
+
+void pst_compare_print(const pst_compare_options *o, char text[PST_COMPARE_TEXT]) {
+    int used = snprintf(text, PST_COMPARE_TEXT, "tolerance %.0e of the largest element",
+                        o->tolerance);
+    if (o->gradients > o->tolerance)
+        used += snprintf(text + used, PST_COMPARE_TEXT - (size_t)used, ", of gradients %.0e",
+                         o->gradients);
+    if (o->sums > o->gradients)
+        snprintf(text + used, PST_COMPARE_TEXT - (size_t)used, ", of sums of gradients %.0e",
+                 o->sums);
 }
 
 static int is_accumulator(const pst_record *r) {

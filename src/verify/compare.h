@@ -3,6 +3,8 @@
 #define PST_VERIFY_COMPARE_H
 #include "verify/difference.h"
 
+enum { PST_COMPARE_TEXT = 128 };
+
 /* Kinds of tensors, counted separately. */
 typedef enum {
     PST_GROUP_DATA,
@@ -17,7 +19,9 @@ typedef struct {
     /* 0: all bits are equal; else the largest difference of two elements, relative to the largest
      * element of the tensor */
     double tolerance;
-    double gradients;              /* with a tolerance: that of gradients and their norm */
+    /* with a tolerance: those of gradients inside a micro-batch; of sums of gradients over
+     * micro-batches and replicas, and of their norm */
+    double gradients, sums;
     uint64_t first_step, end_step; /* steps [first_step, end_step) are compared */
     int joined;        /* 1: the reference has one tensor rank, the run may have several */
     int accumulators;  /* 1: also compares gradient accumulators, which must sum the same
@@ -36,6 +40,8 @@ typedef struct {
  * compared, but not the parts of an activation. */
 void pst_compare(const pst_recording *run, const pst_recording *reference,
                  const pst_compare_options *options, pst_comparison *out);
+/* "tolerance 1e-04 of the largest element, of gradients 4e-01": what pst_compare will use. */
+void pst_compare_print(const pst_compare_options *options, char text[PST_COMPARE_TEXT]);
 /* The largest magnitude of the stored elements. */
 double pst_compare_largest(const pst_recorded *item);
 /* 1: differs by more than is allowed; NaN and infinity differ from all but themselves. */

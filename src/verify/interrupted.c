@@ -7,19 +7,16 @@
 
 static void compare(pst_verifying *v, pst_check *check, const pst_recording *run) {
     const pst_compare_options all = {.end_step = UINT64_MAX, .accumulators = 1, .weights_after = 1};
-    const pst_compare_options near = {.tolerance = v->promise.tolerance,
-                                      .gradients = v->promise.gradients,
-                                      .end_step = UINT64_MAX};
+    const pst_compare_options near = pst_promise_near(&v->promise, 1);
     pst_comparison c = {.first = {.found = 0}};
     pst_compare(run, v->of_configured, v->promise.resumes ? &all : &near, &c);
     pst_check_compared(check, &c);
 }
 
 static pst_check *add(pst_verifying *v, const char *name) {
+    const pst_compare_options near = pst_promise_near(&v->promise, 1);
     if (v->promise.resumes) return pst_check_add(&v->table, name, "bitwise equal");
-    return pst_check_add(&v->table, name,
-                         "bitwise equality not promised: %s; tolerance %.0e of the largest element",
-                         v->promise.why_resumes, v->promise.tolerance);
+    return pst_check_add_near(&v->table, name, v->promise.why_resumes, &near);
 }
 
 pst_status pst_verify_resumed(pst_verifying *v) {

@@ -8,6 +8,10 @@
 /* Sums of up to a few thousand products in another order, through a few layers; 16-bit numbers are
  * rounded once per operator. */
 static const double fp32_tolerance = 1e-4, half_tolerance = 6e-2, kink_tolerance = 0.4;
+/* Rounding to bf16's 8 significant bits changes a number by at most 2^-9 of it. Numbers that cancel
+ * when replicas are added are larger than their sum: each is taken to be at most twice its largest
+ * element. */
+static const double bf16_tolerance = 2 * 0x1p-9;
 static const double fp32_operator = 1e-5, half_operator = 1e-2;
 
 static void deny(pst_promise *p, const char *why) {
@@ -28,27 +32,46 @@ static int computes_on_gpu(const pst_config *c) {
     return (ops->flags & PST_DEVICE_GPU) != 0;
 }
 
+static int is_unequal(const pst_prepared *p) {
+    for (uint32_t k = 1; k < p->grid.data; k++)
+        if (p->micro[k + 1] - p->micro[k] != p->micro[1]) return 1;
+    return 0;
+}
+
 /* Whether one rank can add as the replicas do: as a tree over equal parts. */
-static void promise_replicas(const pst_config *c, const pst_shape *s, pst_promise *p) {
-    int unequal = c->parallel.n_replicas || c->parallel.n_throttle || *c->parallel.cluster;
+static void promise_replicas(const pst_prepared *small, const pst_shape *s, pst_promise *p) {
+    const pst_config *c = small->config;
+    int unequal = is_unequal(small);
     p->parts = c->parallel.reproducible > 1 ? (uint32_t)c->parallel.reproducible : s->data;
-    if (s->data > 1 && unequal) deny(p, "unequal replicas");
     if (s->data > 1 && !is_power_of_two(s->data))
         deny(p, "the number of replicas is not a power of 2");
-    if (s->data > 1 && s->n_micro % s->data)
-        deny(p, "replicas have unequal numbers of micro-batches");
-    if (s->data > 1 && c->parallel.zero == 2 && s->n_micro != s->data) deny(p, "parallel.zero 2");
-    if (s->data > 1 && strcmp(c->parallel.gradients, "fp32")) deny(p, "parallel.gradients bf16");
+    if (unequal) deny(p, "replicas have unequal numbers of micro-batches");
+    if (s->data > 1 && c->parallel.zero == 2 && s->n_micro != s->data)
+        deny(p, "parallel.zero 2 sums over replicas before it sums over micro-batches");
+    if (s->data > 1 && strcmp(c->parallel.gradients, "fp32")) {
+        deny(p, "parallel.gradients bf16 rounds the sum of each replica to 8 bits");
+        p->sums = s->data * bf16_tolerance;
+    }
     if (!is_power_of_two(p->parts) || s->n_micro % p->parts || unequal) p->parts = 1;
 }
 
-void pst_promise_of(const pst_config *c, const pst_shape *s, pst_promise *p) {
+double pst_promise_gradients(const pst_graph *g, double tolerance) {
+    for (uint32_t i = 0; i < g->n_node; i++)
+        if (g->node[i].attr.activation == PST_ACT_RELU || !strcmp(g->node[i].op->name, "max_pool"))
+            return kink_tolerance;
+    return tolerance;
+}
+
+void pst_promise_of(const pst_prepared *small, const pst_shape *s, pst_promise *p) {
+    const pst_config *c = small->config;
     pst_dtype factors = pst_dtype_of_precision(c->train.precision);
     *p = (pst_promise){.parts = 1, .exact = 1, .alone = c->parallel.n_tensors < 2, .resumes = 1};
     p->tolerance = pst_dtype_is_half(pst_dtype_stored(factors)) ? half_tolerance : fp32_tolerance;
     p->operators = pst_dtype_is_half(pst_dtype_stored(factors)) ? half_operator : fp32_operator;
     p->gpu = computes_on_gpu(c);
-    promise_replicas(c, s, p);
+    p->gradients = pst_promise_gradients(small->whole, p->tolerance);
+    promise_replicas(small, s, p);
+    if (p->sums < p->gradients) p->sums = p->gradients;
     if (!p->alone) deny(p, "stages have different numbers of tensor ranks");
     if (factors == PST_F8) {
         deny(p, "fp8");
@@ -65,9 +88,9 @@ void pst_promise_of(const pst_config *c, const pst_shape *s, pst_promise *p) {
     if (p->gpu) deny(p, "GPU algorithms are chosen by measurement");
 }
 
-void pst_promise_gradients(const pst_graph *g, pst_promise *p) {
-    p->gradients = p->tolerance;
-    for (uint32_t i = 0; i < g->n_node; i++)
-        if (g->node[i].attr.activation == PST_ACT_RELU || !strcmp(g->node[i].op->name, "max_pool"))
-            p->gradients = kink_tolerance;
+pst_compare_options pst_promise_near(const pst_promise *p, int configured) {
+    return (pst_compare_options){.tolerance = p->tolerance,
+                                 .gradients = p->gradients,
+                                 .sums = configured ? p->sums : p->gradients,
+                                 .end_step = UINT64_MAX};
 }

@@ -3,7 +3,8 @@
  * gradients. */
 #ifndef PST_VERIFY_PROMISE_H
 #define PST_VERIFY_PROMISE_H
-#include "graph/graph.h"
+#include "prepare/prepare.h"
+#include "verify/compare.h"
 #include "verify/shape.h"
 
 enum { PST_PROMISE_TEXT = 160 };
@@ -20,14 +21,20 @@ typedef struct {
     /* largest accepted difference of an element, relative to the largest element of the tensor,
      * where the same bits are not promised; for one step from equal weights */
     double tolerance;
-    /* for one operator from equal inputs, whose results are rounded once */
-    double operators;
-    int gpu;          /* 1: the host cannot access the device's memory */
     double gradients; /* the same for gradients: larger if operators have kinks (relu, max_pool),
                          because an input near a kink may be on either side in the two runs */
+    double sums;      /* the same for sums of gradients of the run as configured: larger if replicas
+                         round theirs to bf16 (parallel.gradients) */
+    /* for one operator from equal inputs, whose results are rounded once */
+    double operators;
+    int gpu; /* 1: the host cannot access the device's memory */
 } pst_promise;
 
-void pst_promise_of(const pst_config *config, const pst_shape *shape, pst_promise *promise);
-/* Sets `gradients` for this model. */
-void pst_promise_gradients(const pst_graph *graph, pst_promise *promise);
+/* small: the run as configured with the smaller model; gives the micro-batches of each replica. */
+void pst_promise_of(const pst_prepared *small, const pst_shape *shape, pst_promise *promise);
+/* For a comparison within these tolerances of one rank, or with `configured` also of the run as
+ * configured. The caller sets the steps. */
+pst_compare_options pst_promise_near(const pst_promise *promise, int configured);
+/* The tolerance of gradients of this model, if that of its activations is `tolerance`. */
+double pst_promise_gradients(const pst_graph *graph, double tolerance);
 #endif

@@ -21,6 +21,13 @@ pst_check *pst_check_add(pst_check_table *t, const char *name, const char *promi
     return c;
 }
 
+pst_check *pst_check_add_near(pst_check_table *t, const char *name, const char *why,
+                              const pst_compare_options *near) {
+    char tolerance[PST_COMPARE_TEXT];
+    pst_compare_print(near, tolerance);
+    return pst_check_add(t, name, "bitwise equality not promised: %s; %s", why, tolerance);
+}
+
 void pst_check_fail(pst_check *c, const char *format, ...) {
     va_list args;
     va_start(args, format);

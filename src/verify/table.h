@@ -23,6 +23,10 @@ typedef struct {
 /* Adds a row with the result PASSED and without details. */
 pst_check *pst_check_add(pst_check_table *table, const char *name, const char *promise, ...)
     PST_PRINTF(3, 4);
+/* Adds a row for a comparison within a tolerance: "bitwise equality not promised: WHY; TOLERANCE".
+ */
+pst_check *pst_check_add_near(pst_check_table *table, const char *name, const char *why,
+                              const pst_compare_options *near);
 /* Set the result FAILED or SKIPPED, and the reason. */
 void pst_check_fail(pst_check *check, const char *format, ...) PST_PRINTF(2, 3);
 void pst_check_skip(pst_check *check, const char *format, ...) PST_PRINTF(2, 3);

@@ -17,7 +17,7 @@ typedef struct {
     pst_config *config;
     pst_prepared *p;
     pst_recording *recording;
-    double gradients; /* pst_promise.gradients in fp32 */
+    double gradients; /* tolerance of gradients */
 } torch_run;
 
 /* --- files for the script --------------------------------------------------------------------- */
@@ -162,9 +162,7 @@ static pst_status compare(pst_verifying *v, pst_check *check, torch_run *t) {
     pst_verify_way way = {
         .name = "torch", .title = "for PyTorch", .keys = &keys, .n_rank = 1, .whole = 1};
     PST_TRY(pst_verify_prepare(v, &keys, 1, &t->config, &t->p));
-    pst_promise fp32 = {.tolerance = WITHIN};
-    pst_promise_gradients(t->p->whole, &fp32);
-    t->gradients = fp32.gradients;
+    t->gradients = pst_promise_gradients(t->p->whole, WITHIN);
     PST_TRY(pst_verify_record(v, &way, check, &t->recording));
     if (!t->recording) return PST_OK;
     PST_TRY(write_files(v, t));

@@ -57,12 +57,11 @@ static pst_status set_up(pst_verifying *v) {
     PST_TRY(pst_planned_config(&v->config, &v->plan));
     PST_TRY(pst_planned_ranks(v->config, v->plan, o->ranks, &n_rank));
     PST_TRY(pst_shape_choose(v->config, n_rank, &v->shape));
-    pst_promise_of(v->config, &v->shape, &v->promise);
+    PST_TRY(pst_verify_prepare(v, NULL, n_rank, &v->config_small, &v->prepared));
+    pst_promise_of(v->prepared, &v->shape, &v->promise);
     pst_shape_alone(&v->one, 1, v->promise.parts);
     pst_shape_alone(&v->alone, v->shape.tensor, v->promise.parts);
     PST_TRY(pst_verify_prepare(v, &v->one, 1, &v->config_one, &v->prepared_one));
-    PST_TRY(pst_verify_prepare(v, NULL, n_rank, &v->config_small, &v->prepared));
-    pst_promise_gradients(v->prepared_one->whole, &v->promise);
     return make_folder(v);
 }
 
