@@ -10,6 +10,17 @@ static const char in_bits[] = "bitwise equal";
 
 /* --- without running -------------------------------------------------------------------------- */
 
+/* The limits of parallel.memory and of the devices of parallel.cluster; not this machine's memory,
+ * because the run may be for another one. */
+static void check_limit(const pst_config *c, const pst_prepared *p, pst_check *check) {
+    uint64_t limit = c->parallel.memory > 0 ? (uint64_t)c->parallel.memory : 0;
+    uint32_t rank;
+    if (!pst_prepare_excess(p, limit, &rank)) return;
+    pst_prepare_fits(p, limit);
+    pst_check_fail(check, "%s", pst_error());
+    pst_error_clear();
+}
+
 /* Of the run itself, not of the small one; pst_prepare proves lists and memory. */
 pst_status pst_verify_lists(pst_verifying *v) {
     pst_prepared *p = NULL;
@@ -33,6 +44,7 @@ pst_status pst_verify_lists(pst_verifying *v) {
     snprintf(check->detail, sizeof check->detail,
              "%" PRIu64 " instructions of %u ranks, at most %.1f MiB on a rank", n, v->shape.n_rank,
              (double)most / 0x1p20);
+    check_limit(v->config, p, check);
     pst_prepared_close(p);
     return PST_OK;
 }

@@ -5,15 +5,16 @@
 #include "kernels/kernel.h"
 #include "kernels/version.h"
 #include "penstock/run.h"
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { STORED = 64, MOST_BYTES = 1 << 30, MOST_TEXT = 1 << 16 };
+enum { VERSION = 2, STORED = 64, MOST_BYTES = 1 << 30, MOST_TEXT = 1 << 16, DATA_LINE = 48 };
 #define MAGIC "penstock verify"
 
 typedef struct {
     char magic[16];
-    uint32_t version, text; /* PST_RECORD_VERSION; bytes of the text, with zero and padding */
+    uint32_t version, text; /* VERSION; bytes of the text, with zero and padding */
     uint64_t records;
     char made_by[PST_REFERENCE_MADE_BY];
 } reference_head;
@@ -29,28 +30,33 @@ static void print_made_by(uint32_t parts, char made_by[PST_REFERENCE_MADE_BY]) {
 
 /* Whether a line "section.key: value" says what is computed. */
 static int decides(const char *line) {
-    static const char *const other[] = {"train.hang", "train.log_every", "train.non_finite"};
-    if (!strncmp(line, "data.kind", 9) || !strncmp(line, "data.tokenizer", 14)) return 1;
+    static const char *const other[] = {"train.hang", "train.log_every", "train.non_finite"},
+                      *const more[] = {"data.kind", "data.tokenizer",
+                                       "parallel.reproducible.tensor"};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        if (!strncmp(line, more[i], strlen(more[i]))) return 1;
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
         if (!strncmp(line, other[i], strlen(other[i]))) return 0;
     return !strncmp(line, "model.", 6) || !strncmp(line, "train.", 6);
 }
 
-/* The settings that decide, one per line, with padding; the caller frees the text. */
-static pst_status print_settings(const pst_config *config, char **text, size_t *bytes) {
+/* The settings that decide and the hash of the data, one per line, with padding; the caller frees
+ * the text. */
+static pst_status print_settings(const pst_reference_of *of, char **text, size_t *bytes) {
     char *all = NULL, *out = calloc(1, MOST_TEXT);
     size_t n = 0, used = 0;
     FILE *f = open_memstream(&all, &n);
-    if (f) pst_config_print_paths(config, f);
+    if (f) pst_config_print_paths(of->config, f);
     int good = f && fclose(f) == 0 && out;
     for (char *line = all, *end; good && (end = strchr(line, '\n')); line = end + 1) {
         size_t length = (size_t)(end + 1 - line);
-        if (!decides(line) || used + length + 16 > MOST_TEXT) continue;
+        if (!decides(line) || used + length + DATA_LINE + 16 > MOST_TEXT) continue;
         memcpy(out + used, line, length);
         used += length;
     }
     free(all);
     if (good) {
+        used += (size_t)snprintf(out + used, DATA_LINE, "hash of the data: %016" PRIx64 "\n", of->data);
         *text = out;
         *bytes = (used + 8) / 8 * 8;
         return PST_OK;
@@ -59,14 +65,24 @@ static pst_status print_settings(const pst_config *config, char **text, size_t *
     return pst_fail(PST_ENOMEM, "no memory for the settings of a run");
 }
 
+/* Whether verify has set the key of a line "section.key: value". */
+static int is_shrunk(const pst_shape_keys *small, const char *line) {
+    size_t n = strcspn(line, ":");
+    for (uint32_t i = 0; i < small->n; i++)
+        if (!strncmp(small->text[i], line, n) && small->text[i][n] == '=') return 1;
+    return 0;
+}
+
 /* EINPUT names the first line that differs. */
-static pst_status compare_settings(const char *path, const char *there, const char *here) {
-    while (*there && *here) {
+static pst_status compare_settings(const char *path, const char *there, const char *here,
+                                   const pst_shape_keys *small) {
+    while (*there || *here) {
         size_t n = strcspn(there, "\n"), m = strcspn(here, "\n");
         if (n != m || strncmp(there, here, n))
             return pst_fail(PST_EINPUT,
-                            "%s is from a different run: it has %.*s, this run has %.*s", path,
-                            (int)n, there, (int)m, here);
+                            "%s is from a different run: it has %.*s, this run has %.*s%s", path,
+                            (int)n, there, (int)m, here,
+                            is_shrunk(small, here) ? " (after shrinking)" : "");
         there += n + (there[n] != 0);
         here += m + (here[m] != 0);
     }
@@ -95,21 +111,20 @@ static int write_item(const pst_recorded *item, FILE *f) {
 }
 
 typedef struct {
-    const pst_config *config;
-    uint32_t parts;
+    const pst_reference_of *of;
     const pst_recording *recording;
 } saving;
 
 static pst_status print_file(const void *what, FILE *f) {
     const saving *s = what;
-    reference_head head = {.magic = MAGIC, .version = PST_RECORD_VERSION};
+    reference_head head = {.magic = MAGIC, .version = VERSION};
     for (size_t i = 0; i < s->recording->n; i++)
         head.records += (uint64_t)is_kept(s->recording->item[i].record);
     char *text;
     size_t bytes;
-    PST_TRY(print_settings(s->config, &text, &bytes));
+    PST_TRY(print_settings(s->of, &text, &bytes));
     head.text = (uint32_t)bytes;
-    print_made_by(s->parts, head.made_by);
+    print_made_by(s->of->parts, head.made_by);
     int good = fwrite(&head, sizeof head, 1, f) == 1 && fwrite(text, bytes, 1, f) == 1 &&
                fwrite(s->recording->file[0].head, sizeof *s->recording->file[0].head, 1, f) == 1;
     free(text);
@@ -118,9 +133,9 @@ static pst_status print_file(const void *what, FILE *f) {
     return good ? PST_OK : pst_fail(PST_ENOMEM, "cannot write the reference file");
 }
 
-pst_status pst_reference_save(const char *path, const pst_config *config, uint32_t parts,
+pst_status pst_reference_save(const char *path, const pst_reference_of *of,
                               const pst_recording *recording) {
-    const saving s = {config, parts, recording};
+    const saving s = {of, recording};
     return pst_file_replace(path, print_file, &s);
 }
 
@@ -137,7 +152,7 @@ static pst_status check_head(const char *path, const char *bytes, size_t n, cons
     const reference_head *head = (const void *)bytes;
     if (n < sizeof *head || memcmp(head->magic, MAGIC, sizeof MAGIC))
         return wrong(path, "is not a reference file");
-    if (head->version != PST_RECORD_VERSION)
+    if (head->version != VERSION)
         return wrong(path, "has the format of a different version");
     if (head->text < 8 || head->text % 8 || head->text > n - sizeof *head ||
         bytes[sizeof *head + head->text - 1] || !memchr(head->made_by, 0, sizeof head->made_by))
@@ -147,34 +162,33 @@ static pst_status check_head(const char *path, const char *bytes, size_t n, cons
     return PST_OK;
 }
 
-static pst_status check_run(const char *path, const char *text, const pst_config *config) {
+static pst_status check_run(const char *path, const char *text, const pst_reference_of *of) {
     char *here;
     size_t bytes;
-    PST_TRY(print_settings(config, &here, &bytes));
-    pst_status status = compare_settings(path, text, here);
+    PST_TRY(print_settings(of, &here, &bytes));
+    pst_status status = compare_settings(path, text, here, of->small);
     free(here);
     return status;
 }
 
-pst_status pst_reference_load(const char *path, const pst_config *config, uint32_t parts,
-                              const pst_recording *own, pst_reference *out) {
+pst_status pst_reference_load(const char *path, const pst_reference_of *of, pst_reference *out) {
     char *bytes, here[PST_REFERENCE_MADE_BY];
     const char *text = "";
     size_t n, records = 0;
     pst_recording *r = NULL;
     PST_TRY(pst_file_read(path, MOST_BYTES, &bytes, &n));
     pst_status status = check_head(path, bytes, n, &text, &records);
-    if (status == PST_OK) status = check_run(path, text, config);
+    if (status == PST_OK) status = check_run(path, text, of);
     if (status == PST_OK) status = pst_recording_parse(bytes + records, n - records, path, &r);
     if (status != PST_OK) {
         free(bytes);
         return status;
     }
     const reference_head *head = (const void *)bytes;
-    print_made_by(parts, here);
+    print_made_by(of->parts, here);
     r->owned = bytes;
     if (r->n != head->records) status = wrong(path, "is damaged");
-    else if (r->file[0].head->graph != own->file[0].head->graph)
+    else if (r->file[0].head->graph != of->graph)
         status = pst_fail(PST_EINPUT, "%s is from a different model", path);
     if (status != PST_OK) {
         pst_recording_close(r);

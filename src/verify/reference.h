@@ -4,14 +4,22 @@
 #define PST_VERIFY_REFERENCE_H
 #include "config/config.h"
 #include "verify/recording.h"
+#include "verify/shape.h"
 
 enum { PST_REFERENCE_MADE_BY = 160 };
 
+/* What a reference file is of: a run on one rank. */
+typedef struct {
+    const pst_config *config;    /* of that run */
+    const pst_shape_keys *small; /* with which verify has shrunk it */
+    uint32_t parts;              /* as in pst_promise */
+    uint64_t data, graph;        /* hashes of the data set and of the unsplit graph */
+} pst_reference_of;
+
 /* Writes the recording of a run on one rank: scalars, gradients, weights and optimizer state of
  * every step, and the outputs of all operators for the first micro-batch; of each tensor the digest
- * and up to 64 elements. config: of that run; parts: as in pst_promise. ENOMEM; EINPUT: the file
- * cannot be written. */
-pst_status pst_reference_save(const char *path, const pst_config *config, uint32_t parts,
+ * and up to 64 elements. ENOMEM; EINPUT: the file cannot be written. */
+pst_status pst_reference_save(const char *path, const pst_reference_of *of,
                               const pst_recording *recording);
 /* The contents of a reference file. */
 typedef struct {
@@ -20,8 +28,8 @@ typedef struct {
     char made_by[PST_REFERENCE_MADE_BY];
     int same; /* 1: made_by is the same for this process, so bits must be equal */
 } pst_reference;
-/* own: the recording to be compared with the file. EINPUT: the file cannot be read, or is of
- * another model or other settings; the message names the first difference. */
-pst_status pst_reference_load(const char *path, const pst_config *config, uint32_t parts,
-                              const pst_recording *own, pst_reference *reference);
+/* EINPUT: the file cannot be read, or is of another model, other data or other settings than `of`;
+ * the message names the first difference. */
+pst_status pst_reference_load(const char *path, const pst_reference_of *of,
+                              pst_reference *reference);
 #endif

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* --- set-up ----------------------------------------------------------------------------------- */
 
@@ -49,6 +50,18 @@ static pst_status refuse(const pst_config *c) {
     return PST_OK;
 }
 
+/* What the run on one rank would check before its first step: data, precision, device, memory. */
+static pst_status check_start(pst_verifying *v) {
+    const pst_train_options options = {.size = sizeof options, .runs = v->folder, .resume = ""};
+    pst_run_inputs inputs;
+    PST_TRY(pst_setup_prepare(v->config_one, &options, NULL, 1, NULL, &inputs));
+    v->data = inputs.data->row->hash(inputs.data);
+    pst_prepared_close(inputs.p);
+    pst_evaluate_close(&inputs.sets);
+    inputs.data->row->close(inputs.data);
+    return PST_OK;
+}
+
 static pst_status set_up(pst_verifying *v) {
     uint32_t n_rank;
     const pst_verify_options *o = v->options;
@@ -62,20 +75,25 @@ static pst_status set_up(pst_verifying *v) {
     pst_shape_alone(&v->one, 1, v->promise.parts);
     pst_shape_alone(&v->alone, v->shape.tensor, v->promise.parts);
     PST_TRY(pst_verify_prepare(v, &v->one, 1, &v->config_one, &v->prepared_one));
-    return make_folder(v);
+    PST_TRY(make_folder(v));
+    PST_TRY(check_start(v));
+    return pst_verify_files(v);
 }
 
 static void clean_up(pst_verifying *v) {
     pst_recording_close(v->of_one);
     pst_recording_close(v->of_alone);
     pst_recording_close(v->of_configured);
+    pst_recording_close(v->reference.recording);
     pst_prepared_close(v->prepared);
     pst_prepared_close(v->prepared_one);
     pst_plan_close(v->plan);
     pst_config_close(v->config_one);
     pst_config_close(v->config_small);
     pst_config_close(v->config);
-    if (*v->folder && !(v->options->keep && *v->options->keep)) pst_durable_remove(v->folder);
+    if (!*v->folder) return;
+    if (v->options->keep && *v->options->keep) rmdir(v->folder); /* only if it is empty */
+    else pst_durable_remove(v->folder);
 }
 
 /* --- checks ----------------------------------------------------------------------------------- */

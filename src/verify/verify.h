@@ -6,6 +6,7 @@
 #include "verify/launch.h"
 #include "verify/promise.h"
 #include "verify/recording.h"
+#include "verify/reference.h"
 #include "verify/table.h"
 
 enum { PST_VERIFY_PATH = 768 };
@@ -24,6 +25,8 @@ typedef struct {
     pst_prepared *prepared_one, *prepared;
     char folder[PST_VERIFY_PATH]; /* contains the folders of all runs */
     uint64_t seed;
+    uint64_t data;           /* hash of the data set */
+    pst_reference reference; /* of --against; recording NULL: none */
     /* recordings; NULL: the run was not started, or has failed */
     pst_recording *of_one, *of_alone, *of_configured;
     pst_check_table table;
@@ -71,7 +74,9 @@ pst_status pst_verify_operators(pst_verifying *v);
 pst_status pst_verify_reference(pst_verifying *v);
 /* torch.c: compares the run on one rank with PyTorch; skipped if PyTorch is not installed. */
 pst_status pst_verify_torch(pst_verifying *v);
-/* files.c: compares with the file of --against; writes the file of --save. EINPUT: the file is of
- * another model. */
+/* files.c. Before the first run: loads the file of --against, checks that the file of --save can be
+ * written. EINPUT: the file is of another run. */
+pst_status pst_verify_files(pst_verifying *v);
+/* files.c: compares with the file of --against; writes the file of --save. */
 pst_status pst_verify_against(pst_verifying *v);
 #endif

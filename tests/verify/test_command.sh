@@ -19,6 +19,10 @@ passes 12 -n 4 parallel.tensor=2 parallel.recompute=selective model.dropout=0.1
 "$PENSTOCK" verify run.yaml -n 2 --json >out 2>err || fail "verify --json: $(cat out err)"
 grep -q '"verify": "passed"' out || fail "no result in JSON: $(cat out)"
 
+"$PENSTOCK" verify run.yaml -n 2 parallel.memory=300KiB >out 2>err && fail "more memory than parallel.memory: $(cat out)"
+grep -q "^failed  instruction lists" out && grep -q "rank 0 needs .* but the limit is 300.0 KiB" out ||
+    fail "the limit of parallel.memory is not named: $(cat out err)"
+
 # refuses PATTERN ARGUMENT...: status 2 and one line that matches
 refuses() {
     pattern=$1

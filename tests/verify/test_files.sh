@@ -39,6 +39,15 @@ passes 12 -n 2 parallel.data=1 --against reference
 grep -q "against the file *bitwise equal" out || fail "bits of the file are not expected: $(cat out)"
 refuses "reference is from a different run: it has train.lr: 0.0003, this run has train.lr: 0.01" run.yaml lr=0.01 --against reference
 refuses "reference is from a different run: it has model.channels: 32" run.yaml model.channels=64 --against reference
+refuses "has parallel.reproducible.tensor: 0, this run has parallel.reproducible.tensor: 2" \
+    run.yaml parallel.reproducible.tensor=2 --against reference
+refuses "it has model.layers: 2, this run has model.layers: 4 (after shrinking)" \
+    run.yaml -n 4 model.layers=8 --against reference
+echo "other data, as long as a context of sixteen bytes and more" >other.txt
+refuses "it has hash of the data: [0-9a-f]*, this run has hash of the data: [0-9a-f]*$" \
+    run.yaml data.paths=other.txt --against reference
+refuses "no/such/file" run.yaml --save no/such/file
+refuses "this is a folder" run.yaml --save .
 refuses "is not a reference file" run.yaml --against text.txt
 head -c 60000 reference >short
 refuses "short is damaged" run.yaml --against short
