@@ -254,7 +254,7 @@ typedef struct {
     const char *const *override;
     size_t n_override;
     int64_t ranks;   /* number of ranks of the configured run; 0: as in the run file */
-    int json, torch; /* torch: also compare with PyTorch, if a Python installation has it */
+    int json, torch; /* torch: also compare with PyTorch; EINPUT if Python lacks it */
     uint64_t seed;   /* seed of random choices: which rank is killed, and when */
     /* reference file with which the run on one rank is compared; reference file to write; NULL:
      * none */

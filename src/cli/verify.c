@@ -18,8 +18,8 @@ int pst_cli_verify(const pst_cli_call *call) {
         {0, "save", "FILE", PST_OPTION_STRING, 0, 0,
          "Write the results of the run on one rank to this file, for --against.", &o.save},
         {0, "torch", NULL, PST_OPTION_FLAG, 0, 0,
-         "Also compute the steps of the run on one rank with PyTorch, if it is installed for the "
-         "Python that PST_TORCH_PYTHON names, else for python3.",
+         "Also compute the steps of the run on one rank with PyTorch, in fp32 without dropout. It "
+         "must be installed for the Python that PST_TORCH_PYTHON names, else for python3.",
          &o.torch},
         {0, "keep", "DIR", PST_OPTION_STRING, 0, 0,
          "Write the runs, logs and recordings to this folder and keep them.", &o.keep},

@@ -158,6 +158,20 @@ static pst_status make_folders(const pst_verify_run *run) {
     return PST_OK;
 }
 
+/* Why nothing can be written to the folder, such as a full disk, where also the log of the run could
+ * not be written. */
+static void explain_silence(const char *folder, char said[PST_LAUNCH_SAID]) {
+    static const char bytes[4096];
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/probe", folder);
+    FILE *f = fopen(path, "w");
+    int bad = !f || fwrite(bytes, sizeof bytes, 1, f) != 1 || fflush(f) != 0;
+    if (bad) snprintf(said, PST_LAUNCH_SAID, "cannot write to %.400s: %s", folder, strerror(errno));
+    else snprintf(said, PST_LAUNCH_SAID, "it printed nothing");
+    if (f) fclose(f);
+    remove(path);
+}
+
 pst_status pst_verify_launch(const pst_verify_run *run, pst_verify_end *end) {
     list argv = {0}, env = {0};
     char log[PATH_BYTES];
@@ -171,5 +185,6 @@ pst_status pst_verify_launch(const pst_verify_run *run, pst_verify_end *end) {
     release(&env);
     PST_TRY(status);
     pst_verify_last_line(log, end->said);
+    if (end->exit_status && !*end->said) explain_silence(run->folder, end->said);
     return PST_OK;
 }

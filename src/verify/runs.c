@@ -46,6 +46,9 @@ pst_status pst_verify_record(pst_verifying *v, const pst_verify_way *way, pst_ch
     char folder[PST_VERIFY_PATH];
     *recording = NULL;
     PST_TRY(pst_verify_make(v, way, &end));
+    if (end.exit_status == pst_status_exit(PST_ENOMEM))
+        return pst_fail(PST_ENOMEM, "the run (%s) ended with status %d: %s", way->title,
+                        end.exit_status, end.said);
     if (end.exit_status) {
         pst_check_fail(check, "the run (%s) ended with status %d: %s", way->title, end.exit_status,
                        end.said);

@@ -4,7 +4,7 @@
 #define PST_VERIFY_SHAPE_H
 #include "config/config.h"
 
-enum { PST_SHAPE_KEYS = 64, PST_SHAPE_KEY = 160, PST_SHAPE_NOTE = 240 };
+enum { PST_SHAPE_KEYS = 64, PST_SHAPE_KEY = 160, PST_SHAPE_NOTE = 240, PST_SHAPE_CHANGED = 400 };
 
 /* Overrides of the run file, "key=value". */
 typedef struct {
@@ -18,6 +18,8 @@ typedef struct {
     uint32_t n_micro;      /* micro-batches per step */
     uint64_t steps;
     pst_shape_keys small;      /* overrides for every run of this verification */
+    /* "model.layers from 12 to 2, train.steps from 1000 to 4"; "": nothing */
+    char changed[PST_SHAPE_CHANGED];
     char note[PST_SHAPE_NOTE]; /* which sizes were not reduced, and why; "": none */
 } pst_shape;
 

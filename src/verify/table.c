@@ -66,9 +66,9 @@ void pst_check_compared(pst_check *check, const pst_comparison *c) {
                    n, text);
 }
 
-uint32_t pst_check_failed(const pst_check_table *t) {
+uint32_t pst_check_count(const pst_check_table *t, pst_check_result result) {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < t->n; i++) n += t->check[i].result == PST_CHECK_FAILED;
+    for (uint32_t i = 0; i < t->n; i++) n += t->check[i].result == result;
     return n;
 }
 
@@ -111,9 +111,11 @@ static json_t *check_json(const pst_check *c) {
 pst_status pst_check_json(const pst_check_table *t, double seconds, FILE *out) {
     json_t *all = json_array();
     for (uint32_t i = 0; i < t->n; i++) json_array_append_new(all, check_json(t->check + i));
-    json_t *j =
-        json_pack("{s:s, s:f, s:i, s:o}", "verify", pst_check_failed(t) ? "failed" : "passed",
-                  "seconds", seconds, "failed", (int)pst_check_failed(t), "checks", all);
+    int n[] = {(int)pst_check_count(t, PST_CHECK_PASSED), (int)pst_check_count(t, PST_CHECK_FAILED),
+               (int)pst_check_count(t, PST_CHECK_SKIPPED)};
+    json_t *j = json_pack("{s:s, s:f, s:i, s:i, s:i, s:o}", "verify", n[1] ? "failed" : "passed",
+                          "seconds", seconds, "passed", n[0], "failed", n[1], "skipped", n[2],
+                          "checks", all);
     int bad = !j || json_dumpf(j, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;
     json_decref(j);
     return bad ? pst_fail(PST_ENOMEM, "cannot write the result") : PST_OK;

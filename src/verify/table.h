@@ -32,7 +32,8 @@ void pst_check_fail(pst_check *check, const char *format, ...) PST_PRINTF(2, 3);
 void pst_check_skip(pst_check *check, const char *format, ...) PST_PRINTF(2, 3);
 /* Sets result and detail from a comparison; FAILED also if nothing was compared. */
 void pst_check_compared(pst_check *check, const pst_comparison *c);
-uint32_t pst_check_failed(const pst_check_table *table);
+/* The number of checks with this result. */
+uint32_t pst_check_count(const pst_check_table *table, pst_check_result result);
 void pst_check_print(const pst_check *check, FILE *out);
 pst_status pst_check_json(const pst_check_table *table, double seconds, FILE *out);
 #endif

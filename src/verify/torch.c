@@ -108,13 +108,20 @@ static char *python(void) {
     return named && *named ? named : usual;
 }
 
-static int has_torch(const pst_verifying *v) {
+pst_status pst_verify_torch_check(const pst_verifying *v) {
     char text[] = "import torch", option[] = "-c", output[PST_VERIFY_PATH];
     char *argv[] = {python(), option, text, NULL};
     int exit_status = 1;
     snprintf(output, sizeof output, "%.600s/python.log", v->folder);
-    if (pst_verify_process(argv[0], argv, NULL, output, &exit_status) != PST_OK) pst_error_clear();
-    return !exit_status;
+    pst_status status = pst_verify_process(argv[0], argv, NULL, output, &exit_status);
+    remove(output);
+    if (status == PST_ENOMEM)
+        return pst_fail(PST_EINPUT, "--torch: %s; set PST_TORCH_PYTHON to a Python with PyTorch",
+                        pst_error());
+    if (status != PST_OK || !exit_status) return status;
+    return pst_fail(PST_EINPUT,
+                    "--torch: %s has no PyTorch; set PST_TORCH_PYTHON to a Python that has it",
+                    python());
 }
 
 /* Takes the script's answer into the row. */
@@ -162,7 +169,6 @@ static pst_status compare(pst_verifying *v, pst_check *check, torch_run *t) {
     pst_verify_way way = {
         .name = "torch", .title = "for PyTorch", .keys = &keys, .n_rank = 1, .whole = 1};
     PST_TRY(pst_verify_prepare(v, &keys, 1, &t->config, &t->p));
-    t->gradients = pst_promise_gradients(t->p->whole, WITHIN);
     PST_TRY(pst_verify_record(v, &way, check, &t->recording));
     if (!t->recording) return PST_OK;
     PST_TRY(write_files(v, t));
@@ -170,16 +176,12 @@ static pst_status compare(pst_verifying *v, pst_check *check, torch_run *t) {
 }
 
 pst_status pst_verify_torch(pst_verifying *v) {
-    torch_run t = {.config = NULL};
+    torch_run t = {.gradients = pst_promise_gradients(v->prepared_one->whole, WITHIN)};
     if (!v->options->torch) return PST_OK;
-    pst_check *check = pst_check_add(
-        &v->table, "one rank, against PyTorch",
-        "bitwise equality not promised: different kernels; tolerance 1e-04 of the largest element");
-    if (!has_torch(v)) {
-        pst_check_skip(check, "%s has no PyTorch; set PST_TORCH_PYTHON to a Python that has it",
-                       python());
-        return PST_OK;
-    }
+    const pst_compare_options near = {
+        .tolerance = WITHIN, .gradients = t.gradients, .sums = t.gradients};
+    pst_check *check = pst_check_add_near(&v->table, "one rank, against PyTorch",
+                                          "different kernels; fp32, without dropout", &near);
     pst_status status = compare(v, check, &t);
     pst_recording_close(t.recording);
     pst_prepared_close(t.p);

@@ -76,6 +76,7 @@ static pst_status set_up(pst_verifying *v) {
     pst_shape_alone(&v->alone, v->shape.tensor, v->promise.parts);
     PST_TRY(pst_verify_prepare(v, &v->one, 1, &v->config_one, &v->prepared_one));
     PST_TRY(make_folder(v));
+    if (v->options->torch) PST_TRY(pst_verify_torch_check(v));
     PST_TRY(check_start(v));
     return pst_verify_files(v);
 }
@@ -101,12 +102,10 @@ static void clean_up(pst_verifying *v) {
 static void announce(const pst_verifying *v) {
     const pst_shape *s = &v->shape;
     if (v->options->json) return;
-    fprintf(v->out, "%u rank%s; %llu steps of %u micro-batch%s, seed %llu", s->n_rank,
+    fprintf(v->out, "%u rank%s; %llu steps of %u micro-batch%s; seed of verify %llu\n", s->n_rank,
             pst_plural(s->n_rank), (unsigned long long)s->steps, s->n_micro,
             pst_plural_es(s->n_micro), (unsigned long long)v->seed);
-    for (uint32_t i = 0; i < s->small.n; i++)
-        if (!strncmp(s->small.text[i], "model.", 6)) fprintf(v->out, ", %s", s->small.text[i]);
-    fprintf(v->out, "\n");
+    if (*s->changed) fprintf(v->out, "changed: %s\n", s->changed);
     if (*s->note) fprintf(v->out, "%s\n", s->note);
     fflush(v->out);
 }
@@ -126,9 +125,12 @@ static pst_status run_checks(pst_verifying *v) {
 
 /* The result: OK if all have passed. */
 static pst_status conclude(const pst_verifying *v, double seconds) {
-    uint32_t failed = pst_check_failed(&v->table);
+    uint32_t failed = pst_check_count(&v->table, PST_CHECK_FAILED),
+             skipped = pst_check_count(&v->table, PST_CHECK_SKIPPED);
     if (v->options->json) PST_TRY(pst_check_json(&v->table, seconds, v->out));
-    else if (!failed) fprintf(v->out, "verified: %u checks in %.1f s\n", v->table.n, seconds);
+    else if (!failed)
+        fprintf(v->out, "verified: %u checks passed, %u skipped, in %.1f s\n",
+                v->table.n - skipped, skipped, seconds);
     if (!failed) return PST_OK;
     return pst_fail(PST_EINTERNAL, "%u of %u checks failed", failed, v->table.n);
 }

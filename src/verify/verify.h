@@ -51,7 +51,7 @@ pst_status pst_verify_prepare(const pst_verifying *v, const pst_shape_keys *keys
  * end->exit_status. ENOMEM: the run could not be started. */
 pst_status pst_verify_make(const pst_verifying *v, const pst_verify_way *way, pst_verify_end *end);
 /* The same, and reads the run's recording. If the run has failed, *recording is NULL and *check is
- * FAILED. */
+ * FAILED. ENOMEM: also if the run has ended for lack of memory or disk. */
 pst_status pst_verify_record(pst_verifying *v, const pst_verify_way *way, pst_check *check,
                              pst_recording **recording);
 /* FOLDER/NAME/verify/checkpoints/step-STEP */
@@ -72,7 +72,9 @@ pst_status pst_verify_killed(pst_verifying *v);
 /* checks.c */
 pst_status pst_verify_operators(pst_verifying *v);
 pst_status pst_verify_reference(pst_verifying *v);
-/* torch.c: compares the run on one rank with PyTorch; skipped if PyTorch is not installed. */
+/* torch.c. Before the first run: EINPUT if there is no Python with PyTorch. */
+pst_status pst_verify_torch_check(const pst_verifying *v);
+/* torch.c: compares the run on one rank with PyTorch. */
 pst_status pst_verify_torch(pst_verifying *v);
 /* files.c. Before the first run: loads the file of --against, checks that the file of --save can be
  * written. EINPUT: the file is of another run. */

@@ -1,23 +1,54 @@
-"""Prints overrides of a random small run, as `penstock verify` takes them: python3 random_run.py SEED [bf16]."""
+"""Prints a random small run, as `penstock verify` takes it: python3 random_run.py SEED [bf16]. The first line has the
+kind of the model and the number of ranks, the second one the overrides."""
 import random
 import sys
 
+LAYOUTS = [(1, 2, 1), (2, 1, 1), (2, 2, 1), (3, 1, 1), (1, 1, 2), (2, 1, 2), (1, 2, 2), (4, 1, 1), (1, 4, 1), (1, 3, 1),
+           (2, 2, 2), (1, 1, 4)]  # stages, replicas, tensor ranks
+
+
+def choose_model(r, kind, stages):
+    """Keys of a small model of this kind."""
+    layers = max(2, stages * 2)
+    if kind == "resnet":  # pixels in groups of 4 and 1 at the end
+        return {"model.layers": r.choice([8, 8, 8, 18]), "model.channels": 4}
+    keys = {"model.layers": layers, "model.channels": 32, "model.context": 16}
+    if kind != "bert":
+        keys["model.activation"] = r.choice(["gelu_tanh", "gelu_erf", "relu"])
+    if kind != "mlp":
+        keys |= {"model.heads": 4, "model.dropout": r.choice([0, 0, 0.2])}
+    return keys
+
+
+def choose_replicas(r, keys, data, micros):
+    """How replicas share a step, and what they add."""
+    keys["parallel.zero"] = r.choice([0, 1, 1, 2])
+    if r.random() < 0.3:
+        each = micros // data
+        few = r.randrange(1, each + 1)
+        shares = [few] + [each] * (data - 2) + [2 * each - few]
+        keys["parallel.replicas"] = "[" + ",".join(map(str, shares)) + "]"
+    if r.random() < 0.3:
+        keys["parallel.gradients"] = "bf16"
+    elif data == 2 and keys["parallel.zero"] != 2 and micros % 4 == 0 and r.random() < 0.3:
+        keys.pop("parallel.replicas", None)
+        keys["parallel.reproducible.data"] = 4
+
 
 def choose(seed, bf16):
+    """(kind, keys)"""
     r = random.Random(seed)
-    stages, data, tensor = r.choice([(1, 2, 1), (2, 1, 1), (2, 2, 1), (3, 1, 1), (1, 1, 2), (2, 1, 2), (1, 2, 2),
-                                     (4, 1, 1), (1, 4, 1), (1, 3, 1), (2, 2, 2), (1, 1, 4)])
+    kind = r.choice(["gpt", "gpt", "gpt", "bert", "mlp", "resnet"])
+    stages, data, tensor = r.choice([layout for layout in LAYOUTS if kind in ("gpt", "bert") or layout[2] == 1])
     micros = data * stages * r.choice([1, 2])
-    size = r.choice([1, 2])
+    size = r.choice([1, 2]) if kind != "resnet" else r.choice([2, 8])
     keys = {
         "parallel.pipeline": stages, "parallel.data": data, "parallel.tensor": tensor,
         "train.micro_batch": size, "train.batch": size * micros,
-        "model.layers": max(2, stages * 2), "model.heads": 4, "model.channels": 32, "model.context": 16,
-        "model.dropout": r.choice([0, 0, 0.2]),
+        **choose_model(r, kind, stages),
         "train.seed": r.randrange(1000), "train.optimizer": r.choice(["adamw", "adamw", "sgd"]),
         "train.lr": r.choice([0.001, 0.02]), "train.clip": r.choice([0, 0.1, 1]),
         "train.warmup": r.choice([0, 2]),
-        "parallel.zero": r.choice([0, 1, 1, 2]) if data > 1 else 1,
         "parallel.recompute": r.choice(["none", "selective", "full"]),
         "parallel.post_validation": r.choice(["false", "true"]),
         "parallel.threads": r.choice([1, 2]),
@@ -30,14 +61,14 @@ def choose(seed, bf16):
     if stages > 1:
         keys["parallel.schedule"] = r.choice(["gpipe", "1f1b", "1f1b-early", "zb-h1", "zb-h2", "interleaved", "zb-v",
                                               "v-half", "v-min"])
-    if data == 2 and keys["parallel.zero"] != 2 and micros % 4 == 0 and r.random() < 0.3:
-        keys["parallel.reproducible"] = 4
-    if r.random() < 0.3:
+    if data > 1:
+        choose_replicas(r, keys, data, micros)
+    if kind in ("gpt", "bert") and r.random() < 0.3:
         keys["train.residual"] = "fp32"
-    return keys
+    return kind, keys
 
 
 if __name__ == "__main__":
-    chosen = choose(int(sys.argv[1]), len(sys.argv) > 2)
-    print(chosen["parallel.pipeline"] * chosen["parallel.data"] * chosen["parallel.tensor"])
+    model, chosen = choose(int(sys.argv[1]), len(sys.argv) > 2)
+    print(model, chosen["parallel.pipeline"] * chosen["parallel.data"] * chosen["parallel.tensor"])
     print(" ".join(f"{key}={value}" for key, value in chosen.items()))

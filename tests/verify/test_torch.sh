@@ -1,12 +1,18 @@
 #!/bin/sh
 # test: label=full timeout=300
 # `penstock verify --torch`: PyTorch and, where installed, transformers compute what gpt, bert and mlp compute; a wrong
-# weight decay is found, and without PyTorch the check is skipped.
+# weight decay is found, and without PyTorch --torch is refused.
 . "$(dirname "$0")/../script.sh"
 write_run 2
 
-PST_TORCH_PYTHON=/nowhere/python "$PENSTOCK" verify run.yaml --torch >out 2>err || fail "without PyTorch: $(cat out err)"
-grep -q "^skipped one rank, against PyTorch .*PST_TORCH_PYTHON" out || fail "the missing PyTorch is not named: $(cat out)"
+# refuses PYTHON REASON: status 2 before the first run
+refuses() {
+    rc=0
+    PST_TORCH_PYTHON=$1 "$PENSTOCK" verify run.yaml --torch >out 2>err || rc=$?
+    [ $rc = 2 ] && [ ! -s out ] && grep -q "$2" err || fail "--torch with $1: status $rc, expected 2 and '$2': $(cat out err)"
+}
+refuses /nowhere/python "cannot start /nowhere/python: No such file"
+refuses false "false has no PyTorch"
 
 . "$SOURCE_DIR/tests/parity/torch.sh"
 need_torch ''
