@@ -157,8 +157,8 @@ static double tolerance_of(const pst_compare_options *o, const pst_record *r) {
 }
 
 void pst_compare_print(const pst_compare_options *o, char text[PST_COMPARE_TEXT]) {
-    int used = snprintf(text, PST_COMPARE_TEXT, "tolerance %.0e of the largest element",
-                        o->tolerance);
+    int used =
+        snprintf(text, PST_COMPARE_TEXT, "tolerance %.0e of the largest element", o->tolerance);
     if (o->gradients > o->tolerance)
         used += snprintf(text + used, PST_COMPARE_TEXT - (size_t)used, ", of gradients %.0e",
                          o->gradients);

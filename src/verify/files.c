@@ -50,7 +50,7 @@ pst_status pst_verify_against(pst_verifying *v) {
     snprintf(why, sizeof why, "the file is from %.100s; first step", reference->made_by);
     pst_check *check =
         reference->same ? pst_check_add(&v->table, "one rank, against the file", "bitwise equal")
-                       : pst_check_add_near(&v->table, "one rank, against the file", why, &near);
+                        : pst_check_add_near(&v->table, "one rank, against the file", why, &near);
     pst_compare(v->of_one, reference->recording, reference->same ? &bits : &near, &c);
     pst_check_compared(check, &c);
     return PST_OK;

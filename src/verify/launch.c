@@ -158,8 +158,8 @@ static pst_status make_folders(const pst_verify_run *run) {
     return PST_OK;
 }
 
-/* Why nothing can be written to the folder, such as a full disk, where also the log of the run could
- * not be written. */
+/* Why nothing can be written to the folder, such as a full disk: the log of the run could not be
+ * written, either. */
 static void explain_silence(const char *folder, char said[PST_LAUNCH_SAID]) {
     static const char bytes[4096];
     char path[PATH_BYTES];

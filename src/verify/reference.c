@@ -31,8 +31,8 @@ static void print_made_by(uint32_t parts, char made_by[PST_REFERENCE_MADE_BY]) {
 /* Whether a line "section.key: value" says what is computed. */
 static int decides(const char *line) {
     static const char *const other[] = {"train.hang", "train.log_every", "train.non_finite"},
-                      *const more[] = {"data.kind", "data.tokenizer",
-                                       "parallel.reproducible.tensor"};
+                             *const more[] = {"data.kind", "data.tokenizer",
+                                              "parallel.reproducible.tensor"};
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         if (!strncmp(line, more[i], strlen(more[i]))) return 1;
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
@@ -56,7 +56,8 @@ static pst_status print_settings(const pst_reference_of *of, char **text, size_t
     }
     free(all);
     if (good) {
-        used += (size_t)snprintf(out + used, DATA_LINE, "hash of the data: %016" PRIx64 "\n", of->data);
+        used +=
+            (size_t)snprintf(out + used, DATA_LINE, "hash of the data: %016" PRIx64 "\n", of->data);
         *text = out;
         *bytes = (used + 8) / 8 * 8;
         return PST_OK;
@@ -79,10 +80,9 @@ static pst_status compare_settings(const char *path, const char *there, const ch
     while (*there || *here) {
         size_t n = strcspn(there, "\n"), m = strcspn(here, "\n");
         if (n != m || strncmp(there, here, n))
-            return pst_fail(PST_EINPUT,
-                            "%s is from a different run: it has %.*s, this run has %.*s%s", path,
-                            (int)n, there, (int)m, here,
-                            is_shrunk(small, here) ? " (after shrinking)" : "");
+            return pst_fail(
+                PST_EINPUT, "%s is from a different run: it has %.*s, this run has %.*s%s", path,
+                (int)n, there, (int)m, here, is_shrunk(small, here) ? " (after shrinking)" : "");
         there += n + (there[n] != 0);
         here += m + (here[m] != 0);
     }
@@ -152,8 +152,7 @@ static pst_status check_head(const char *path, const char *bytes, size_t n, cons
     const reference_head *head = (const void *)bytes;
     if (n < sizeof *head || memcmp(head->magic, MAGIC, sizeof MAGIC))
         return wrong(path, "is not a reference file");
-    if (head->version != VERSION)
-        return wrong(path, "has the format of a different version");
+    if (head->version != VERSION) return wrong(path, "has the format of a different version");
     if (head->text < 8 || head->text % 8 || head->text > n - sizeof *head ||
         bytes[sizeof *head + head->text - 1] || !memchr(head->made_by, 0, sizeof head->made_by))
         return wrong(path, "is damaged");

@@ -10,8 +10,8 @@
 
 enum { STEPS = 4, CONTEXT = 32, MICRO_BATCH = 2, FEW_MICRO_BATCHES = 8 };
 /* A batch norm's channel of 2 or 4 values may have a variance near 0, and rounding errors are then
- * amplified up to 1 / sqrt(eps), 316 times. Of resnet18 on 28 x 28 pixels, two kernels differ by 5e-1
- * (2 values), 6e-4 (4) and 3e-5 (8); of resnet50 by 3e-4 (8). */
+ * amplified up to 1 / sqrt(eps), 316 times. Of resnet18 on 28 x 28 pixels, two kernels differ by
+ * 5e-1 (2 values), 6e-4 (4) and 3e-5 (8); of resnet50 by 3e-4 (8). */
 enum { BATCH_NORM_VALUES = 16 };
 /* Above it, a step on one rank, and its recording, take too long. */
 static const uint64_t most_parameters = 200000000;
@@ -101,8 +101,8 @@ static void change(pst_shape *s, const char *key, int64_t from, int64_t to) {
     size_t used = strlen(s->changed);
     pst_shape_add(&s->small, "%s=%" PRId64, key, to);
     if (from != to)
-        snprintf(s->changed + used, sizeof s->changed - used,
-                 "%s%s from %" PRId64 " to %" PRId64, used ? ", " : "", key, from, to);
+        snprintf(s->changed + used, sizeof s->changed - used, "%s%s from %" PRId64 " to %" PRId64,
+                 used ? ", " : "", key, from, to);
 }
 
 static void add_model(const pst_config *c, const pst_model_config *m, uint32_t stages,
@@ -129,8 +129,10 @@ static void add_steps(const pst_config *c, int64_t micro_batch, pst_shape *s) {
 }
 
 static pst_status too_large(const pst_config *c, uint64_t n, const char *why) {
-    char because[160] = " after layers and context were shrunk; channels and vocabulary are not shrunk";
-    const char *keys = has_layers(c) ? "model.channels, model.vocabulary" : "model.layers, model.channels";
+    char because[160] =
+        " after layers and context were shrunk; channels and vocabulary are not shrunk";
+    const char *keys =
+        has_layers(c) ? "model.channels, model.vocabulary" : "model.layers, model.channels";
     if (why) snprintf(because, sizeof because, ", and cannot be shrunk because %s", why);
     return pst_fail(PST_EINPUT,
                     "the model has %.0f M parameters%s; expected at most %.0f M: set %s for a "

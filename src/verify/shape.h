@@ -17,7 +17,7 @@ typedef struct {
     uint32_t data, tensor; /* replicas; tensor ranks of the widest stage */
     uint32_t n_micro;      /* micro-batches per step */
     uint64_t steps;
-    pst_shape_keys small;      /* overrides for every run of this verification */
+    pst_shape_keys small; /* overrides for every run of this verification */
     /* "model.layers from 12 to 2, train.steps from 1000 to 4"; "": nothing */
     char changed[PST_SHAPE_CHANGED];
     char note[PST_SHAPE_NOTE]; /* which sizes were not reduced, and why; "": none */

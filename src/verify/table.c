@@ -113,9 +113,9 @@ pst_status pst_check_json(const pst_check_table *t, double seconds, FILE *out) {
     for (uint32_t i = 0; i < t->n; i++) json_array_append_new(all, check_json(t->check + i));
     int n[] = {(int)pst_check_count(t, PST_CHECK_PASSED), (int)pst_check_count(t, PST_CHECK_FAILED),
                (int)pst_check_count(t, PST_CHECK_SKIPPED)};
-    json_t *j = json_pack("{s:s, s:f, s:i, s:i, s:i, s:o}", "verify", n[1] ? "failed" : "passed",
-                          "seconds", seconds, "passed", n[0], "failed", n[1], "skipped", n[2],
-                          "checks", all);
+    json_t *j =
+        json_pack("{s:s, s:f, s:i, s:i, s:i, s:o}", "verify", n[1] ? "failed" : "passed", "seconds",
+                  seconds, "passed", n[0], "failed", n[1], "skipped", n[2], "checks", all);
     int bad = !j || json_dumpf(j, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;
     json_decref(j);
     return bad ? pst_fail(PST_ENOMEM, "cannot write the result") : PST_OK;

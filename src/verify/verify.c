@@ -129,8 +129,8 @@ static pst_status conclude(const pst_verifying *v, double seconds) {
              skipped = pst_check_count(&v->table, PST_CHECK_SKIPPED);
     if (v->options->json) PST_TRY(pst_check_json(&v->table, seconds, v->out));
     else if (!failed)
-        fprintf(v->out, "verified: %u checks passed, %u skipped, in %.1f s\n",
-                v->table.n - skipped, skipped, seconds);
+        fprintf(v->out, "verified: %u checks passed, %u skipped, in %.1f s\n", v->table.n - skipped,
+                skipped, seconds);
     if (!failed) return PST_OK;
     return pst_fail(PST_EINTERNAL, "%u of %u checks failed", failed, v->table.n);
 }

@@ -54,6 +54,12 @@ refuses "short is damaged" run.yaml --against short
 "$PENSTOCK" verify run.yaml -n 2 --keep runs >out 2>err || fail "--keep: $(cat out err)"
 [ -s runs/configured/record/rank-1.record ] || fail "--keep kept nothing: $(ls -R runs)"
 
+# A disk on which nothing can be written: the reason, and the status of other full disks.
+rc=0
+said=$([ -z "${PST_SANITIZE:-}" ] || trap '' XFSZ; ulimit -f 0 && exec "$PENSTOCK" verify run.yaml 2>&1 >/dev/null </dev/null) || rc=$?
+[ $rc = 4 ] && echo "$said" | grep -q "^penstock: the run (one rank) ended with status 4: cannot write to .*: File too large$" ||
+    fail "full disk: status $rc, expected 4 and its reason: $said"
+
 # Ended by a signal, it leaves nothing behind.
 mkdir temporary
 TMPDIR=$PWD/temporary timeout -s TERM 0.7 "$PENSTOCK" verify run.yaml train.steps=4 model.channels=256 >out 2>err

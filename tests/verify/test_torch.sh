@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=300
+# test: label=full timeout=600
 # `penstock verify --torch`: PyTorch and, where installed, transformers compute what gpt, bert and mlp compute; a wrong
 # weight decay is found, and without PyTorch --torch is refused.
 . "$(dirname "$0")/../script.sh"
