@@ -8,6 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+pst_status pst_file_check_new(const char *path) {
+    if (access(path, F_OK)) return PST_OK;
+    return pst_fail(PST_EINPUT, "%s already exists; use --force to replace it", path);
+}
+
 static pst_status cannot_write(const char *path, int error) {
     return pst_fail(pst_status_of_errno(error), "cannot write %s: %s", path, strerror(error));
 }

@@ -5,6 +5,8 @@
 #include "base/status.h"
 #include <stdio.h>
 
+/* EINPUT if there is a file at the path, which only --force replaces. */
+pst_status pst_file_check_new(const char *path);
 /* Creates PATH.new (*new_path, the caller frees it) for writing; replaces an existing file of that
  * name, and never follows a link. EINPUT for an invalid path, ENOMEM for a full disk. */
 pst_status pst_file_create_beside(const char *path, char **new_path, FILE **f);

@@ -178,14 +178,7 @@ static pst_status export_ckpt(const pst_ckpt *ckpt, const pst_config *config,
 /* EINPUT if one of the files exists. */
 static pst_status check_new(const char *folder) {
     static const char *const names[] = {"model.safetensors", "config.json"};
-    for (int i = 0; i < 2; i++) {
-        char *path = pst_ckpt_join(folder, names[i]);
-        if (!path) return PST_ENOMEM;
-        int there = access(path, F_OK) == 0;
-        if (there) pst_fail(PST_EINPUT, "%s already exists; use --force to replace it", path);
-        free(path);
-        if (there) return PST_EINPUT;
-    }
+    for (int i = 0; i < 2; i++) PST_TRY(pst_ckpt_check_new(folder, names[i]));
     return PST_OK;
 }
 

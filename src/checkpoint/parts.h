@@ -12,6 +12,8 @@ enum { PST_CKPT_MAX_INDEX = 256 << 20 };
 
 /* "folder/name"; NULL: no memory, with the error set. The caller frees the path. */
 char *pst_ckpt_join(const char *folder, const char *name);
+/* EINPUT if the folder has a file of this name, which only --force replaces. */
+pst_status pst_ckpt_check_new(const char *folder, const char *name);
 /* "folder/step-00000100" or, if temporary, "folder/.tmp-step-00000100". NULL: no memory, with the
  * error set. The caller frees the path. */
 char *pst_ckpt_folder(const char *folder, uint64_t step, int temporary);

@@ -32,14 +32,7 @@ static pst_status copy_file(const char *from, const char *folder, const char *na
 pst_status pst_ckpt_tokenizer_check_new(const pst_tokenizer *t, const char *folder) {
     pst_tokenizer_file file[PST_TOKENIZER_FILES];
     uint32_t n = pst_tokenizer_files(t, file);
-    for (uint32_t i = 0; i < n; i++) {
-        char *path = pst_ckpt_join(folder, file[i].name);
-        if (!path) return PST_ENOMEM;
-        int there = access(path, F_OK) == 0;
-        if (there) pst_fail(PST_EINPUT, "%s already exists; use --force to replace it", path);
-        free(path);
-        if (there) return PST_EINPUT;
-    }
+    for (uint32_t i = 0; i < n; i++) PST_TRY(pst_ckpt_check_new(folder, file[i].name));
     return PST_OK;
 }
 

@@ -212,9 +212,8 @@ static pst_status output_path(const pst_tokenize_options *o, char **path) {
     int file = n > 5 && !strcmp(o->output + n - 5, ".json");
     if (asprintf(path, "%s%s", o->output, file ? "" : "/tokenizer.json") < 0)
         return pst_no_memory("for a path");
-    if (o->force || access(*path, F_OK)) return PST_OK;
-    pst_status status = pst_fail(PST_EINPUT, "%s already exists; use --force to replace it", *path);
-    free(*path);
+    pst_status status = o->force ? PST_OK : pst_file_check_new(*path);
+    if (status != PST_OK) free(*path);
     return status;
 }
 

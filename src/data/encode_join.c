@@ -1,4 +1,5 @@
 /* The pieces of an encoding become an indexed data set. See encode_parts.h. */
+#include "base/file.h"
 #include "base/log.h"
 #include "data/encode_parts.h"
 #include "data/indexed.h"
@@ -56,10 +57,9 @@ pst_status pst_encode_check_kept(const pst_encode_options *o) {
     for (int i = 0; o->keep && i < 2; i++) {
         char *path = NULL;
         if (asprintf(&path, "%s.%s", o->prefix, ending[i]) < 0) return pst_no_memory(to_encode);
-        int there = access(path, F_OK) == 0;
-        if (there) pst_fail(PST_EINPUT, "%s already exists; use --force to replace it", path);
+        pst_status status = pst_file_check_new(path);
         free(path);
-        if (there) return PST_EINPUT;
+        PST_TRY(status);
     }
     return PST_OK;
 }
