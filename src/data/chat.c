@@ -127,12 +127,7 @@ static pst_status split(chat_data *d, const pst_data_config *c, const char *what
         return pst_fail(PST_EINPUT,
                         "data: %s: no conversation has an answer within the context of %u tokens",
                         what, d->context);
-    d->validation = c->held_out ? d->n : (uint64_t)((double)d->n * c->validation);
-    if (c->validation > 0 && !d->validation)
-        return pst_fail(PST_EINPUT,
-                        "data: %s: validation %g of %llu conversations is less than one; use more "
-                        "of them or validation: 0",
-                        what, c->validation, (unsigned long long)d->n);
+    PST_TRY(pst_options_held(c, what, d->n, "conversation", &d->validation));
     for (uint64_t i = 0; i < d->n; i++)
         d->tokens[i < d->n - d->validation ? PST_SPLIT_TRAIN : PST_SPLIT_VALIDATION] +=
             d->list[i].n;

@@ -79,12 +79,7 @@ static pst_status split(lines_data *d, const pst_data_config *c, const char *wha
     if (!d->n)
         return pst_fail(PST_EINPUT, "data: %s: all lines are empty, so there is nothing to %s on",
                         what, c->held_out ? "evaluate" : "train");
-    d->validation = c->held_out ? d->n : (uint64_t)((double)d->n * c->validation);
-    if (c->validation > 0 && !d->validation)
-        return pst_fail(PST_EINPUT,
-                        "data: %s: validation %g of %llu lines is less than one line; use more "
-                        "lines or validation: 0",
-                        what, c->validation, (unsigned long long)d->n);
+    PST_TRY(pst_options_held(c, what, d->n, "line", &d->validation));
     for (uint64_t i = 0; i < d->n; i++) d->bytes[i >= d->n - d->validation] += d->line[i].n;
     return PST_OK;
 }

@@ -161,17 +161,12 @@ static pst_status read_tokenizer(masked *d, const char *path) {
 
 /* Number of lines, or tokens, of each split. */
 static pst_status split(masked *d, const pst_data_config *c, const char *what) {
-    const char *unit = d->lines ? "lines" : "tokens";
-    const uint64_t all = d->lines ? pst_indexed_documents(d->lines) : pst_tokens_count(d->tokens),
-                   held = c->held_out ? all : (uint64_t)((double)all * c->validation);
+    const uint64_t all = d->lines ? pst_indexed_documents(d->lines) : pst_tokens_count(d->tokens);
+    uint64_t held;
     if (!all)
         return pst_fail(PST_EINPUT, "data: %s has no text to %s on", what,
                         c->held_out ? "evaluate" : "train");
-    if (c->validation > 0 && !held)
-        return pst_fail(PST_EINPUT,
-                        "data: %s: validation %g of %llu %s is less than one; use more data or "
-                        "validation: 0",
-                        what, c->validation, (unsigned long long)all, unit);
+    PST_TRY(pst_options_held(c, what, all, d->lines ? "line" : "token", &held));
     d->n[PST_SPLIT_TRAIN] = all - held;
     d->n[PST_SPLIT_VALIDATION] = held;
     d->order = pst_order_make(c->seed, all - held, d->room);

@@ -44,6 +44,16 @@ pst_status pst_options_check(const pst_data_config *c) {
     return PST_OK;
 }
 
+pst_status pst_options_held(const pst_data_config *c, const char *what, uint64_t all,
+                            const char *unit, uint64_t *held) {
+    *held = c->held_out ? all : (uint64_t)((double)all * c->validation);
+    if (!(c->validation > 0) || *held) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "data: %s: validation %g of %llu %ss is less than one %s; use more data or "
+                    "validation: 0",
+                    what, c->validation, (unsigned long long)all, unit, unit);
+}
+
 pst_status pst_options_check_lines(const pst_data_config *c) {
     pst_file_list list;
     int found = 0;

@@ -11,6 +11,10 @@ pst_status pst_options_check(const pst_data_config *config);
 pst_status pst_options_check_lines(const pst_data_config *config);
 /* EINPUT: the tokenizer is not "byte". */
 pst_status pst_options_check_bytes(const pst_data_config *config);
+/* *held: how many of `all` samples or tokens, the last ones, are the validation split. unit: what
+ * they are, one of them: "line". EINPUT: less than one. */
+pst_status pst_options_held(const pst_data_config *config, const char *what, uint64_t all,
+                            const char *unit, uint64_t *held);
 /* The number of tokens: `bytes` for the tokenizer "byte", else that of the tokenizer's files. */
 pst_status pst_options_vocabulary(const char *tokenizer, uint32_t bytes, uint32_t *vocabulary);
 /* Continues `hash` with every option that affects samples. tokenizer: hash of the tokenizer; 0:
