@@ -237,6 +237,10 @@ void pst_metrics_work_text(const pst_metrics *m, char *text, size_t bytes) {
     pst_work_text(&m->work, m->work_wall_ns, text, bytes);
 }
 
+static void add_bits(json_t *to, double bits_per_byte) {
+    if (!isnan(bits_per_byte)) json_object_set_new(to, "bits_per_byte", json_real(bits_per_byte));
+}
+
 void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_report *report) {
     const pst_prepared *p = m->p;
     double tokens = (double)p->config->train.batch * p->model_config.context,
@@ -251,8 +255,7 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
         s->predicted_bubble, "peak_bytes", peaks(m, report), "predicted_peak_bytes", peaks(m, NULL),
         "resident_bytes", residents(m, report, 0), "most_resident_bytes", residents(m, report, 1));
     if (line && report->works) add_work(m, report, s->step_s, line);
-    if (line && !isnan(s->bits_per_byte))
-        json_object_set_new(line, "bits_per_byte", json_real(s->bits_per_byte));
+    if (line) add_bits(line, s->bits_per_byte);
     if (line && s->post)
         json_object_set_new(line, "rolled_back_ranks", json_integer(s->rolled_back));
     if (line && s->scales) {
@@ -287,10 +290,6 @@ static void print_validation(const pst_metrics *m, uint64_t step, const pst_eval
     }
     if (!split->tokens) printf(" nats per %s", what);
     putchar('\n');
-}
-
-static void add_bits(json_t *to, double bits_per_byte) {
-    if (!isnan(bits_per_byte)) json_object_set_new(to, "bits_per_byte", json_real(bits_per_byte));
 }
 
 /* {"loss": 2.5, "tokens": 32768} */
