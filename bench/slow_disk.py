@@ -118,6 +118,12 @@ def measure(args, folder, ram):
     return rows
 
 
+def stop(*_):
+    """Ends the run under way and releases the device, once, even if the signal comes again."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
@@ -131,7 +137,7 @@ def main():
     needs.check(("mkfs.ext4", "e2fsprogs"), ("losetup", "mount"))
     if os.geteuid():
         sys.exit("slow_disk.py: needs root, for a loop device and a control group")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the device is released on the way out
+    signal.signal(signal.SIGTERM, stop)
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir="/dev/shm") as ram:
         args.file = os.path.join(folder, "run.yaml")
         with open(args.file, "w", encoding="ascii") as out:
