@@ -37,9 +37,12 @@ pst_status pst_ref_embedding_f(pst_device *device, const pst_call *call) {
         uint64_t at = (uint64_t)token[i] - s.first; /* wraps around to a large number if before the
                                                        first */
         const float *row = at < s.v ? wte + at * s.c : NULL;
-        for (uint64_t c = 0; c < s.c; c++)
-            out[i * s.c + c] =
-                (row ? row[c] : 0.0f) + (wpe ? wpe[position_of(&s, i) * s.c + c] : 0.0f);
+        const float *position = wpe ? wpe + position_of(&s, i) * s.c : NULL;
+        for (uint64_t c = 0; c < s.c; c++) {
+            float of_token = row ? row[c] : 0.0f;
+            float of_position = position ? position[c] : 0.0f;
+            out[i * s.c + c] = of_token + of_position;
+        }
     }
     return PST_OK;
 }

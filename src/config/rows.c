@@ -71,8 +71,7 @@ static const pst_row rows[] = {
          "*.model (SentencePiece) and vocab.txt; the text is encoded once, into the cache, and "
          "files are separated by the "
          "token that ends a document. For tokens: the tokenizer that made them, which bert and "
-         "isolate "
-         "need; byte: unknown, or bytes if model.vocabulary is 256."),
+         "isolate need; byte: unknown, or bytes if model.vocabulary is 256."),
     TEXT(data, template, "chatml", 0, "chatml|llama3|qwen",
          "How a conversation becomes text: the chat template of ChatML, Llama 3 or Qwen 2.5. The "
          "tokenizer must have its special tokens."),

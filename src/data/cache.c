@@ -83,7 +83,7 @@ static pst_status encode(cache *x) {
     return status == PST_OK ? PST_OK : pst_fail_in(status, "data");
 }
 
-/* What happened to lines that were left out. EINPUT: that are all. */
+/* Says how many lines were left out. EINPUT: all of them. */
 static pst_status tell_skipped(const cache *x) {
     char lacking[256], path[PATH_MAX];
     struct stat bin;

@@ -260,7 +260,8 @@ enum { BLOCK = 1 << 14 }; /* tokens read at once */
 /* share: number of tokens to read, at least 1; block: memory. */
 static pst_status look_at(const pst_tokens *t, const source *s, uint64_t share, int32_t wanted,
                           int32_t *block, pst_tokens_seen *seen) {
-    const uint64_t most = s->n < share ? s->n : share, size = most < BLOCK ? most : BLOCK;
+    const uint64_t most = s->n < share ? s->n : share;
+    const uint64_t size = most < BLOCK ? most : BLOCK;
     if (!size) return PST_OK;
     /* of a whole file the last block is not cut, but overlaps the one before */
     const uint64_t n = s->n <= share ? (s->n + size - 1) / size : share / size;

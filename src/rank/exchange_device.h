@@ -21,8 +21,8 @@ pst_status pst_device_exchange_start(pst_device_exchanger *x, const pst_node *no
 pst_status pst_device_exchange_test(pst_device_exchanger *x, uint64_t *moved);
 /* 1: exchanges are queued on the device like operators, with pst_device_exchange_queue: a
  * pst_launch_fn whose argument block is the pst_rank_call of the tape step. All ranks of the group
- * queue an exchange at the same place of their lists. With pst_rank.library_adds the communication
- * library adds. */
+ * queue an exchange at the same place of their lists. If the rank's member library_adds is 1, the
+ * communication library adds. */
 int pst_device_exchange_queues(const pst_rank *r);
 pst_status pst_device_exchange_queue(pst_device *device, const void *block);
 /* To be called when a peer is lost: the exchange under way fails with `status`. */
