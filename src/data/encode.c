@@ -298,6 +298,14 @@ static pst_status encode_and_join(pst_encode_job *j) {
     return status;
 }
 
+/* A process that waited may have made the folder again after the data set was complete. The folder
+ * stays if it has pieces of an encoding that is not complete. */
+static void remove_folder(const pst_encode_job *j, pst_status status) {
+    const pst_encode_options *o = j->o;
+    if (status == PST_OK || (o->exists && o->exists(o->what))) pst_encode_remove(j, 0);
+    rmdir(j->folder);
+}
+
 pst_status pst_encode_files(const pst_encode_options *o) {
     pst_encode_job j = {.o = o, .lock = PTHREAD_MUTEX_INITIALIZER};
     pst_encode_signals signals;
@@ -311,7 +319,7 @@ pst_status pst_encode_files(const pst_encode_options *o) {
         pst_log(PST_LOG_WARN,
                 "stopped; what is encoded stays in %s, and the same command continues there",
                 j.folder);
-    if (j.folder && status != PST_OK) rmdir(j.folder); /* stays if it has finished pieces */
+    if (j.folder) remove_folder(&j, status);
     free(j.folder);
     free(j.group);
     if (status == PST_BUSY && number && !handled) raise(number);

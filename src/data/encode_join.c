@@ -74,8 +74,6 @@ static pst_status join_locked(pst_encode_job *j, int *damaged) {
     pst_status status = join_pieces(j, w, &skipped, damaged);
     status = pst_indexed_finish(w, status);
     if (status == PST_OK && o->complete) status = o->complete(o->what, skipped);
-    if (status == PST_OK) pst_encode_remove(j, 0);
-    if (status == PST_OK) rmdir(j->folder); /* stays if it has files of others */
     return status;
 }
 
