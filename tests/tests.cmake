@@ -35,6 +35,14 @@ function(pst_test source limit)
   if(PST_SANITIZE)
     math(EXPR limit "${limit} * 5")
   endif()
+  # The thread sanitizer finds nothing in components without threads, and takes ten times as long; sanitize=address says
+  # the same of a test whose threads only do what those of another test do. The rules of the source tree hold for every
+  # build.
+  if((PST_SANITIZE STREQUAL "thread"
+      AND (folder MATCHES "^(graph|config|fuzz|partition|planning|report|tokenizer)$" OR head MATCHES " sanitize=address"))
+     OR (PST_SANITIZE AND folder STREQUAL "house"))
+    set(label unsanitized)
+  endif()
   if(folder MATCHES "^(cli|far|checkpoint|prepare|planning|health|group|metrics|rank|run|kernels|parity)$" AND NOT head MATCHES " isa=any")
     list(APPEND label isa)
   endif()

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=quick timeout=60 isa=any
+# test: label=quick timeout=60 isa=any sanitize=address
 # plan --time-limit: the best so far with its gap, and where nothing fits, no more trying of what would.
 . "$(dirname "$0")/../script.sh"
 

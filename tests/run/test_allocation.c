@@ -172,18 +172,18 @@ static const struct {
     uint64_t step;  /* and every so manieth with PST_ALLOC_ALL=1 */
 } scenarios[] = {
     {"config", run_config, 8, 1},
-    {"train", run_train, 50, 9},
-    {"another model", run_other, 20, 11},
-    {"resume", run_resume, 40, 15},
-    {"import", run_import, 12, 11},
-    {"timed", run_timed, 12, 7},
-    {"shared out", run_shared, 30, 11},
-    {"generate", run_generate, 12, 1},
-    {"generate hf", run_generate_hf, 10, 1},
-    {"inspect", run_inspect, 20, 7},
-    {"simulate", run_simulate, 20, 1},
-    {"export", run_export, 20, 1},
-    {"session", run_session, 40, 1},
+    {"train", run_train, 50, 19},
+    {"another model", run_other, 20, 23},
+    {"resume", run_resume, 40, 31},
+    {"import", run_import, 12, 23},
+    {"timed", run_timed, 12, 13},
+    {"shared out", run_shared, 30, 23},
+    {"generate", run_generate, 12, 3},
+    {"generate hf", run_generate_hf, 10, 3},
+    {"inspect", run_inspect, 20, 13},
+    {"simulate", run_simulate, 20, 3},
+    {"export", run_export, 20, 3},
+    {"session", run_session, 40, 3},
 };
 enum { LIMIT_WRONG = 20, N_SCENARIO = sizeof scenarios / sizeof *scenarios };
 

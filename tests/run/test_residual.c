@@ -1,4 +1,4 @@
-/* test: label=quick timeout=120
+/* test: label=quick timeout=120 sanitize=address
  * train.residual: fp32. Models of 16 bits whose residual stream is fp32 have the same bits in every
  * schedule, number of stages, way of recomputation, and with tensor ranks and replicas in every
  * pipeline; what a rank takes is as predicted; losses lie nearer to those of fp32. */
