@@ -18,6 +18,7 @@ import json
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -246,6 +247,8 @@ def main():
     if args.source:
         print_tables([read(path) for path in args.source], args.markdown)
         return
+    for number in (signal.SIGINT, signal.SIGTERM):  # the programs that it started end, too
+        signal.signal(number, signal.default_int_handler)
     os.environ.update(ISA.get(args.isa, {}))
     path = args.json or default_file()
     seconds = sum(rows.ROWS[name][1] for name in args.rows) * args.rounds
