@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "graph/blocks.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/loss.h"
 #include "kernels/shape.h"
 #include <math.h>
 #include <string.h>

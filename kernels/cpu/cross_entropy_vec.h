@@ -10,6 +10,7 @@ typedef struct {
     const int32_t *target;
     vx *dlogits;
     float *loss, *lse, scale;
+    pst_loss_terms terms;
     const pst_blocks *blocks; /* vocabulary_part: blocks of columns, each with results of its own */
 } loss_job;
 
@@ -38,6 +39,23 @@ VEC_INLINE double row_exp_sum(const vx *x, float max, uint64_t count) {
     return total;
 }
 
+VEC_INLINE double logits_sum(const vx *x, uint64_t count) {
+    double total = 0;
+    for (uint64_t from = 0; from < count; from += LOSS_PIECE) {
+        uint64_t piece = pst_min_u64(LOSS_PIECE, count - from);
+        vf sum = v_set(0.0f);
+        VEC_EACH(i, n, piece, { sum = sum + v_keep_n(x_load_n(x + from + i, n), 0.0f, n); });
+        total += v_sum(sum);
+    }
+    return total;
+}
+
+/* What is subtracted from lse for these columns; hit >= count: the target is elsewhere. */
+VEC_INLINE double row_hit(const pst_loss_terms *terms, const vx *x, uint64_t hit, uint64_t count) {
+    double at = hit < count ? terms->target * (double)x_get(x[hit]) : 0;
+    return terms->each > 0 ? at + terms->each * logits_sum(x, count) : at;
+}
+
 static void loss_f_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const loss_job *j = arg;
@@ -47,7 +65,10 @@ static void loss_f_tile(void *arg, uint64_t tile, uint32_t thread) {
         float max = row_max(x, j->v);
         double lse = (double)max + log(row_exp_sum(x, max, j->v));
         j->lse[r] = (float)lse;
-        j->loss[r] = j->target[r] < 0 ? 0.0f : (float)(lse - (double)x_get(x[j->target[r]]));
+        j->loss[r] = 0;
+        if (j->target[r] < 0) continue;
+        double hit = row_hit(&j->terms, x, (uint64_t)j->target[r], j->v);
+        j->loss[r] = (float)(lse - hit + j->terms.z * lse * lse);
     }
 }
 
@@ -59,10 +80,17 @@ static pst_status cross_entropy_f(pst_device *device, const pst_call *call) {
                   .logits = call->arg[0],
                   .target = call->arg[1],
                   .loss = call->arg[2],
-                  .lse = call->arg[3]};
+                  .lse = call->arg[3],
+                  .terms = pst_loss_terms_of(call)};
     PST_TRY(pst_call_check_index(call, j.target, j.rows, j.v, 1));
     pst_device_run(device, loss_f_tile, &j, pst_div_up(j.rows, LOSS_ROWS));
     return PST_OK;
+}
+
+/* softmax * exp(x) - (1-s) - s/V, without loss of digits where the softmax is almost 1. */
+VEC_INLINE double hit_gradient(const pst_loss_terms *terms, double x, double softmax) {
+    double smoothed = 1 - terms->target - terms->each, more = softmax - 1;
+    return expm1(x) + (more != 0 ? more * exp(x) : 0) + smoothed;
 }
 
 static void loss_b_tile(void *arg, uint64_t tile, uint32_t thread) {
@@ -78,11 +106,14 @@ static void loss_b_tile(void *arg, uint64_t tile, uint32_t thread) {
         }
         uint64_t hit = (uint64_t)j->target[r] - j->first; /* >= v: on another tensor rank */
         float at = hit < j->v ? x_get(x[hit]) : 0, lse = j->saved[r];
-        VEC_EACH(i, n, j->v, {
-            x_store_n(dx + i, v_exp(x_load_n(x + i, n) - v_set(lse)) * v_set(j->scale), n);
-        });
+        double softmax = pst_loss_factor(&j->terms, (double)lse);
+        vf factor = v_set((float)((double)j->scale * softmax)),
+           each = v_set((float)(j->terms.each * (double)j->scale));
+        VEC_EACH(i, n, j->v,
+                 { x_store_n(dx + i, v_exp(x_load_n(x + i, n) - v_set(lse)) * factor - each, n); });
         if (hit < j->v)
-            x_put(dx + hit, (float)(expm1((double)at - (double)lse) * (double)j->scale));
+            x_put(dx + hit, (float)(hit_gradient(&j->terms, (double)at - (double)lse, softmax) *
+                                    (double)j->scale));
     }
 }
 
@@ -98,7 +129,8 @@ static pst_status cross_entropy_b(pst_device *device, const pst_call *call) {
                   .target = call->arg[1],
                   .saved = call->arg[2],
                   .dlogits = call->arg[3],
-                  .scale = call->loss_scale};
+                  .scale = call->loss_scale,
+                  .terms = pst_loss_terms_of(call)};
     PST_TRY(pst_call_check_index(call, j.target, j.rows, attr->total ? attr->total : j.v, 1));
     pst_device_run(device, loss_b_tile, &j, pst_div_up(j.rows, LOSS_ROWS));
     return PST_OK;
@@ -109,7 +141,7 @@ VEC_INLINE void part_of_row(const loss_job *j, uint64_t r, pst_part at, float ou
     uint64_t hit = (uint64_t)j->target[r] - j->first - at.first;
     out[0] = row_max(x, at.count);
     out[1] = (float)row_exp_sum(x, out[0], at.count);
-    out[2] = hit < at.count ? x_get(x[hit]) : 0.0f;
+    out[2] = (float)row_hit(&j->terms, x, hit, at.count);
 }
 
 static void part_tile(void *arg, uint64_t tile, uint32_t thread) {
@@ -132,6 +164,7 @@ static pst_status vocabulary_part_f(pst_device *device, const pst_call *call) {
                   .logits = call->arg[0],
                   .target = call->arg[1],
                   .loss = call->arg[2],
+                  .terms = pst_loss_terms_of(call),
                   .blocks = &call->node->attr.blocks};
     PST_TRY(pst_call_check_index(call, j.target, j.rows, call->node->attr.total, 1));
     pst_device_run(device, part_tile, &j, pst_div_up(j.rows, LOSS_ROWS));

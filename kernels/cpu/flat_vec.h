@@ -34,6 +34,27 @@ static void adamw_tile(void *arg, uint64_t tile, uint32_t thread) {
     });
 }
 
+static void adam_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const array_job *j = arg;
+    const pst_optim_hyper *h = j->h;
+    vf step = v_set(h->lr / h->correction1), root2 = v_set(sqrtf(h->correction2));
+    vf rest1 = v_set(1.0f - h->beta1), rest2 = v_set(1.0f - h->beta2), eps = v_set(h->eps);
+    vf beta1 = v_set(h->beta1), beta2 = v_set(h->beta2), scale = v_set(h->grad_scale);
+    vf decay = v_set(h->decay);
+    uint64_t from = tile * PST_FLAT_TILE;
+    float *weight = j->weight + from, *m_at = j->m + from, *v_at = j->v + from;
+    VEC_EACH(i, n, pst_min_u64(PST_FLAT_TILE, j->n - from), {
+        vf w = v_load_n(weight + i, n);
+        vf g = v_load_n(j->x + from + i, n) * scale + decay * w;
+        vf m = beta1 * v_load_n(m_at + i, n) + rest1 * g;
+        vf v = beta2 * v_load_n(v_at + i, n) + rest2 * (g * g);
+        v_store_n(m_at + i, m, n);
+        v_store_n(v_at + i, v, n);
+        v_store_n(weight + i, w - step * m / (v_sqrt(v) / root2 + eps), n);
+    });
+}
+
 static void sgd_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const array_job *j = arg;
@@ -43,9 +64,10 @@ static void sgd_tile(void *arg, uint64_t tile, uint32_t thread) {
     float *weight = j->weight + from, *buffer = j->m + from;
     VEC_EACH(i, n, pst_min_u64(PST_FLAT_TILE, j->n - from), {
         vf w = v_load_n(weight + i, n);
-        vf g = v_load_n(j->x + from + i, n) * scale + decay * w;
+        vf x = v_load_n(j->x + from + i, n) * scale + decay * w, g = x;
         if (j->h->t > 1) g = momentum * v_load_n(buffer + i, n) + g;
         v_store_n(buffer + i, g, n);
+        if (j->h->nesterov) g = x + momentum * g;
         v_store_n(weight + i, w - rate * g, n);
     });
 }
@@ -58,10 +80,10 @@ static void run_pool(pst_pool *pool, pst_tile_fn fn, array_job *j, uint64_t tile
 
 static void flat_update(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h,
                         const pst_flat_param *p) {
-    array_job j = {.h = h, .weight = p->weight, .x = p->grad, .m = p->state[0], .n = p->n};
-    if (kind == PST_OPTIM_ADAMW) j.v = p->state[1];
-    run_pool(pool, kind == PST_OPTIM_ADAMW ? adamw_tile : sgd_tile, &j,
-             pst_div_up(p->n, PST_FLAT_TILE));
+    array_job j = {
+        .h = h, .weight = p->weight, .x = p->grad, .m = p->state[0], .v = p->state[1], .n = p->n};
+    static const pst_tile_fn tile[PST_OPTIM_COUNT] = {adamw_tile, sgd_tile, adam_tile};
+    run_pool(pool, tile[kind], &j, pst_div_up(p->n, PST_FLAT_TILE));
 }
 
 /* Running sum l has the elements i with i % 16 == l, as in kernels/ref/flat.c. */

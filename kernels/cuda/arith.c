@@ -8,14 +8,15 @@ enum { BLOCK = 4096 /* elements of one block in a sum of squares */ };
 static pst_cuda_rule rule_of(pst_optim_kind kind, const pst_optim_hyper *h) {
     return (pst_cuda_rule){.kind = (int)kind,
                            .begins = h->t <= 1,
+                           .nesterov = h->nesterov,
                            .lr = h->lr,
                            .beta1 = h->beta1,
                            .beta2 = h->beta2,
                            .eps = h->eps,
                            .momentum = h->momentum,
                            .grad_scale = h->grad_scale,
-                           .step = kind == PST_OPTIM_ADAMW ? h->lr / h->correction1 : 0,
-                           .root2 = kind == PST_OPTIM_ADAMW ? sqrtf(h->correction2) : 0,
+                           .step = kind != PST_OPTIM_SGD ? h->lr / h->correction1 : 0,
+                           .root2 = kind != PST_OPTIM_SGD ? sqrtf(h->correction2) : 0,
                            .rest1 = 1.0f - h->beta1,
                            .rest2 = 1.0f - h->beta2};
 }

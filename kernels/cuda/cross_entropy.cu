@@ -10,6 +10,7 @@ struct softmax_job {
     uint64_t rows, v, pitch, parts;
     float *loss, *lse, *part;
     float scale;
+    float part_of_target, each, z; /* pst_loss_terms of kernels/loss.h */
 };
 
 /* Row elements [0, head) and [tail, v) lie outside whole packs. */
@@ -69,17 +70,45 @@ template <typename T> __device__ inline softmax row_softmax(const T *row, uint64
     return block_join(s);
 }
 
+/* The sum of a row, in a fixed order; the same in all threads. */
+template <typename T> __device__ inline float row_sum(const T *row, uint64_t v) {
+    __shared__ float part[THREADS / WARP];
+    row_split split = split_row(row, v);
+    float sum = 0;
+    each_pack(row, split, [&](uint64_t, float(&x)[pack<T>::N]) {
+#pragma unroll
+        for (uint32_t i = 0; i < pack<T>::N; i++) sum += x[i];
+    });
+    for (uint64_t i = threadIdx.x; i < split.head + v - split.tail; i += THREADS)
+        sum += widen(row[i < split.head ? i : split.tail + (i - split.head)]);
+#pragma unroll
+    for (int lane = WARP / 2; lane; lane /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lane);
+    if (threadIdx.x % WARP == 0) part[threadIdx.x / WARP] = sum;
+    __syncthreads();
+    sum = part[0];
+    for (uint32_t w = 1; w < THREADS / WARP; w++) sum += part[w];
+    return sum;
+}
+
+/* What is subtracted from the logarithm of the sum for these columns. */
+template <typename T>
+__device__ inline float row_hit(const softmax_job &j, const T *x, uint64_t hit) {
+    float at = hit < j.v ? j.part_of_target * widen(x[hit]) : 0.0f;
+    return j.each > 0 ? at + j.each * row_sum(x, j.v) : at;
+}
+
 template <typename T>
 __global__ void __launch_bounds__(THREADS) cross_entropy_f(softmax_job j, const T *logits) {
     uint64_t row = blockIdx.x;
     const T *x = logits + row * j.pitch;
     softmax s = row_softmax(x, j.v);
-    if (threadIdx.x) return;
     uint64_t hit = index_row(j.target, j.target.index[row]);
+    float subtract = row_hit(j, x, hit);
+    if (threadIdx.x) return;
     float lse = s.max + logf(s.sum);
     check_index(j.target, j.target.index[row], row);
     j.lse[row] = lse;
-    j.loss[row] = hit < j.v ? lse - widen(x[hit]) : 0.0f;
+    j.loss[row] = hit < j.v ? lse - subtract + j.z * lse * lse : 0.0f;
 }
 
 /* OUT: [rows,3] */
@@ -88,12 +117,13 @@ __global__ void __launch_bounds__(THREADS) vocabulary_part(softmax_job j, const 
     uint64_t row = blockIdx.x;
     const T *x = logits + row * j.pitch;
     softmax s = row_softmax(x, j.v);
-    if (threadIdx.x) return;
     uint64_t hit = index_row(j.target, j.target.index[row]);
+    float subtract = row_hit(j, x, hit);
+    if (threadIdx.x) return;
     check_index(j.target, j.target.index[row], row);
     j.part[row * 3] = s.max;
     j.part[row * 3 + 1] = s.sum;
-    j.part[row * 3 + 2] = hit < j.v ? widen(x[hit]) : 0.0f;
+    j.part[row * 3 + 2] = subtract;
 }
 
 /* The parts of all ranks, in rank order. */
@@ -109,10 +139,10 @@ __global__ void vocabulary_loss(softmax_job j) {
     }
     float lse = max + logf(sum);
     j.lse[row] = lse;
-    j.loss[row] = j.target.index[row] < 0 ? 0.0f : lse - hit;
+    j.loss[row] = j.target.index[row] < 0 ? 0.0f : lse - hit + j.z * lse * lse;
 }
 
-/* In place: (softmax - onehot) * scale, 0 if the target is ignored, and in the gap after the row,
+/* In place: (softmax - onehot) * scale, with the terms of kernels/loss.h; 0 if the target is ignored, and in the gap after the row,
  * which the following products read. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS) cross_entropy_b(softmax_job j, T *logits) {
@@ -120,26 +150,29 @@ __global__ void __launch_bounds__(THREADS) cross_entropy_b(softmax_job j, T *log
     uint64_t row = blockIdx.x, hit = index_row(j.target, j.target.index[row]);
     T *x = logits + row * j.pitch;
     float lse = j.lse[row], scale = j.target.index[row] < 0 ? 0.0f : j.scale;
+    const float softmax = 1.0f + 2.0f * j.z * lse;
     row_split split = split_row(x, j.v);
     if (threadIdx.x == 0) check_index(j.target, j.target.index[row], row);
     each_pack<T>(x, split, [&](uint64_t at, float(&v)[N]) {
 #pragma unroll
         for (uint32_t i = 0; i < N; i++) {
-            const float one = at + i == hit ? 1.0f : 0.0f;
-            v[i] = scale == 0.0f ? 0.0f : (__expf(v[i] - lse) - one) * scale;
+            const float one = (at + i == hit ? j.part_of_target : 0.0f) + j.each;
+            v[i] = scale == 0.0f ? 0.0f : (__expf(v[i] - lse) * softmax - one) * scale;
         }
         store_pack(x + at, v);
     });
     for (uint64_t k = threadIdx.x; k < split.head + j.v - split.tail; k += THREADS) {
         uint64_t i = k < split.head ? k : split.tail + (k - split.head);
-        float p = __expf(widen(x[i]) - lse) - (i == hit ? 1.0f : 0.0f);
+        float p =
+            __expf(widen(x[i]) - lse) * softmax - ((i == hit ? j.part_of_target : 0.0f) + j.each);
         x[i] = narrowed<T>(scale == 0.0f ? 0.0f : p * scale);
     }
     for (uint64_t i = j.v + threadIdx.x; i < j.pitch; i += THREADS) x[i] = narrowed<T>(0.0f);
 }
 
 static softmax_job job_of(const pst_cuda_softmax *s) {
-    return {s->target, s->rows, s->v, s->pitch, s->parts, s->loss, s->lse, s->part, s->scale};
+    return {s->target, s->rows, s->v, s->pitch, s->parts, s->loss, s->lse, s->part, s->scale,
+            s->part_of_target, s->each, s->z};
 }
 
 void pst_cuda_cross_entropy_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_softmax *s) {

@@ -3,7 +3,7 @@
 #include "kernels/cuda/formula.cuh"
 
 enum { THREADS = 256, LANES = 16 /* running sums of a block of squares */, BLOCK = 4096 };
-enum { RULE_ADAMW, RULE_SGD }; /* same values as in optim.h; arith.c asserts that */
+enum { RULE_ADAMW, RULE_SGD, RULE_ADAM }; /* same values as in optim.h; arith.c asserts that */
 
 static_assert(sizeof(pst_cuda_update_list) <= 32764,
               "the parameters of a kernel must not exceed 32764 bytes");
@@ -32,14 +32,15 @@ template <int KIND>
 __device__ inline void load_four(const pst_cuda_update_entry &e, uint64_t i, four &x) {
     widen_pack<float>(load_pack(e.weight + i), x.w), widen_pack<float>(load_pack(e.grad + i), x.g);
     widen_pack<float>(load_pack(e.state[0] + i), x.m);
-    if (KIND == RULE_ADAMW) widen_pack<float>(load_pack(e.state[1] + i), x.v);
+    if (KIND != RULE_SGD) widen_pack<float>(load_pack(e.state[1] + i), x.v);
 }
 
-/* decay: for SGD the array's weight decay, for AdamW the factor on a weight. */
+/* decay: the array's weight decay; for AdamW the factor on a weight. */
 template <int KIND>
 __device__ inline void update_one(const pst_cuda_rule &h, float decay, float g, float &w, float &m,
                                   float &v) {
     if (KIND == RULE_ADAMW) adamw(h, decay, g, w, m, v);
+    else if (KIND == RULE_ADAM) adam(h, decay, g, w, m, v);
     else sgd(h, decay, g, w, m);
 }
 
@@ -47,7 +48,7 @@ template <int KIND, typename T>
 __device__ inline void store_four(const pst_cuda_update_entry &e, uint64_t i, const four &x) {
     store_pack(e.weight + i, x.w);
     store_pack(e.state[0] + i, x.m);
-    if (KIND == RULE_ADAMW) store_pack(e.state[1] + i, x.v);
+    if (KIND != RULE_SGD) store_pack(e.state[1] + i, x.v);
     if (e.narrow)
         *reinterpret_cast<uint2 *>(e.narrow + i) =
             make_uint2(join(T(), x.w[0], x.w[1]), join(T(), x.w[2], x.w[3]));
@@ -82,22 +83,26 @@ __global__ void __launch_bounds__(THREADS)
         }
     }
     for (uint64_t i = from + packed + threadIdx.x; i < from + n; i += THREADS) {
-        float w = e.weight[i], m = e.state[0][i], v = KIND == RULE_ADAMW ? e.state[1][i] : 0;
+        float w = e.weight[i], m = e.state[0][i], v = KIND != RULE_SGD ? e.state[1][i] : 0;
         update_one<KIND>(h, decay, e.grad[i], w, m, v);
         e.weight[i] = w;
         e.state[0][i] = m;
-        if (KIND == RULE_ADAMW) e.state[1][i] = v;
+        if (KIND != RULE_SGD) e.state[1][i] = v;
         if (e.narrow) reinterpret_cast<T *>(e.narrow)[i] = narrowed<T>(w);
     }
 }
 
-void pst_cuda_update(pst_cuda_queue q, pst_dtype narrow, const pst_cuda_update_list *list) {
+template <typename T>
+static void run_update(pst_cuda_queue q, const pst_cuda_update_list *list) {
     dim3 grid(list->tiles), block(THREADS);
-    bool adam = list->rule.kind == RULE_ADAMW;
-    if (narrow == PST_F16 && adam) launch(q, update<RULE_ADAMW, f16>, grid, block, *list);
-    else if (narrow == PST_F16) launch(q, update<RULE_SGD, f16>, grid, block, *list);
-    else if (adam) launch(q, update<RULE_ADAMW, bf16>, grid, block, *list);
-    else launch(q, update<RULE_SGD, bf16>, grid, block, *list);
+    if (list->rule.kind == RULE_ADAMW) launch(q, update<RULE_ADAMW, T>, grid, block, *list);
+    else if (list->rule.kind == RULE_ADAM) launch(q, update<RULE_ADAM, T>, grid, block, *list);
+    else launch(q, update<RULE_SGD, T>, grid, block, *list);
+}
+
+void pst_cuda_update(pst_cuda_queue q, pst_dtype narrow, const pst_cuda_update_list *list) {
+    if (narrow == PST_F16) run_update<f16>(q, list);
+    else run_update<bf16>(q, list);
 }
 
 /* 16 threads sum a block of 4096 elements: element i in thread i % 16, then pairwise. The square of

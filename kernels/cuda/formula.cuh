@@ -98,9 +98,19 @@ __device__ inline void adamw(const pst_cuda_rule &h, float keep, float g, float 
     w = plus(times(w, keep), -__fdiv_rn(times(h.step, m), root));
 }
 
+__device__ inline void adam(const pst_cuda_rule &h, float decay, float g, float &w, float &m,
+                            float &v) {
+    float x = plus(times(g, h.grad_scale), times(decay, w));
+    m = plus(times(h.beta1, m), times(h.rest1, x));
+    v = plus(times(h.beta2, v), times(h.rest2, times(x, x)));
+    float root = plus(__fdiv_rn(__fsqrt_rn(v), h.root2), h.eps);
+    w = plus(w, -__fdiv_rn(times(h.step, m), root));
+}
+
 __device__ inline void sgd(const pst_cuda_rule &h, float decay, float g, float &w, float &buf) {
     float x = plus(times(g, h.grad_scale), times(decay, w));
     buf = h.begins ? x : plus(times(h.momentum, buf), x);
-    w = plus(w, -times(h.lr, buf));
+    float change = h.nesterov ? plus(x, times(h.momentum, buf)) : buf;
+    w = plus(w, -times(h.lr, change));
 }
 #endif

@@ -124,6 +124,7 @@ typedef struct {
     uint64_t rows, v, parts;
     uint64_t pitch; /* elements from one row of logits to the next, at least v */
     float scale;
+    float part_of_target, each, z; /* pst_loss_terms */
 } pst_cuda_softmax;
 void pst_cuda_cross_entropy_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_softmax *softmax);
 void pst_cuda_cross_entropy_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_softmax *softmax);
@@ -146,6 +147,7 @@ typedef struct {
 typedef struct {
     int kind;   /* pst_optim_kind */
     int begins; /* 1: first update of SGD */
+    int nesterov;
     float lr, beta1, beta2, eps, momentum, grad_scale, step, root2, rest1, rest2;
 } pst_cuda_rule;
 typedef struct {

@@ -2,6 +2,7 @@
  * Everything but products and attention; exchanges between tensor ranks are not kernels. */
 #include "base/rng.h"
 #include "kernels/cuda/own.h"
+#include "kernels/loss.h"
 #include "kernels/shape.h"
 
 static pst_dtype dtype_of(const pst_call *call) { return call->graph->dtype; }
@@ -219,6 +220,10 @@ static pst_cuda_softmax softmax_of(pst_device *device, const pst_call *call,
                           .v = pst_tensor_last(logits),
                           .pitch = pst_tensor_pitch(logits),
                           .scale = call->loss_scale};
+    const pst_loss_terms terms = pst_loss_terms_of(call);
+    s.part_of_target = (float)terms.target;
+    s.each = (float)terms.each;
+    s.z = (float)terms.z;
     s.target.ignore = 1;
     return s;
 }

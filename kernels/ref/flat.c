@@ -16,11 +16,24 @@ static void adamw(const pst_optim_hyper *h, float *w, const float *g, float *m, 
     }
 }
 
+static void adam(const pst_optim_hyper *h, float *w, const float *g, float *m, float *v,
+                 uint64_t n) {
+    float step = h->lr / h->correction1, root2 = sqrtf(h->correction2);
+    float rest1 = 1.0f - h->beta1, rest2 = 1.0f - h->beta2;
+    for (uint64_t i = 0; i < n; i++) {
+        float x = g[i] * h->grad_scale + h->decay * w[i];
+        m[i] = h->beta1 * m[i] + rest1 * x;
+        v[i] = h->beta2 * v[i] + rest2 * (x * x);
+        w[i] = w[i] - step * m[i] / (sqrtf(v[i]) / root2 + h->eps);
+    }
+}
+
 static void sgd(const pst_optim_hyper *h, float *w, const float *g, float *buf, uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         float x = g[i] * h->grad_scale + h->decay * w[i];
         buf[i] = h->t <= 1 ? x : h->momentum * buf[i] + x;
-        w[i] = w[i] - h->lr * buf[i];
+        float change = h->nesterov ? x + h->momentum * buf[i] : buf[i];
+        w[i] = w[i] - h->lr * change;
     }
 }
 
@@ -28,6 +41,7 @@ static void update(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h
                    const pst_flat_param *p) {
     (void)pool;
     if (kind == PST_OPTIM_ADAMW) adamw(h, p->weight, p->grad, p->state[0], p->state[1], p->n);
+    if (kind == PST_OPTIM_ADAM) adam(h, p->weight, p->grad, p->state[0], p->state[1], p->n);
     if (kind == PST_OPTIM_SGD) sgd(h, p->weight, p->grad, p->state[0], p->n);
 }
 

@@ -1,11 +1,11 @@
 /* Reference softmax cross-entropy of logits whose columns are split over tensor ranks: first three
  * numbers per row from each rank's columns, then the loss from those of all ranks. */
 #include "kernels/ref/ref.h"
-#include "kernels/shape.h"
+#include "kernels/loss.h"
 #include <math.h>
 
 /* F: IN0 IN1 OUT0 = per block of columns, and row (largest logit, sum of exp(logit - largest), the
- * target's logit or 0) */
+ * target's logit or 0, with label smoothing what loss.h subtracts from lse for these columns) */
 pst_status pst_ref_vocabulary_part_f(pst_device *device, const pst_call *call) {
     (void)device;
     const pst_tensor *in = pst_call_in(call, 0);
@@ -13,18 +13,20 @@ pst_status pst_ref_vocabulary_part_f(pst_device *device, const pst_call *call) {
     const pst_blocks *blocks = &call->node->attr.blocks;
     const int32_t *target = call->arg[1];
     float *out = call->arg[2];
+    const pst_loss_terms terms = pst_loss_terms_of(call);
     PST_TRY(pst_call_check_index(call, target, rows, call->node->attr.total, 1));
     for (uint32_t b = 0; b < (blocks->n ? blocks->own : 1); b++) {
         pst_part at = blocks->n ? pst_block_of(blocks, v, b) : (pst_part){0, v};
         for (uint64_t r = 0; r < rows; r++, out += 3) {
             const float *logits = (const float *)call->arg[0] + r * v + at.first;
             uint64_t hit = (uint64_t)target[r] - call->node->attr.first - at.first;
-            double max = -INFINITY, sum = 0;
+            double max = -INFINITY, sum = 0, all = 0;
             for (uint64_t j = 0; j < at.count; j++) max = fmax(max, logits[j]);
             for (uint64_t j = 0; j < at.count; j++) sum += exp(logits[j] - max);
+            for (uint64_t j = 0; j < at.count; j++) all += logits[j];
             out[0] = (float)max;
             out[1] = (float)sum;
-            out[2] = hit < at.count ? logits[hit] : 0.0f;
+            out[2] = (float)((hit < at.count ? terms.target * logits[hit] : 0) + terms.each * all);
         }
     }
     return PST_OK;
@@ -38,6 +40,7 @@ pst_status pst_ref_vocabulary_loss_f(pst_device *device, const pst_call *call) {
     const int32_t *target = call->arg[0];
     const float *part = call->arg[1];
     float *loss = call->arg[2], *lse = call->arg[3];
+    const pst_loss_terms terms = pst_loss_terms_of(call);
     for (uint64_t r = 0; r < rows; r++) {
         double max = -INFINITY, sum = 0, hit = 0;
         for (uint64_t p = 0; p < parts; p++) max = fmax(max, part[(p * rows + r) * 3]);
@@ -48,7 +51,7 @@ pst_status pst_ref_vocabulary_loss_f(pst_device *device, const pst_call *call) {
         }
         double log_sum = max + log(sum);
         lse[r] = (float)log_sum;
-        loss[r] = target[r] < 0 ? 0.0f : (float)(log_sum - hit);
+        loss[r] = target[r] < 0 ? 0.0f : (float)(log_sum - hit + terms.z * log_sum * log_sum);
     }
     return PST_OK;
 }

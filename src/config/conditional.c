@@ -34,11 +34,13 @@ static const struct {
     {"data", "isolate", "kind", "text|tokens", REFUSE, NULL},
     {"data", "blend", "kind", "text|tokens|lines|chat", REFUSE, NULL},
     {"data", "validation", "kind", "text|tokens|lines|chat|mnist|cifar10", REFUSE, NULL},
-    {"train", "lr_min", "decay", "cosine|linear", WARN, NULL},
-    {"train", "beta1", "optimizer", "adamw", WARN, NULL},
-    {"train", "beta2", "optimizer", "adamw", WARN, NULL},
-    {"train", "eps", "optimizer", "adamw", WARN, NULL},
+    {"train", "lr_min", "decay", "cosine|linear|wsd|inverse-sqrt", WARN, NULL},
+    {"train", "decay_steps", "decay", "wsd", WARN, NULL},
+    {"train", "beta1", "optimizer", "adamw|adam", WARN, NULL},
+    {"train", "beta2", "optimizer", "adamw|adam", WARN, NULL},
+    {"train", "eps", "optimizer", "adamw|adam", WARN, NULL},
     {"train", "momentum", "optimizer", "sgd", WARN, NULL},
+    {"train", "nesterov", "optimizer", "sgd", WARN, NULL},
     {"train", "residual", "precision", "bf16|fp16|fp8", WARN, NULL},
     {"train", "residual", "kind", "gpt|bert", WARN, "model"},
     {"train", "loss_scale_start", "precision", "fp16", WARN, NULL},
@@ -114,6 +116,8 @@ static int is_default(const pst_row *row, const pst_config *config) {
     double fallback;
     if (row->type == PST_ROW_TEXT)
         return !strcmp(*(char *const *)((const char *)config + row->offset), row->fallback);
+    if (row->type == PST_ROW_STEPS && pst_number_share(row->fallback, &fallback))
+        return -fallback == number_of(row, config);
     return pst_number_real(row->fallback, &fallback) && fallback == number_of(row, config);
 }
 

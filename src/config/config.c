@@ -127,22 +127,30 @@ static void keep_given(pst_reading *reading) {
     }
 }
 
-/* Steps from a share, rounded to an integer, and at most all steps; src/run/setup.c warns if it
- * was cut. */
+/* Steps from a share, which is stored as a negative number (PST_ROW_STEPS), rounded to an
+ * integer. */
+static int64_t whole_steps(const pst_config *c, double asked) {
+    return (int64_t)(asked < 0 ? floor(-asked * (double)c->train.steps + 0.5) : asked);
+}
+
+/* At most all steps; src/run/setup.c warns if it was cut. */
 static void resolve_warmup(pst_config *c, int given) {
-    double asked = c->train.warmup_given;
-    double steps = (double)c->train.steps;
-    if (asked < 0)
-        asked = floor(-asked * steps + 0.5); /* a share is stored as a negative number
-                                                (PST_ROW_STEPS) */
-    if (asked > steps && given) c->train.warmup_cut = (int64_t)asked;
-    c->train.warmup = asked > steps ? c->train.steps : (int64_t)asked;
+    int64_t asked = whole_steps(c, c->train.warmup_given);
+    if (asked > c->train.steps && given) c->train.warmup_cut = asked;
+    c->train.warmup = asked > c->train.steps ? c->train.steps : asked;
+}
+
+static void resolve_decay(pst_config *c) {
+    int64_t after = c->train.steps - c->train.warmup;
+    int64_t asked = whole_steps(c, c->train.decay_steps_given);
+    c->train.decay_steps = asked > after ? after : asked;
 }
 
 /* Defaults that depend on other keys. */
 static void resolve_train(pst_reading *reading) {
     pst_config *c = reading->config;
     resolve_warmup(c, is_given(origin_of(reading, "train", "warmup")));
+    resolve_decay(c);
     if (c->train.micro_batch) return;
     for (c->train.micro_batch = 4; c->train.batch % c->train.micro_batch;) c->train.micro_batch--;
 }
@@ -169,6 +177,12 @@ static pst_status check_train(pst_reading *reading) {
         pst_fail(PST_EINPUT, "train.lr_min (%g) is above train.lr (%g)", c->train.lr_min,
                  c->train.lr);
         return at_origin(reading, origin_to_report(reading, "train", "lr_min", "lr"), PST_EINPUT);
+    }
+    if (!strcmp(c->train.nesterov, "true") && !strcmp(c->train.optimizer, "sgd") &&
+        !(c->train.momentum > 0)) {
+        pst_fail(PST_EINPUT, "train.nesterov needs train.momentum above 0");
+        return at_origin(reading, origin_to_report(reading, "train", "nesterov", "momentum"),
+                         PST_EINPUT);
     }
     return PST_OK;
 }

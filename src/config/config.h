@@ -14,7 +14,7 @@ enum { PST_CONFIG_KEYS = 128 }; /* maximum number of keys of a run file */
 
 /* The configuration that the library reads. It owns its strings, which are never NULL; 0 or ""
  * means "not given" if the row says so. Once loaded, these are resolved: name (a folder's name),
- * train.micro_batch (divides batch), train.warmup. */
+ * train.micro_batch (divides batch), train.warmup, train.decay_steps. */
 struct pst_config {
     char *name;
     struct {
@@ -31,13 +31,18 @@ struct pst_config {
     } data;
     struct {
         int64_t steps, batch, micro_batch, seed, warmup, log_every;
-        char *optimizer, *decay, *precision, *residual, *non_finite;
+        char *optimizer, *nesterov, *decay, *precision, *residual, *non_finite;
         double loss_scale, loss_scale_start, loss_scale_backoff; /* 0: dynamic in fp16, else 1 */
         int64_t loss_scale_interval;
         double warmup_given; /* value in the run file, so that a resumed run with more steps uses
                                 the same share; `warmup` is the resolved number of steps */
         int64_t warmup_cut;  /* the given number of steps if it was above `steps`; else 0 */
+        double decay_steps_given; /* wsd: as warmup_given, and the resolved number of steps */
+        int64_t decay_steps;
         double lr, lr_min, weight_decay, beta1, beta2, eps, momentum, clip;
+        double label_smoothing, z_loss;
+        char **decay_params; /* patterns of names */
+        uint32_t n_decay_params;
         double hang_factor, hang_slack; /* hang_slack: seconds; 0: no detection of hangs */
     } train;
     struct {

@@ -61,6 +61,9 @@ static const foreign_key keys[] = {
     {"wd", "train.weight_decay", NULL},
     {"adam_beta1|beta_1", "train.beta1", NULL},
     {"adam_beta2|beta_2", "train.beta2", NULL},
+    {"label_smoothing_factor|smoothing", "train.label_smoothing", NULL},
+    {"z_loss_weight|z_loss_coefficient|z_loss_multiplier", "train.z_loss", NULL},
+    {"no_weight_decay|no_decay|decay_parameters", "train.decay_params", NULL},
     {"epsilon|adam_eps|adam_epsilon", "train.eps", NULL},
     {"grad_clip|clip_grad|clip_norm|max_grad_norm|max_norm|gradient_clipping|gradient_clip_val",
      "train.clip", NULL},
@@ -124,6 +127,8 @@ static const foreign_value values[] = {
     {"train.residual", "true|float32|32", "did you mean 'fp32'?"},
     {"train.residual", "false|bf16|fp16|none", "did you mean 'same'?"},
     {"train.decay", "constant|constant_with_warmup", "did you mean 'none'?"},
+    {"train.decay", "warmup_stable_decay|trapezoidal", "did you mean 'wsd'?"},
+    {"train.decay", "inverse_sqrt|noam|rsqrt", "did you mean 'inverse-sqrt'?"},
     {"model.activation", "gelu",
      "use 'gelu_tanh' for the approximation with tanh (GPT-2's) or 'gelu_erf' for the exact "
      "function"},

@@ -81,9 +81,19 @@ static int affects_training(const pst_row *row) {
     return !strcmp(row->section, "train") || !strcmp(row->key, "dropout");
 }
 
-/* No LIST affects training. */
+static int same_list(const pst_row *row, const pst_config *a, const pst_config *b) {
+    char **x = *(char **const *)((const char *)a + row->offset);
+    char **y = *(char **const *)((const char *)b + row->offset);
+    uint32_t n = *(const uint32_t *)((const char *)a + row->count);
+    if (n != *(const uint32_t *)((const char *)b + row->count)) return 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(x[i], y[i]) != 0) return 0;
+    return 1;
+}
+
 static int is_same(const pst_row *row, const pst_config *a, const pst_config *b) {
     const char *x = (const char *)a + row->offset, *y = (const char *)b + row->offset;
+    if (pst_row_is_list(row)) return same_list(row, a, b);
     if (row->type == PST_ROW_TEXT) return !strcmp(*(char *const *)x, *(char *const *)y);
     return !memcmp(x, y, row->type == PST_ROW_WHOLE ? sizeof(int64_t) : sizeof(double));
 }

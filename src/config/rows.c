@@ -97,21 +97,42 @@ static const pst_row rows[] = {
     WHOLE(train, micro_batch, "0", 0, 1048576,
           "Samples per micro-batch; 0: the largest divisor of batch that is at most 4."),
     WHOLE(train, seed, "1", 0, INFINITY, "Seed of initial weights, sample order and dropout."),
-    TEXT(train, optimizer, "adamw", 0, "adamw|sgd", "The optimizer."),
+    TEXT(train, optimizer, "adamw", 0, "adamw|adam|sgd",
+         "The optimizer. adam: Adam with L2 regularization, whose weight decay is part of the "
+         "gradient."),
     REAL(train, lr, "0.0003", 0, INFINITY, ABOVE, "Peak learning rate, reached after the warmup."),
     REAL(train, lr_min, "0", 0, INFINITY, 0, "Learning rate at the end of the decay."),
     {"train", "warmup", PST_ROW_STEPS, "20", 0, 1e12, 0, NULL, AT(train.warmup_given), 0,
      "Number of steps in which the learning rate rises; a value below 1 or in per cent is a share "
      "of all steps.",
      NULL},
-    TEXT(train, decay, "cosine", 0, "cosine|linear|none", "Learning-rate decay after the warmup."),
+    TEXT(train, decay, "cosine", 0, "cosine|linear|wsd|inverse-sqrt|none",
+         "Learning-rate decay after the warmup. cosine, linear: to lr_min at the last step. wsd "
+         "(warm-up-stable-decay): constant, then linear to lr_min in the last decay_steps. "
+         "inverse-sqrt: lr * sqrt(warmup/step), not below lr_min. none: constant."),
+    {"train", "decay_steps", PST_ROW_STEPS, "20%", 0, 1e12, 0, NULL, AT(train.decay_steps_given), 0,
+     "Number of last steps in which the learning rate falls; a value below 1 or in per cent is a "
+     "share of all steps.",
+     NULL},
     REAL(train, weight_decay, "0.1", 0, INFINITY, 0, "Weight decay (decoupled in adamw)."),
+    {"train", "decay_params", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(train.decay_params),
+     AT(train.n_decay_params),
+     "Parameters that weight decay applies to: patterns of their names, such as [\"*.weight\", "
+     "\"!ln_*\"], where ! excludes. Empty: all but biases and those of norms.",
+     NULL},
     REAL(train, beta1, "0.9", 0, 1, BELOW,
-         "adamw: decay rate of the running mean of the gradients."),
+         "adamw, adam: decay rate of the running mean of the gradients."),
     REAL(train, beta2, "0.95", 0, 1, BELOW,
-         "adamw: decay rate of the running mean of the squared gradients."),
-    REAL(train, eps, "1e-8", 0, INFINITY, ABOVE, "adamw: added to the denominator."),
+         "adamw, adam: decay rate of the running mean of the squared gradients."),
+    REAL(train, eps, "1e-8", 0, INFINITY, ABOVE, "adamw, adam: added to the denominator."),
     REAL(train, momentum, "0.9", 0, 1, BELOW, "sgd: momentum; 0: none."),
+    TEXT(train, nesterov, "false", 0, "true|false", "sgd: Nesterov's momentum."),
+    REAL(train, label_smoothing, "0", 0, 1, BELOW,
+         "Share of the target's probability that is spread evenly over all tokens or classes, such "
+         "as 0.1. Evaluations do not use it."),
+    REAL(train, z_loss, "0", 0, INFINITY, 0,
+         "Weight of z-loss, the squared logarithm of the sum of exp(logits), such as 1e-4, which "
+         "keeps logits small. Evaluations do not use it."),
     REAL(train, clip, "1", 0, INFINITY, 0,
          "Maximum global norm of the gradients; gradients with a larger norm are scaled down to "
          "it. 0: no clipping."),

@@ -110,8 +110,11 @@ typedef struct {
     pst_activation activation; /* linear, batch norm */
     float eps;                 /* layer norm, batch norm */
     float rate;                /* dropout: probability of zero */
-    uint32_t stride, padding;  /* convolution, max_pool: in pixels, along height and width */
-    uint32_t window;           /* max_pool: height and width of a window */
+    /* cross_entropy, and vocabulary_part and vocabulary_loss: label smoothing, and the weight of
+     * z-loss (kernels/loss.h); pst_graph_set_loss */
+    float smoothing, z_loss;
+    uint32_t stride, padding; /* convolution, max_pool: in pixels, along height and width */
+    uint32_t window;          /* max_pool: height and width of a window */
     uint32_t wide; /* embedding, layer norm, linear (a part of a sum): 1: the output is F32 although
                       the graph's dtype has 16 bits */
     /* add: 1: input 1 has 16 bits and the output is F32, so B converts the gradient of input 1. Set
@@ -220,6 +223,14 @@ void pst_graph_pad(pst_graph *g);
  * layer norms, which reads the rows anyway, saves sums of parts of the rows, and W adds these sums.
  * The parts depend on the shape only. The graph's hash does not change. */
 void pst_graph_leave_sums(pst_graph *g);
+
+/* Sets label smoothing (0 to 1, excluded) and the weight of z-loss of every cross_entropy of an
+ * unsplit graph. They change the training loss, not that of evaluation. */
+void pst_graph_set_loss(pst_graph *g, float smoothing, float z_loss);
+/* Sets which parameters weight decay applies to: those whose name matches one of the n patterns, as
+ * fnmatch does, and none that begins with '!'. EINPUT: a pattern matches no parameter. n 0: nothing
+ * changes. Running statistics never decay. */
+pst_status pst_graph_set_decay(pst_graph *g, char *const *pattern, uint32_t n);
 
 uint64_t pst_tensor_elements(const pst_tensor *t);
 uint64_t pst_tensor_bytes(const pst_tensor *t); /* bytes, gaps included */

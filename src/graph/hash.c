@@ -30,6 +30,10 @@ static uint64_t hash_node(const pst_node *d, uint64_t h) {
     if (d->attr.bidirectional) h = hash_u32(&d->attr.bidirectional, 1, h);
     uint32_t image[] = {d->attr.stride, d->attr.padding, d->attr.window};
     if (d->op->image) h = hash_u32(image, sizeof image / sizeof *image, h);
+    uint32_t loss_bits[2];
+    memcpy(&loss_bits[0], &d->attr.smoothing, sizeof(float));
+    memcpy(&loss_bits[1], &d->attr.z_loss, sizeof(float));
+    if (d->attr.smoothing != 0 || d->attr.z_loss != 0) h = hash_u32(loss_bits, 2, h);
     if (d->attr.wide) h = hash_u32(&d->attr.wide, 1, h);
     const pst_blocks *b = &d->attr.blocks;
     uint64_t blocks[] = {b->of, b->n, b->first, b->own, b->ranges, b->total};

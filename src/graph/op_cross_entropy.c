@@ -14,6 +14,8 @@ static pst_status infer(pst_graph *g, pst_node *node) {
             targets->name, (unsigned long)targets->dim[0], (unsigned long)targets->dim[1],
             logits->name, (unsigned long)logits->dim[0], (unsigned long)logits->dim[1],
             (unsigned long)logits->dim[2]);
+    if (!(node->attr.smoothing < 1))
+        return pst_fail(PST_EINPUT, "cross_entropy needs 0 <= smoothing < 1");
     node->n_saved = 1;
     node->saved[0].elements = pst_tensor_rows(logits);
     node->saved[0].dtype = PST_F32;

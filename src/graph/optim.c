@@ -6,6 +6,7 @@
 static const pst_optim_row rows[PST_OPTIM_COUNT] = {
     {PST_OPTIM_ADAMW, "adamw", 2, {"m", "v"}},
     {PST_OPTIM_SGD, "sgd", 1, {"momentum", NULL}},
+    {PST_OPTIM_ADAM, "adam", 2, {"m", "v"}},
 };
 
 const pst_optim_row *pst_optim_rows(void) { return rows; }

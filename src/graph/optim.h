@@ -4,10 +4,10 @@
 #define PST_GRAPH_OPTIM_H
 #include <stdint.h>
 
-typedef enum { PST_OPTIM_ADAMW, PST_OPTIM_SGD, PST_OPTIM_COUNT } pst_optim_kind;
+typedef enum { PST_OPTIM_ADAMW, PST_OPTIM_SGD, PST_OPTIM_ADAM, PST_OPTIM_COUNT } pst_optim_kind;
 typedef struct {
     pst_optim_kind kind;
-    const char *name;          /* "adamw", "sgd": value of train.optimizer */
+    const char *name;          /* "adamw", "sgd", ...: value of train.optimizer */
     uint32_t n_state;          /* number of fp32 state arrays per parameter */
     const char *state_name[2]; /* suffixes in checkpoints: "m", "v" | "momentum" */
 } pst_optim_row;
@@ -17,11 +17,13 @@ const pst_optim_row *pst_optim_find(const char *name);
 
 /* Constants of one update. AdamW (Loshchilov & Hutter 2019, decoupled decay as in PyTorch): w -=
  * lr*decay*w; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; w -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps)
- * with c1 = 1-b1^t, c2 = 1-b2^t and g already scaled by grad_scale. SGD: buf = momentum*buf + g +
- * decay*w (t = 1: buf = g + decay*w), w -= lr*buf. */
+ * with c1 = 1-b1^t, c2 = 1-b2^t and g already scaled by grad_scale. Adam (Kingma & Ba 2015): the
+ * same with g + decay*w instead of g and without the first decay. SGD: x = g + decay*w, buf =
+ * momentum*buf + x (t = 1: buf = x), w -= lr*buf, with nesterov w -= lr*(x + momentum*buf). */
 typedef struct {
     float lr, decay, beta1, beta2, eps, momentum, grad_scale;
     float correction1, correction2; /* 1 - beta^t, computed in double */
     uint64_t t;                     /* 1 for the first update */
+    int nesterov;                   /* SGD */
 } pst_optim_hyper;
 #endif

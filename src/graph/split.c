@@ -172,6 +172,8 @@ static pst_status add_embedding(pst_splitter *b, const pst_node *d) {
 static pst_status add_loss(pst_splitter *b, const pst_node *d) {
     uint32_t in[] = {b->mapped[d->in[0]], b->mapped[d->in[1]], 0}, part;
     pst_attr attr = group(b, d, d->in[0]);
+    attr.smoothing = d->attr.smoothing;
+    attr.z_loss = d->attr.z_loss;
     set_tokens(b, d, b->whole->tensor[d->in[0]].dim[2], &attr);
     attr.blocks = blocks_of_split(b, d, PST_BLOCKS_OUT, attr.total);
     PST_TRY(add_extra(b, (pst_new_node){"vocabulary_part", d->name, &attr, in, 2, NULL, 0}, "part",

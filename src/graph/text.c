@@ -72,6 +72,14 @@ static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
         fputs(" rate=", out);
         print_float(d->attr.rate, out);
     }
+    if (d->attr.smoothing != 0) {
+        fputs(" smoothing=", out);
+        print_float(d->attr.smoothing, out);
+    }
+    if (d->attr.z_loss != 0) {
+        fputs(" z_loss=", out);
+        print_float(d->attr.z_loss, out);
+    }
     fputc('\n', out);
 }
 
@@ -199,6 +207,8 @@ static pst_status read_attr(char *text, pst_attr *attr) {
     uint64_t number = 0;
     if (strcmp(text, "eps") == 0) return read_float(value, &attr->eps);
     if (strcmp(text, "rate") == 0) return read_float(value, &attr->rate);
+    if (strcmp(text, "smoothing") == 0) return read_float(value, &attr->smoothing);
+    if (strcmp(text, "z_loss") == 0) return read_float(value, &attr->z_loss);
     if (strcmp(text, "activation") == 0) return pst_activation_find(value, &attr->activation);
     uint32_t *field = NULL;
     const struct {

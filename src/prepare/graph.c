@@ -240,9 +240,19 @@ static pst_status split_graph(pst_prepared *p) {
     return PST_OK;
 }
 
+/* What the run file says of the loss and of weight decay. */
+static pst_status set_training(pst_prepared *p) {
+    const pst_config *c = p->config;
+    pst_graph_set_loss(p->whole, (float)c->train.label_smoothing, (float)c->train.z_loss);
+    return pst_config_at(
+        c, "train", "decay_params",
+        pst_graph_set_decay(p->whole, c->train.decay_params, c->train.n_decay_params));
+}
+
 pst_status pst_prepare_graph(pst_prepared *p) {
     if (p->options.graph) PST_TRY(take_graph(p, p->options.graph));
     else PST_TRY(build_graph(p));
+    if (!p->options.infer) PST_TRY(set_training(p));
     pst_prepare_choose_lane(p);
     if (!p->grid.tensor_before) return split_graph(p);
     if (blocks_of(p))

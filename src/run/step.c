@@ -3,6 +3,7 @@
  * for sessions (session.c). */
 #include "run/stop.h"
 #include "run/step.h"
+#include "run/learning_rate.h"
 #include "run/nonfinite.h"
 #include "run/saving.h"
 #include <math.h>
@@ -10,30 +11,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Linear warm-up, then cosine or linear decay to lr_min at the last step, or none. step counts from
- * 0; a session may make more steps than train.steps. */
-static double learning_rate(const pst_config *c, uint64_t step) {
-    double lr = c->train.lr, low = c->train.lr_min;
-    if (step < (uint64_t)c->train.warmup) return lr * (double)(step + 1) / (double)c->train.warmup;
-    if (!strcmp(c->train.decay, "none") || c->train.steps <= c->train.warmup) return lr;
-    double x =
-        (double)(step - (uint64_t)c->train.warmup) / (double)(c->train.steps - c->train.warmup);
-    if (x > 1) x = 1;
-    return low + (lr - low) * (!strcmp(c->train.decay, "linear")
-                                   ? 1 - x
-                                   : 0.5 * (1 + cos(3.14159265358979323846 * x)));
-}
-
 /* update: 1 for the first step that changes the weights. A skipped step advances the learning rate
  * only. */
 static pst_optim_hyper hyper_parameters(const pst_config *c, uint64_t step, uint64_t update) {
     double t = (double)update;
-    return (pst_optim_hyper){.lr = (float)learning_rate(c, step),
+    return (pst_optim_hyper){.lr = (float)pst_learning_rate(c, step),
                              .decay = (float)c->train.weight_decay,
                              .beta1 = (float)c->train.beta1,
                              .beta2 = (float)c->train.beta2,
                              .eps = (float)c->train.eps,
                              .momentum = (float)c->train.momentum,
+                             .nesterov = !strcmp(c->train.nesterov, "true"),
                              .grad_scale = 1.0f,
                              .t = update,
                              .correction1 = (float)(1 - pow(c->train.beta1, t)),
@@ -149,7 +137,7 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
         .loss = t->times_only ? NAN : r->loss_sum / (double)r->targets,
         .bits_per_byte =
             t->times_only ? NAN : pst_evaluate_bits_per_byte(r->loss_sum, target_bytes(t)),
-        .lr = learning_rate(p->config, t->step - 1),
+        .lr = pst_learning_rate(p->config, t->step - 1),
         .grad_norm = r->grad_norm,
         .step_s = (double)wall_ns * 1e-9,
         .data_wait_s = (double)data_wait_ns * 1e-9,

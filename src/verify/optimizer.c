@@ -33,6 +33,7 @@ static pst_optim_hyper hyper_of(const checking *c, const pst_recorded *item, int
                              .beta2 = (float)config->train.beta2,
                              .eps = (float)config->train.eps,
                              .momentum = (float)config->train.momentum,
+                             .nesterov = !strcmp(config->train.nesterov, "true"),
                              .grad_scale = (float)scale,
                              .t = (uint64_t)number_of(c, item, "optimizer step"),
                              .correction1 = (float)number_of(c, item, "correction of m"),

@@ -64,6 +64,7 @@ static void print_hyper(const pst_config *c, FILE *f) {
     fprintf(f, "hyper optimizer %s\n", c->train.optimizer);
     fprintf(f, "hyper weight_decay %.17g\nhyper clip %.17g\nhyper eps %.17g\n",
             c->train.weight_decay, c->train.clip, c->train.eps);
+    fprintf(f, "hyper nesterov %s\n", c->train.nesterov);
     fprintf(f, "hyper beta1 %.17g\nhyper beta2 %.17g\nhyper momentum %.17g\n", c->train.beta1,
             c->train.beta2, c->train.momentum);
 }

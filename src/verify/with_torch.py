@@ -138,8 +138,10 @@ def attention(ins, params, attr):
 
 def cross_entropy(ins, params, attr):
     targets = ins[1].flatten().long()
-    return F.cross_entropy(ins[0].reshape(targets.numel(), -1), targets.where(targets >= 0, -100), reduction="sum",
-                           ignore_index=-100)
+    logits = ins[0].reshape(targets.numel(), -1)
+    loss = F.cross_entropy(logits, targets.where(targets >= 0, -100), reduction="sum", ignore_index=-100,
+                           label_smoothing=float(attr.get("smoothing", 0)))
+    return loss + float(attr.get("z_loss", 0)) * logits[targets >= 0].logsumexp(dim=1).square().sum()
 
 
 def images(x):
@@ -209,9 +211,10 @@ def make_optimizer(record, graph, weights, step):
               {"params": [weights[n] for n in names if n not in graph.decay], "weight_decay": 0.0}]
     groups = [group for group in groups if group["params"]]
     if h["optimizer"] == "sgd":
-        optimizer = torch.optim.SGD(groups, lr=lr, momentum=float(h["momentum"]))
+        optimizer = torch.optim.SGD(groups, lr=lr, momentum=float(h["momentum"]), nesterov=h["nesterov"] == "true")
     else:
-        optimizer = torch.optim.AdamW(groups, lr=lr, betas=(float(h["beta1"]), float(h["beta2"])), eps=float(h["eps"]))
+        kind = torch.optim.Adam if h["optimizer"] == "adam" else torch.optim.AdamW
+        optimizer = kind(groups, lr=lr, betas=(float(h["beta1"]), float(h["beta2"])), eps=float(h["eps"]))
     done = record.number(step, "optimizer step") - 1
     for name in names if done else []:
         shape = weights[name].shape
@@ -319,6 +322,7 @@ def their_logits(graph, model, data):
 def check_transformers(record, graph, step, result):
     """Loss and gradients of the model of transformers."""
     model, names = {"gpt": their_gpt, "bert": their_bert}[graph.kind](graph)
+    attr = next(node["attr"] for node in graph.nodes if node["op"] == "cross_entropy")
     theirs = dict(model.named_parameters())
     with torch.no_grad():
         for name, shape in graph.shapes.items():
@@ -328,7 +332,7 @@ def check_transformers(record, graph, step, result):
     tokens, loss = record.number(step, "tokens"), 0.0
     for micro in record.micros(step):
         data = {name: record.get("data", step, name, micro).view(shape) for name, shape in graph.data.items()}
-        part = cross_entropy([their_logits(graph, model, data), data["targets"]], [], {}) / tokens
+        part = cross_entropy([their_logits(graph, model, data), data["targets"]], [], attr) / tokens
         part.backward()
         loss += part.item()
     result.check(step, "loss (transformers)", record.get("number", step, "loss"), torch.tensor([loss]))

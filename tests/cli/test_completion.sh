@@ -61,10 +61,10 @@ expect '' train -n ''
 expect 'train.lr= train.lr_min=' train run.yaml train.lr
 expect 'parallel.schedule= parallel.schedule_file=' train -n 4 run.yaml parallel.sch
 expect 'schedule= schedule_file=' train run.yaml sched
-expect 'train.decay=' train run.yaml lr=1e-3 train.dec
+expect 'train.decay= train.decay_params= train.decay_steps=' train run.yaml lr=1e-3 train.dec
 expect '1f1b 1f1b-early' train run.yaml parallel.schedule=1
 expect '1f1b 1f1b-early' train run.yaml schedule=1
-expect 'cosine linear none' train run.yaml train.decay=
+expect 'cosine inverse-sqrt linear none wsd' train run.yaml train.decay=
 expect 'auto' train run.yaml parallel.device=a
 expect 'gpt2 gpt2-large gpt2-medium gpt2-xl' train run.yaml model.preset=gpt2
 expect 'weights.safetensors' train run.yaml model.weights=w

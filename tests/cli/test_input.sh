@@ -105,7 +105,7 @@ sed 's/train: {/train: {momentum: 0.5, /' run.yaml >momentum.yaml
     grep -q 'train.momentum has no effect: train.optimizer is adamw$' err || fail "no word about the momentum: $(cat err)"
 "$PENSTOCK" train run.yaml -n 1 steps=1 name=plain >out 2>err && [ ! -s err ] || fail "a plain run: $(cat err)"
 "$PENSTOCK" train --resume runs/plain steps=2 >out 2>err && ! grep -q 'not read' err || fail "a plain run goes on: $(cat err)"
-train 2 "did you mean 'adamw'" train.optimizer=adam
+train 2 "did you mean 'adamw'" train.optimizer=adamx
 train 2 'name' name=../x
 
 # data

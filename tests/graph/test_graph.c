@@ -311,6 +311,22 @@ static void parameters_by_name(void **unused) {
     pst_graph_close(s.g);
 }
 
+/* Which parameters decay, by patterns; `!` excludes, whatever the order. */
+static void patterns_of_decay(void **unused) {
+    (void)unused;
+    parts s = open_parts();
+    char *all[] = {"!gain", "*"}, *none[] = {"gain", "nobody*"};
+    assert_int_equal(pst_graph_set_decay(s.g, all, 2), PST_OK);
+    for (uint32_t i = 0; i < s.g->n_param; i++)
+        assert_int_equal(s.g->param[i].decay, i != s.gain && !s.g->param[i].statistic);
+    uint64_t hash = pst_graph_hash(s.g);
+    assert_int_equal(pst_graph_set_decay(s.g, none, 2), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), "no parameter of the model has a name that matches 'nob"));
+    assert_int_equal(pst_graph_set_decay(s.g, NULL, 0), PST_OK);
+    assert_int_equal(pst_graph_hash(s.g), hash);
+    pst_graph_close(s.g);
+}
+
 static void rows(void **unused) {
     (void)unused;
     uint32_t n;
@@ -327,10 +343,15 @@ static void rows(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_operands),        cmocka_unit_test(types_of_a_stream),
-        cmocka_unit_test(masks_of_attention),    cmocka_unit_test(wrong_names_and_shapes),
-        cmocka_unit_test(check_finds_mutations), cmocka_unit_test(hash_sees_everything),
-        cmocka_unit_test(parameters_by_name),    cmocka_unit_test(rows),
+        cmocka_unit_test(wrong_operands),
+        cmocka_unit_test(types_of_a_stream),
+        cmocka_unit_test(masks_of_attention),
+        cmocka_unit_test(wrong_names_and_shapes),
+        cmocka_unit_test(check_finds_mutations),
+        cmocka_unit_test(hash_sees_everything),
+        cmocka_unit_test(parameters_by_name),
+        cmocka_unit_test(patterns_of_decay),
+        cmocka_unit_test(rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

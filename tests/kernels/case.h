@@ -22,7 +22,8 @@ typedef struct {
     pst_activation act;
     int second; /* has its optional parameter (bias, wpe) */
     float rate;
-    pst_dtype dtype;   /* of the graph */
+    float smoothing, z_loss; /* cross_entropy, vocabulary_* */
+    pst_dtype dtype;         /* of the graph */
     pst_dtype factors; /* of linear: TF32, F8 (then factors are numbers of 8 bits to begin with), or
                           0: as dtype */
     /* images: input [b,t,w,c]; convolution: f channels out, windows of `window` pixels */
@@ -40,16 +41,16 @@ enum { CASE_WIDE_IN = 1 /* input 0 */, CASE_WIDE_IN2 = 2, CASE_WIDE_OUT = 4 };
 static inline uint64_t case_round_up(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 CASE_USED const char *case_text(const kernel_case *k) {
-    static char text[272];
+    static char text[320];
     snprintf(text, sizeof text,
              "%s b=%lu t=%lu c=%lu f=%lu heads=%u%s%s%s act=%d second=%d %s %s w=%lu window=%lu "
-             "stride=%u padding=%u sums=%d wide=%u",
+             "stride=%u padding=%u sums=%d wide=%u smoothing=%g z=%g",
              k->op, (unsigned long)k->b, (unsigned long)k->t, (unsigned long)k->c,
              (unsigned long)k->f, k->heads, k->bidirectional ? " bidirectional" : "",
              k->lengths ? " lengths" : "", k->starts ? " starts" : "", (int)k->act, k->second,
              pst_dtype_name(k->dtype), k->factors ? pst_dtype_name(k->factors) : "",
-             (unsigned long)k->w, (unsigned long)k->window, k->stride, k->padding, k->sums,
-             k->wide);
+             (unsigned long)k->w, (unsigned long)k->window, k->stride, k->padding, k->sums, k->wide,
+             (double)k->smoothing, (double)k->z_loss);
     return text;
 }
 
@@ -109,6 +110,8 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
                      .activation = k->act,
                      .eps = 1e-5f,
                      .rate = k->rate,
+                     .smoothing = k->smoothing,
+                     .z_loss = k->z_loss,
                      .wide = (k->wide & CASE_WIDE_OUT) != 0,
                      .first = k->first,
                      .total = k->total};

@@ -261,6 +261,9 @@ static void test_cross_entropy(void **state) {
         kernel_case k = {.op = "cross_entropy", .b = 1, .t = 3, .c = width[i]};
         uint64_t first = i % 3 * 20, total = first + width[i] + i % 2 * 30;
         check_case(k);
+        k.smoothing = 0.1f;
+        k.z_loss = 1e-2f;
+        check_case(k);
         k.first = first;
         k.total = total;
         k.op = "vocabulary_part";
@@ -493,6 +496,7 @@ static pst_optim_hyper hyper_of(uint64_t t) {
                              .momentum = 0.9f,
                              .grad_scale = 0.7f,
                              .t = t,
+                             .nesterov = t % 2 == 0,
                              .correction1 = (float)(1 - pow(0.9, (double)t)),
                              .correction2 = (float)(1 - pow(0.95, (double)t))};
 }
@@ -561,6 +565,7 @@ static void test_update(void **state) {
         for (uint64_t shift = 0; shift < 2; shift++) {
             check_update(PST_OPTIM_ADAMW, t, PST_BF16, shift);
             check_update(PST_OPTIM_SGD, t, PST_F16, shift);
+            check_update(PST_OPTIM_ADAM, t, PST_BF16, shift);
         }
     check_update(PST_OPTIM_ADAMW, 2, PST_F16, 4);
     check_update(PST_OPTIM_SGD, 2, PST_BF16, 3);

@@ -93,6 +93,7 @@ static const kernel_case difference_cases[] = {
     {.op = "dropout", .b = 2, .t = 3, .c = 5, .rate = 0.4f},
     {.op = "narrow", .b = 2, .t = 3, .c = 5, .wide = CASE_WIDE_IN},
     {.op = "cross_entropy", .b = 2, .t = 3, .c = 7},
+    {.op = "cross_entropy", .b = 2, .t = 3, .c = 7, .smoothing = 0.2f, .z_loss = 0.01f},
     {.op = "convolution",
      .b = 2,
      .t = 4,

@@ -415,8 +415,17 @@ static void test_embedding(void **state) {
 static void test_cross_entropy(void **state) {
     (void)state;
     static const uint64_t width[] = {1, 3, 7, 17, 33, 65, 2049, 5000};
-    for (size_t i = 0; i < sizeof width / sizeof *width; i++)
-        check_case(&(kernel_case){.op = "cross_entropy", .b = 2, .t = 9, .c = width[i]});
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++) {
+        kernel_case k = {.op = "cross_entropy", .b = 2, .t = 9, .c = width[i]};
+        check_case(&k);
+        k.smoothing = 0.1f;
+        k.z_loss = 1e-2f;
+        check_case(&k);
+        k.op = "vocabulary_part";
+        k.first = 3;
+        k.total = width[i] + 10;
+        check_case(&k);
+    }
 }
 
 /* Rows of the machine with AVX2 or better, in fp32: the same bits from the same operands. */

@@ -50,6 +50,7 @@ static void check_update(pst_optim_kind kind, uint64_t t) {
                          .momentum = 0.9f,
                          .grad_scale = 0.7f,
                          .t = t,
+                         .nesterov = t % 2 == 0,
                          .correction1 = (float)(1 - pow(0.9, (double)t)),
                          .correction2 = (float)(1 - pow(0.95, (double)t))};
     const pst_flat *list[6];
@@ -75,8 +76,10 @@ static void test_update_bits(void **state) {
     (void)state;
     check_update(PST_OPTIM_ADAMW, 1);
     check_update(PST_OPTIM_ADAMW, 7);
+    check_update(PST_OPTIM_ADAM, 2);
     check_update(PST_OPTIM_SGD, 1);
     check_update(PST_OPTIM_SGD, 7);
+    check_update(PST_OPTIM_SGD, 8);
 }
 
 static void test_adamw_rule(void **state) {
@@ -96,6 +99,36 @@ static void test_adamw_rule(void **state) {
     const pst_flat *flat = pst_flat_choose(pst_cpu_isa());
     flat->update(NULL, PST_OPTIM_ADAMW, &h, &(pst_flat_param){&w, &g, {&m, &v}, 1});
     assert_true(fabs(w - want) < 1e-7 && fabs(m - dm) < 1e-7 && fabs(v - dv) < 1e-7);
+}
+
+static void test_adam_rule(void **state) {
+    (void)state;
+    pst_optim_hyper h = {.lr = 1e-2f,
+                         .decay = 0.1f,
+                         .beta1 = 0.9f,
+                         .beta2 = 0.999f,
+                         .eps = 1e-8f,
+                         .grad_scale = 0.5f,
+                         .correction1 = 0.271f,
+                         .correction2 = 0.002997f,
+                         .t = 3};
+    float w = 0.8f, g = -0.6f, m = 0.05f, v = 0.02f;
+    double x = 0.5 * g + 0.1 * w, dm = 0.9 * m + 0.1 * x, dv = 0.999 * v + 0.001 * x * x;
+    double want = w - 1e-2 / 0.271 * dm / (sqrt(dv) / sqrt(0.002997) + 1e-8);
+    const pst_flat *flat = pst_flat_choose(pst_cpu_isa());
+    flat->update(NULL, PST_OPTIM_ADAM, &h, &(pst_flat_param){&w, &g, {&m, &v}, 1});
+    assert_true(fabs(w - want) < 1e-7 && fabs(m - dm) < 1e-7 && fabs(v - dv) < 1e-7);
+}
+
+static void test_nesterov_rule(void **state) {
+    (void)state;
+    pst_optim_hyper h = {
+        .lr = 1e-2f, .decay = 0.1f, .momentum = 0.9f, .grad_scale = 0.5f, .t = 3, .nesterov = 1};
+    float w = 0.8f, g = -0.6f, m = 0.05f;
+    double x = 0.5 * g + 0.1 * w, dm = 0.9 * m + x, want = w - 1e-2 * (x + 0.9 * dm);
+    const pst_flat *flat = pst_flat_choose(pst_cpu_isa());
+    flat->update(NULL, PST_OPTIM_SGD, &h, &(pst_flat_param){&w, &g, {&m, NULL}, 1});
+    assert_true(fabs(w - want) < 1e-7 && fabs(m - dm) < 1e-7);
 }
 
 /* Rounding to bf16 and fp16, ties and NaN included. */
@@ -212,6 +245,7 @@ static int close_pools(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_update_bits), cmocka_unit_test(test_adamw_rule),
+        cmocka_unit_test(test_adam_rule),   cmocka_unit_test(test_nesterov_rule),
         cmocka_unit_test(test_narrow),      cmocka_unit_test(test_sums),
         cmocka_unit_test(test_device),      cmocka_unit_test(test_rows),
     };
