@@ -303,6 +303,13 @@ PST_API pst_status pst_tokenize(const pst_tokenize_options *options, FILE *out);
  * folder. The report leaves out missing or damaged files of the folder. EINPUT also if the folder
  * has no metrics.jsonl. */
 PST_API pst_status pst_report_write(const char *run, const char *file);
+/* Writes a table of the runs in `folder` (NULL or "": runs), or of that run, to `out`: state,
+ * progress, losses, speed, remaining time and health. Reads their files only, also while they
+ * train. EINPUT: there is no run. */
+PST_API pst_status pst_runs_print(const char *folder, FILE *out);
+/* Compares the runs in two folders, and writes a page to `out`: the first step at which loss or
+ * gradient norm differ, settings that differ, results. EINPUT: a folder has no metrics.jsonl. */
+PST_API pst_status pst_runs_compare(const char *a, const char *b, FILE *out);
 /* Writes the hardware and software of this machine, and which features are unavailable and why, to
  * `out` as text or (json nonzero) JSON. */
 PST_API pst_status pst_doctor(int json, FILE *out);

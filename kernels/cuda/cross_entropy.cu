@@ -142,8 +142,8 @@ __global__ void vocabulary_loss(softmax_job j) {
     j.loss[row] = j.target.index[row] < 0 ? 0.0f : lse - hit + j.z * lse * lse;
 }
 
-/* In place: (softmax - onehot) * scale, with the terms of kernels/loss.h; 0 if the target is ignored, and in the gap after the row,
- * which the following products read. */
+/* In place: (softmax - onehot) * scale with the terms of kernels/loss.h; 0 if the target is
+ * ignored, and in the gap after the row, which the products behind it read. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS) cross_entropy_b(softmax_job j, T *logits) {
     constexpr uint32_t N = pack<T>::N;
@@ -171,8 +171,8 @@ __global__ void __launch_bounds__(THREADS) cross_entropy_b(softmax_job j, T *log
 }
 
 static softmax_job job_of(const pst_cuda_softmax *s) {
-    return {s->target, s->rows, s->v, s->pitch, s->parts, s->loss, s->lse, s->part, s->scale,
-            s->part_of_target, s->each, s->z};
+    return {s->target, s->rows, s->v,     s->pitch,          s->parts, s->loss,
+            s->lse,    s->part, s->scale, s->part_of_target, s->each,  s->z};
 }
 
 void pst_cuda_cross_entropy_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_softmax *s) {

@@ -92,8 +92,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-template <typename T>
-static void run_update(pst_cuda_queue q, const pst_cuda_update_list *list) {
+template <typename T> static void run_update(pst_cuda_queue q, const pst_cuda_update_list *list) {
     dim3 grid(list->tiles), block(THREADS);
     if (list->rule.kind == RULE_ADAMW) launch(q, update<RULE_ADAMW, T>, grid, block, *list);
     else if (list->rule.kind == RULE_ADAM) launch(q, update<RULE_ADAM, T>, grid, block, *list);

@@ -226,7 +226,8 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
     snprintf(tokenizer, sizeof tokenizer, "%016" PRIx64, info->tokenizer);
     snprintf(text, sizeof text, "%016" PRIx64, pst_hash_bytes(config, strlen(config)));
     json_t *index = json_pack(
-        "{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:s*, s:o, s:o, s:I, s:f, s:I, s:s, s:s, s:s, s:o, "
+        "{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:s*, s:o, s:o, s:I, s:f, s:I, s:I, s:s, s:s, s:s, "
+        "s:o, "
         "s:o, "
         "s:s}",
         "format", PST_CKPT_FORMAT, "version", PST_CKPT_VERSION - !has_parts(tensors), "step",
@@ -234,9 +235,10 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
         (json_int_t)info->seed, "model_hash", model, "data_hash", data, "tokenizer",
         info->tokenizer ? tokenizer : NULL, "validation_loss", loss_json(info->validation_loss),
         "best_loss", loss_json(info->best_loss), "skipped", (json_int_t)info->skipped, "loss_scale",
-        info->loss_scale, "loss_scale_good", (json_int_t)info->loss_scale_good, "optimizer",
-        info->optimizer, "config", "run.yaml", "config_xxh3", text, "files", files, "tensors",
-        tensors, "xxh3", "0000000000000000");
+        info->loss_scale, "loss_scale_good", (json_int_t)info->loss_scale_good,
+        "evaluations_since_best", (json_int_t)info->no_better, "optimizer", info->optimizer,
+        "config", "run.yaml", "config_xxh3", text, "files", files, "tensors", tensors, "xxh3",
+        "0000000000000000");
     char *all = index ? pst_ckpt_json(index, JSON_INDENT(1)) : NULL;
     pst_status status = all ? pst_ckpt_index_hash(all, strlen(all), &digits, &hash)
                             : pst_no_memory("for a checkpoint's index");

@@ -36,6 +36,7 @@ typedef struct {
     uint64_t tokenizer;     /* hash of the tokenizer of the data; 0: bytes, or unknown */
     double validation_loss; /* validation loss of these weights; NaN: not measured */
     double best_loss;       /* lowest validation loss of the run so far; NaN or infinite: none */
+    uint64_t no_better;     /* evaluations since the one with the lowest validation loss */
     /* optimizer whose state is stored; "": weights only */
     char optimizer[PST_CKPT_OPTIM_MAX];
 } pst_ckpt_info;
@@ -70,10 +71,15 @@ pst_status pst_ckpt_commit(const char *folder, const pst_ckpt_info *info, const 
                            const pst_graph *graph, uint32_t ranks, char **path);
 /* Rank 0, instead of commit: removes what the ranks have written for this step. */
 void pst_ckpt_abandon(const char *folder, uint64_t step);
-/* Rank 0: keeps the newest `keep` checkpoints (0: all), the checkpoint of step `current`, and the
- * checkpoint with the lowest validation loss, to which it sets the link `best`; removes all others.
- * Reports no failure: what cannot be removed stays. */
-void pst_ckpt_prune(const char *folder, uint32_t keep, uint64_t current);
+/* Which checkpoints stay: the newest `newest` (0: all), those of steps that are multiples of
+ * `every` (0: none) and that of step `current`. */
+typedef struct {
+    uint32_t newest;
+    uint64_t every, current;
+} pst_ckpt_kept;
+/* Rank 0: keeps these checkpoints and the one with the lowest validation loss, to which it sets the
+ * link `best`; removes all others. Reports no failure: what cannot be removed stays. */
+void pst_ckpt_prune(const char *folder, const pst_ckpt_kept *kept);
 /* Rank 0, before a run starts: removes all temporary folders. */
 void pst_ckpt_clean(const char *folder);
 

@@ -163,7 +163,12 @@ static void link_best(const char *folder, uint64_t step) {
     free(best);
 }
 
-void pst_ckpt_prune(const char *folder, uint32_t keep, uint64_t current) {
+static int stays(const pst_ckpt_kept *kept, uint64_t step, uint64_t best) {
+    if (kept->every && step && step % kept->every == 0) return 1;
+    return step == best || step == kept->current;
+}
+
+void pst_ckpt_prune(const char *folder, const pst_ckpt_kept *kept) {
     uint64_t *steps = NULL, best = UINT64_MAX;
     size_t n = 0;
     double lowest = INFINITY;
@@ -175,8 +180,8 @@ void pst_ckpt_prune(const char *folder, uint32_t keep, uint64_t current) {
         best = steps[i];
     }
     if (best != UINT64_MAX) link_best(folder, best);
-    for (size_t i = keep; keep && i < n; i++) {
-        if (steps[i] == best || steps[i] == current) continue;
+    for (size_t i = kept->newest; kept->newest && i < n; i++) {
+        if (stays(kept, steps[i], best)) continue;
         /* Renames first, so that a half-removed folder never looks like a checkpoint. */
         char *name = pst_ckpt_folder(folder, steps[i], 0),
              *gone = pst_ckpt_folder(folder, steps[i], 1);

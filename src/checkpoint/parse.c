@@ -81,6 +81,9 @@ static pst_status parse_info(const json_t *index, const char *file, pst_ckpt_inf
     if (json_object_get(index, "skipped") &&
         (!get_integer(index, "skipped", &info->skipped) || info->skipped > info->step))
         return BAD("%s: skipped is not a number from 0 to step", file);
+    if (json_object_get(index, "evaluations_since_best") &&
+        !get_integer(index, "evaluations_since_best", &info->no_better))
+        return BAD("%s: evaluations_since_best is not a number", file);
     PST_TRY(parse_scale(index, file, info));
     if (!get_hash(index, "model_hash", &info->model_hash) ||
         !get_hash(index, "data_hash", &info->data_hash) ||

@@ -36,6 +36,8 @@ int pst_cli_bench(const pst_cli_call *call);
 int pst_cli_verify(const pst_cli_call *call);
 int pst_cli_profile(const pst_cli_call *call);
 int pst_cli_report(const pst_cli_call *call);
+int pst_cli_runs(const pst_cli_call *call);
+int pst_cli_compare(const pst_cli_call *call);
 int pst_cli_tokenize(const pst_cli_call *call);
 int pst_cli_doctor(const pst_cli_call *call);
 int pst_cli_help(const pst_cli_call *call);

@@ -24,6 +24,8 @@ static const pst_cli_command commands[] = {
     {"convert", "write a checkpoint as a Hugging Face folder", pst_cli_convert, 0},
     {"tokenize", "encode text as tokens, for data.kind tokens", pst_cli_tokenize, 0},
     {"report", "write report.html of a run, also while it is running", pst_cli_report, 0},
+    {"runs", "list runs: progress, speed, remaining time, health", pst_cli_runs, 0},
+    {"compare", "compare two runs: first difference, settings, results", pst_cli_compare, 0},
     {"bench",
      "measure this machine: operators compared with the peak, training steps, messages, "
      "collectives",

@@ -2,12 +2,9 @@
  * depend on others, and last the checks between keys. */
 #include "config/config.h"
 #include "config/rows.h"
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { FILE_BYTES = 1 << 20 }; /* a run file has a few hundred bytes */
 
 void pst_config_close(pst_config *config) {
     if (!config) return;
@@ -46,7 +43,8 @@ static pst_status apply_override(pst_reading *reading, const char *text) {
     size_t path = strlen(pst_row_name(row, full));
     const char *item = row->type == PST_ROW_NAMED && strlen(name) > path ? name + path + 1 : NULL;
     PST_TRY(pst_row_override(row, reading->config, item, equals + 1));
-    reading->origin[row - pst_rows] = (pst_row_origin){.override = text};
+    reading->origin[row - pst_rows] =
+        (pst_row_origin){.override = text, .order = ++reading->n_read};
     return PST_OK;
 }
 
@@ -61,7 +59,7 @@ static pst_status at_origin(const pst_reading *reading, const pst_row_origin *or
                             pst_status status) {
     if (origin->override) return pst_fail_in(status, "override '%.200s'", origin->override);
     if (origin->line)
-        return pst_fail_in(status, "%s:%zu:%zu", reading->file, origin->line, origin->column);
+        return pst_fail_in(status, "%s:%zu:%zu", origin->file, origin->line, origin->column);
     return pst_fail_in(status, "%s", reading->file);
 }
 
@@ -146,11 +144,41 @@ static void resolve_decay(pst_config *c) {
     c->train.decay_steps = asked > after ? after : asked;
 }
 
+void pst_config_set_steps(pst_config *c, int64_t steps) {
+    c->train.steps = steps;
+    c->train.warmup_cut = 0;
+    resolve_warmup(c, pst_config_given(c, "train", "warmup"));
+    resolve_decay(c);
+}
+
+/* The keys that set the length of a run: the last one counts, but a file gives only one. */
+static pst_status resolve_length(pst_reading *reading) {
+    pst_config *c = reading->config;
+    static const char *const key[] = {"steps", "tokens", "epochs"};
+    const int set[] = {1, c->train.tokens != 0, c->train.epochs > 0};
+    const pst_row_origin *last = NULL;
+    int chosen = -1;
+    for (int i = 0; i < 3; i++) {
+        pst_row_origin *at = origin_of(reading, "train", key[i]);
+        if (!set[i] || !is_given(at)) continue;
+        if (last && at->file && at->file == last->file) {
+            pst_fail(PST_EINPUT, "train.%s and train.%s both set the length of the run; give one",
+                     key[chosen], key[i]);
+            return at_origin(reading, at, PST_EINPUT);
+        }
+        if (last && at->order < last->order) continue;
+        last = at;
+        chosen = i;
+    }
+    if (chosen != 1) c->train.tokens = 0;
+    if (chosen != 2) c->train.epochs = 0;
+    return PST_OK;
+}
+
 /* Defaults that depend on other keys. */
 static void resolve_train(pst_reading *reading) {
     pst_config *c = reading->config;
-    resolve_warmup(c, is_given(origin_of(reading, "train", "warmup")));
-    resolve_decay(c);
+    pst_config_set_steps(c, c->train.steps);
     if (c->train.micro_batch) return;
     for (c->train.micro_batch = 4; c->train.batch % c->train.micro_batch;) c->train.micro_batch--;
 }
@@ -184,6 +212,10 @@ static pst_status check_train(pst_reading *reading) {
         return at_origin(reading, origin_to_report(reading, "train", "nesterov", "momentum"),
                          PST_EINPUT);
     }
+    if (c->stop.patience && !c->eval.every) {
+        pst_fail(PST_EINPUT, "stop.patience counts evaluations, but eval.every is 0");
+        return at_origin(reading, origin_of(reading, "stop", "patience"), PST_EINPUT);
+    }
     return PST_OK;
 }
 
@@ -194,7 +226,7 @@ static pst_status keep_places(pst_reading *reading) {
         char **place = &reading->config->place[i];
         if (!is_given(at)) continue;
         int n = at->override ? asprintf(place, "override '%.200s'", at->override)
-                             : asprintf(place, "%s:%zu:%zu", reading->file, at->line, at->column);
+                             : asprintf(place, "%s:%zu:%zu", at->file, at->line, at->column);
         if (n >= 0) continue;
         *place = NULL;
         return pst_fail(PST_ENOMEM, "no memory for the configuration");
@@ -202,27 +234,11 @@ static pst_status keep_places(pst_reading *reading) {
     return PST_OK;
 }
 
-/* Paths in the file are relative to its folder; overrides come later and are relative to the
- * current folder. */
-static pst_status resolve_paths(pst_reading *reading) {
-    char folder[4096];
-    snprintf(folder, sizeof folder, "%s", reading->file);
-    char *slash = strrchr(folder, '/');
-    if (!slash || strlen(reading->file) >= sizeof folder) return PST_OK;
-    slash[1] = 0;
-    for (size_t i = 0; i < pst_n_row; i++) {
-        if (!(pst_rows[i].flags & PST_ROW_PATH)) continue;
-        pst_status status = pst_row_resolve_paths(&pst_rows[i], reading->config, folder);
-        if (status != PST_OK) return at_origin(reading, &reading->origin[i], status);
-    }
-    return PST_OK;
-}
-
 static pst_status read_all(pst_reading *reading, const char *text, size_t bytes,
                            const char *const *override, size_t n_override) {
     PST_TRY(set_defaults(reading->config, reading->file));
-    PST_TRY(pst_document_read(reading, text, bytes));
-    if (reading->from_disk) PST_TRY(resolve_paths(reading));
+    const pst_run_file file = {.name = reading->file};
+    PST_TRY(pst_document_read(reading, &file, text, bytes));
     for (size_t i = 0; i < n_override; i++) {
         pst_status status = apply_override(reading, override[i]);
         if (status != PST_OK) return pst_fail_in(status, "override '%.200s'", override[i]);
@@ -231,6 +247,7 @@ static pst_status read_all(pst_reading *reading, const char *text, size_t bytes,
     PST_TRY(check_used(reading));
     PST_TRY(resolve_name(reading));
     pst_row_resolve(reading->config);
+    PST_TRY(resolve_length(reading));
     keep_given(reading);
     resolve_train(reading);
     PST_TRY(keep_places(reading));
@@ -243,6 +260,7 @@ static pst_status read_bytes(pst_reading *reading, const char *text, size_t byte
     reading->config = calloc(1, sizeof *reading->config);
     if (!reading->config) return pst_no_memory("for the configuration");
     pst_status status = read_all(reading, text, bytes, override, n_override);
+    pst_include_close(reading);
     if (status == PST_OK) *config = reading->config;
     else pst_config_close(reading->config);
     return status;
@@ -252,9 +270,7 @@ pst_status pst_config_parse(const char *text, const char *file, const char *cons
                             size_t n_override, pst_config **config) {
     size_t bytes = strlen(text);
     pst_reading reading = {.file = file};
-    if (bytes > FILE_BYTES)
-        return pst_fail(PST_EINPUT, "%s: the file is larger than 1 MiB, so it is not a run file",
-                        file);
+    PST_TRY(pst_run_file_fits(file, bytes));
     return read_bytes(&reading, text, bytes, override, n_override, config);
 }
 
@@ -316,22 +332,11 @@ pst_status pst_config_copy(const pst_config *config, pst_config **copy) {
 
 pst_status pst_config_load(const char *path, const char *const *override, size_t n_override,
                            pst_config **config) {
-    FILE *in = fopen(path, "rb");
-    if (!in)
-        return pst_fail(pst_status_of_errno(errno), "cannot open run file %s: %s", path,
-                        strerror(errno));
-    char *text = malloc(FILE_BYTES + 1);
-    size_t bytes = text ? fread(text, 1, FILE_BYTES + 1, in) : 0;
+    char *text;
+    size_t bytes;
     pst_reading reading = {.file = path, .from_disk = 1};
-    pst_status status;
-    if (!text) status = pst_fail(PST_ENOMEM, "no memory to read %s", path);
-    else if (ferror(in))
-        status = pst_fail(PST_EINPUT, "cannot read run file %s: %s", path, strerror(errno));
-    else if (bytes > FILE_BYTES)
-        status = pst_fail(PST_EINPUT, "%s: the file is larger than 1 MiB, so it is not a run file",
-                          path);
-    else status = read_bytes(&reading, text, bytes, override, n_override, config);
+    PST_TRY(pst_run_file_text(path, &text, &bytes));
+    pst_status status = read_bytes(&reading, text, bytes, override, n_override, config);
     free(text);
-    fclose(in);
     return status;
 }

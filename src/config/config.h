@@ -30,6 +30,11 @@ struct pst_config {
         double validation;
     } data;
     struct {
+        /* tokens, epochs: length of the run instead of steps, 0: not given; then `steps` is known
+         * once the data is open (pst_config_set_steps) */
+        int64_t tokens;
+        double epochs;
+        double time_limit; /* seconds; 0: none */
         int64_t steps, batch, micro_batch, seed, warmup, log_every;
         char *optimizer, *nesterov, *decay, *precision, *residual, *non_finite;
         double loss_scale, loss_scale_start, loss_scale_backoff; /* 0: dynamic in fp16, else 1 */
@@ -51,6 +56,9 @@ struct pst_config {
         uint32_t n_sets; /* "name=path"; items with the same name stand together */
     } eval;
     struct {
+        int64_t patience; /* evaluations; 0: the run does not end early */
+    } stop;
+    struct {
         int64_t pipeline, tensor, data, zero, threads, chunks; /* 0: not given; zero: ZeRO stage */
         char **tensors;
         uint32_t n_tensors;   /* tensor degrees as given: one for all stages (0: not given), or one
@@ -71,7 +79,7 @@ struct pst_config {
         char *plan;            /* path of a plan, or "auto"; "": none */
     } parallel;
     struct {
-        int64_t every, keep;
+        int64_t every, keep, keep_every;
     } checkpoint;
     struct {
         int64_t trace;
@@ -101,6 +109,8 @@ pst_status pst_config_set_from_plan(pst_config *config, const char *section, con
                                     const char *text, const char *who);
 /* 1: parallel.plan is "auto", so the run searches for a plan when it starts. */
 int pst_config_is_auto(const pst_config *config);
+/* Sets train.steps, and train.warmup and train.decay_steps, which may be shares of it. */
+void pst_config_set_steps(pst_config *config, int64_t steps);
 /* 1: the data has tokens of a tokenizer that is not "byte". */
 int pst_config_has_tokenizer(const pst_config *config);
 /* Sets a key as an override would. EINPUT, ENOMEM. */

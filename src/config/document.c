@@ -4,10 +4,12 @@
  * that no file can make it long. */
 #include "config/rows.h"
 #include "config/yaml.h"
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
     pst_reading *reading;
+    const pst_run_file *file;
     yaml_document_t *document;
     struct {
         char name[PST_ROW_NAME_BYTES];
@@ -22,7 +24,7 @@ static pst_status at_mark(const char *file, yaml_mark_t mark, pst_status status)
 }
 
 static pst_status at_node(const walk *w, const yaml_node_t *node, pst_status status) {
-    return at_mark(w->reading->file, node->start_mark, status);
+    return at_mark(w->file->name, node->start_mark, status);
 }
 
 /* ... and adds the key's name. */
@@ -145,7 +147,8 @@ static pst_status given_twice(const pst_row *row, size_t line) {
 static pst_status read_value(walk *w, const pst_row *row, const yaml_node_t *key,
                              yaml_node_t *node) {
     pst_row_origin *origin = &w->reading->origin[row - pst_rows];
-    if (origin->line) return at_node(w, key, given_twice(row, origin->line));
+    if (origin->line && origin->file == w->file->name)
+        return at_node(w, key, given_twice(row, origin->line));
     const char *text = NULL;
     yaml_node_t *at = node;
     pst_status status;
@@ -156,8 +159,10 @@ static pst_status read_value(walk *w, const pst_row *row, const yaml_node_t *key
     else if ((status = scalar_text(row, node, &text)) == PST_OK)
         status = pst_row_set(row, w->reading->config, text);
     if (status != PST_OK) return at_value(w, at, row, status);
-    *origin =
-        (pst_row_origin){.line = node->start_mark.line + 1, .column = node->start_mark.column + 1};
+    *origin = (pst_row_origin){.line = node->start_mark.line + 1,
+                               .column = node->start_mark.column + 1,
+                               .order = ++w->reading->n_read,
+                               .file = w->file->name};
     return PST_OK;
 }
 
@@ -198,6 +203,7 @@ static pst_status read_pair(walk *w, const char *section, const yaml_node_t *key
     if (!name) return PST_EINPUT;
     int n = snprintf(deeper, sizeof deeper, "%s%s%s", section, *section ? "." : "", name);
     /* a section may have the former name of one of its keys */
+    if (!*section && !strcmp(name, "include")) return PST_OK; /* read before */
     int inside =
         (value->type == YAML_MAPPING_NODE || is_absent(value)) && pst_row_is_section(deeper);
     const pst_row *row = inside ? NULL : pst_row_find_any(section, name);
@@ -223,6 +229,78 @@ static pst_status read_mapping(walk *w, const char *section, const yaml_node_t *
         PST_TRY(read_pair(w, section, yaml_document_get_node(w->document, pair->key),
                           yaml_document_get_node(w->document, pair->value)));
     return PST_OK;
+}
+
+/* Reads another run file before the rest of this one. */
+static pst_status read_file(const walk *w, const char *name) {
+    const char *path;
+    char *text;
+    size_t bytes;
+    PST_TRY(pst_include_open(w->reading, w->file, name, &path));
+    PST_TRY(pst_run_file_text(path, &text, &bytes));
+    const pst_run_file file = {path, w->file};
+    pst_status status = pst_document_read(w->reading, &file, text, bytes);
+    free(text);
+    return status;
+}
+
+static pst_status include_file(const walk *w, const yaml_node_t *node) {
+    const char *name = (const char *)node->data.scalar.value;
+    if (node->type != YAML_SCALAR_NODE || is_absent(node) || has_custom_tag(node) ||
+        strlen(name) != node->data.scalar.length)
+        return at_node(w, node,
+                       pst_fail(PST_EINPUT, "include: expected a run file or a list of them"));
+    if (!w->reading->from_disk)
+        return at_node(w, node,
+                       pst_fail(PST_EINPUT, "include: only a run file on disk can "
+                                            "include others"));
+    pst_status status = read_file(w, name);
+    return status == PST_OK ? PST_OK : at_node(w, node, pst_fail_in(status, "include"));
+}
+
+/* The files named by the key `include` of the document. */
+static pst_status read_included(const walk *w, const yaml_node_t *root) {
+    if (root->type != YAML_MAPPING_NODE) return PST_OK;
+    const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
+    for (; pair < root->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *key = yaml_document_get_node(w->document, pair->key);
+        const yaml_node_t *value = yaml_document_get_node(w->document, pair->value);
+        if (key->type != YAML_SCALAR_NODE || strcmp((char *)key->data.scalar.value, "include"))
+            continue;
+        if (value->type != YAML_SEQUENCE_NODE) {
+            PST_TRY(include_file(w, value));
+            continue;
+        }
+        yaml_node_item_t *item = value->data.sequence.items.start;
+        for (; item < value->data.sequence.items.top; item++)
+            PST_TRY(include_file(w, yaml_document_get_node(w->document, *item)));
+    }
+    return PST_OK;
+}
+
+/* Paths in a file are relative to its folder; overrides come later and are relative to the current
+ * folder. */
+static pst_status resolve_paths(const walk *w) {
+    char folder[4096];
+    const pst_reading *reading = w->reading;
+    snprintf(folder, sizeof folder, "%s", w->file->name);
+    char *slash = strrchr(folder, '/');
+    if (!slash || strlen(w->file->name) >= sizeof folder) return PST_OK;
+    slash[1] = 0;
+    for (size_t i = 0; i < pst_n_row; i++) {
+        const pst_row_origin *at = &reading->origin[i];
+        if (!(pst_rows[i].flags & PST_ROW_PATH) || at->file != w->file->name) continue;
+        pst_status status = pst_row_resolve_paths(&pst_rows[i], reading->config, folder);
+        if (status != PST_OK)
+            return pst_fail_in(status, "%s:%zu:%zu", at->file, at->line, at->column);
+    }
+    return PST_OK;
+}
+
+static pst_status read_root(walk *w, const yaml_node_t *root) {
+    PST_TRY(read_included(w, root));
+    PST_TRY(read_mapping(w, "", root)); /* missing keys are reported by name later */
+    return w->reading->from_disk ? resolve_paths(w) : PST_OK;
 }
 
 /* Reports libyaml's error. Its reader gives only a byte offset, from which line and column are
@@ -262,22 +340,22 @@ static pst_status expect_end(yaml_parser_t *parser, const char *file, const char
     return status;
 }
 
-pst_status pst_document_read(pst_reading *reading, const char *text, size_t bytes) {
+pst_status pst_document_read(pst_reading *reading, const pst_run_file *file, const char *text,
+                             size_t bytes) {
     yaml_parser_t parser;
     yaml_document_t document;
-    PST_TRY(pst_yaml_limit(text, bytes, reading->file));
+    PST_TRY(pst_yaml_limit(text, bytes, file->name));
     if (!yaml_parser_initialize(&parser))
-        return pst_fail(PST_ENOMEM, "no memory to read %s", reading->file);
+        return pst_fail(PST_ENOMEM, "no memory to read %s", file->name);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
     pst_status status;
     if (!yaml_parser_load(&parser, &document)) {
-        status = explain(&parser, reading->file, text, bytes);
+        status = explain(&parser, file->name, text, bytes);
     } else {
-        walk w = {.reading = reading, .document = &document};
+        walk w = {.reading = reading, .file = file, .document = &document};
         yaml_node_t *root = yaml_document_get_root_node(&document);
-        if (root) status = read_mapping(&w, "", root); /* missing keys are reported by name later */
-        else status = PST_OK;
-        if (status == PST_OK && root) status = expect_end(&parser, reading->file, text, bytes);
+        status = root ? read_root(&w, root) : PST_OK;
+        if (status == PST_OK && root) status = expect_end(&parser, file->name, text, bytes);
         yaml_document_delete(&document);
     }
     yaml_parser_delete(&parser);

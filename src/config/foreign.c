@@ -40,8 +40,11 @@ static const foreign_key keys[] = {
     {"max_steps|max_iters|train_iters|train_steps|training_steps|num_steps|num_train_steps|num_"
      "iterations|total_steps",
      "train.steps", NULL},
-    {"epochs|n_epochs|num_epochs|max_epochs|num_train_epochs", NULL,
-     "train.steps sets the length of a run; a step takes train.batch samples"},
+    {"n_epochs|num_epochs|max_epochs|num_train_epochs", "train.epochs", NULL},
+    {"max_tokens|train_tokens|num_tokens|total_tokens", "train.tokens", NULL},
+    {"max_time|max_duration|wall_time|max_wall_time|exit_duration_in_mins", "train.time_limit",
+     NULL},
+    {"early_stopping|early_stopping_patience", "stop.patience", NULL},
     {"batch_size|global_batch_size|train_batch_size|total_batch_size|gbs|bs", "train.batch", NULL},
     {"micro_batch_size|microbatch_size|mbs|device_batch_size|per_device_train_batch_size|"
      "train_micro_batch_size_per_gpu",

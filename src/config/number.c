@@ -116,6 +116,22 @@ int pst_number_time(const char *text, double *out) {
     return 0;
 }
 
+int pst_number_seconds(const char *text, double *out) {
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+    const char *end = number_end(text);
+    double value;
+    if (!end || !convert(text, &value) || value < 0) return 0;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (!strcmp(end, units[i].name) && isfinite(value * units[i].seconds)) {
+            *out = value * units[i].seconds;
+            return 1;
+        }
+    return 0;
+}
+
 const char *pst_number_print(double value, char out[PST_NUMBER_BYTES]) {
     locale_t plain = plain_locale(), before = plain ? uselocale(plain) : (locale_t)0;
     for (int precision = 15; precision <= 17; precision++) {

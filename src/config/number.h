@@ -17,6 +17,8 @@ int pst_number_share(const char *text, double *out);
  * in nanoseconds: 10us, 500ns, 0.1ms, 1s. Not negative. */
 int pst_number_rate(const char *text, double *out);
 int pst_number_time(const char *text, double *out);
+/* A time in seconds: a number >= 0, with an optional unit: 3600, 3600s, 90m, 8h, 1.5d. */
+int pst_number_seconds(const char *text, double *out);
 /* The shortest of %.15g, %.16g and %.17g that reads back as the same value. */
 const char *pst_number_print(double value, char out[PST_NUMBER_BYTES]);
 #endif

@@ -19,6 +19,12 @@ static int is_open(const pst_row *row, const pst_config *config) {
     return 0;
 }
 
+/* train.steps follows from train.tokens or train.epochs. */
+static int follows(const pst_row *row, const pst_config *config) {
+    return row->offset == offsetof(struct pst_config, train.steps) &&
+           (config->train.tokens || config->train.epochs > 0);
+}
+
 /* Length of the common start of two section paths, in whole parts. */
 static size_t common(const char *a, const char *b) {
     size_t n = 0;
@@ -52,7 +58,7 @@ pst_status pst_config_print(const pst_config *config, FILE *out) {
         const pst_row *row = &pst_rows[i];
         print_heads(section, row->section, out);
         section = row->section;
-        if (is_open(row, config) || !pst_row_is_used(row, config)) continue;
+        if (is_open(row, config) || !pst_row_is_used(row, config) || follows(row, config)) continue;
         fprintf(out, "%*s%s: ", 2 * depth_of(section), "", row->key);
         pst_row_print(row, config, out);
         fputc('\n', out);
@@ -74,8 +80,8 @@ void pst_config_print_paths(const pst_config *config, FILE *out) {
 
 /* Whether another value of the key changes the course of training. */
 static int affects_training(const pst_row *row) {
-    static const char *const monitoring[] = {"non_finite", "hang_factor", "hang_slack",
-                                             "log_every"};
+    static const char *const monitoring[] = {"non_finite", "hang_factor", "hang_slack", "log_every",
+                                             "time_limit"};
     for (size_t i = 0; i < sizeof monitoring / sizeof *monitoring; i++)
         if (!strcmp(row->key, monitoring[i])) return 0;
     return !strcmp(row->section, "train") || !strcmp(row->key, "dropout");
@@ -147,9 +153,11 @@ static void print_help(const pst_row *row, FILE *out) {
 
 void pst_config_help(FILE *out) {
     const char *section = "";
-    fputs("Keys of the run file; on the command line section.key=value, or key=value if only one "
-          "section has it.\n",
-          out);
+    fputs(
+        "Keys of the run file; on the command line section.key=value, or key=value if only one "
+        "section has it.\ninclude: FILE, or a list, reads other run files first; the keys of this "
+        "file replace theirs.\n",
+        out);
     for (size_t i = 0; i < pst_n_row; i++) {
         if (strcmp(section, pst_rows[i].section) != 0) fprintf(out, "\n%s:\n", pst_rows[i].section);
         section = pst_rows[i].section;

@@ -93,6 +93,14 @@ static const pst_row rows[] = {
          "Fraction of the data that is held out for validation."),
 
     WHOLE(train, steps, "300", 1, 1e12, "Number of optimizer steps."),
+    WHOLE(train, tokens, "0", 0, 1e18,
+          "Length of the run in tokens (with resnet: images), instead of steps; 0: steps counts."),
+    REAL(train, epochs, "0", 0, 1e9, 0,
+         "Length of the run in passes over the training data, instead of steps; 0: steps counts."),
+    {"train", "time_limit", PST_ROW_SECONDS, "0", 0, 1e9, 0, NULL, AT(train.time_limit), 0,
+     "Time in which the run saves a checkpoint and ends with status 0, such as 8h, 90m or 3600 "
+     "(seconds); it can be resumed. Counted from the start of the ranks. 0: no limit.",
+     NULL},
     WHOLE(train, batch, "32", 1, 1048576, "Samples per optimizer step."),
     WHOLE(train, micro_batch, "0", 0, 1048576,
           "Samples per micro-batch; 0: the largest divisor of batch that is at most 4."),
@@ -177,6 +185,10 @@ static const pst_row rows[] = {
      "More files to evaluate on, as named sets, each with its own loss; they are not used for "
      "training. On the command line: eval.sets.NAME=PATH.",
      NULL},
+
+    WHOLE(stop, patience, "0", 0, 1e9,
+          "Number of evaluations in a row without a new lowest validation loss after which the run "
+          "ends; 0: it does not end early."),
 
     WHOLE(parallel, pipeline, "0", 0, PST_RANKS_MAX,
           "Number of pipeline stages; 0: the number of ranks, divided by tensor and data."),
@@ -295,6 +307,8 @@ static const pst_row rows[] = {
     WHOLE(checkpoint, keep, "3", 1, 1000000,
           "Number of newest checkpoints to keep; the checkpoint with the lowest validation loss is "
           "kept as well."),
+    WHOLE(checkpoint, keep_every, "0", 0, 1e12,
+          "Steps between checkpoints that are kept for ever; 0: none."),
 
     WHOLE(log, trace, "0", 0, 1e12,
           "Step whose timeline is written, at most the last step; 0: the last but one."),

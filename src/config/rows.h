@@ -5,13 +5,14 @@
 #include "config/config.h"
 
 /* WHOLES: an integer or a list of integers. STEPS: a number of steps, or a share of all steps,
- * stored as a negative number. NAMED: lists with names; an item is "name=text", and the items of a
- * name stand together. */
+ * stored as a negative number. SECONDS: a time, as pst_number_seconds. NAMED: lists with names; an
+ * item is "name=text", and the items of a name stand together. */
 typedef enum {
     PST_ROW_WHOLE,
     PST_ROW_REAL,
     PST_ROW_BYTES,
     PST_ROW_STEPS,
+    PST_ROW_SECONDS,
     PST_ROW_TEXT,
     PST_ROW_LIST,
     PST_ROW_WHOLES,
@@ -107,10 +108,15 @@ void pst_option_print_wrapped(const char *text, int at, int indent, FILE *out);
 typedef struct {
     const char *override; /* the override's text, or NULL if it came from the file: */
     size_t line, column;  /* counted from 1; line 0: not given */
+    size_t order;         /* in which the values were read, from 1 */
+    const char *file;     /* of line and column; owned by the reading */
 } pst_row_origin;
 typedef struct {
     pst_config *config;
     const char *file;
+    size_t n_read;   /* values read so far */
+    char **included; /* [n_included] names of the files that were read through `include` */
+    size_t n_included;
     int from_disk; /* `file` is a path, not just a name for messages */
     pst_row_origin origin[PST_ROWS_MAX];
 } pst_reading;
@@ -126,8 +132,25 @@ const char *pst_row_used_with(const pst_row *row, char out[PST_ROW_TEXT_BYTES]);
  */
 pst_status pst_reading_check_used(pst_reading *reading, const pst_row_origin **at);
 
-/* Reads the YAML text into reading->config. */
-pst_status pst_document_read(pst_reading *reading, const char *text, size_t bytes);
+/* include.c. The run file that is being read, and the one that includes it; NULL: none does. */
+typedef struct pst_run_file {
+    const char *name;
+    const struct pst_run_file *includer;
+} pst_run_file;
+/* *path: that of a run file named in `by`, relative to its folder; owned by the reading. EINPUT:
+ * the file includes itself. */
+pst_status pst_include_open(pst_reading *reading, const pst_run_file *by, const char *name,
+                            const char **path);
+void pst_include_close(pst_reading *reading);
+/* EINPUT: the file is longer than 1 MiB, so it is no run file. */
+pst_status pst_run_file_fits(const char *path, size_t bytes);
+/* The text of a run file, which the caller frees. EINPUT: cannot be read, or longer than 1 MiB. */
+pst_status pst_run_file_text(const char *path, char **text, size_t *bytes);
+
+/* Reads the YAML text of a file into reading->config: first the files that it includes, so that its
+ * own keys replace theirs. Then makes its relative paths absolute if the file is on disk. */
+pst_status pst_document_read(pst_reading *reading, const pst_run_file *file, const char *text,
+                             size_t bytes);
 /* Reads text as the value of a LIST, one YAML sequence of scalars; or of a NAMED, a mapping
  * whose entries replace those with the same name; other entries are added. */
 pst_status pst_document_read_list(const pst_row *row, pst_config *config, const char *text);

@@ -164,6 +164,10 @@ pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text)
             return refuse_text(row, text);
         *(double *)at = real;
         return PST_OK;
+    case PST_ROW_SECONDS:
+        if (!pst_number_seconds(text, &real) || !in_range(row, real)) return refuse_text(row, text);
+        *(double *)at = real;
+        return PST_OK;
     case PST_ROW_STEPS:
         if (pst_number_whole(text, &whole) && in_range(row, (double)whole))
             *(double *)at = (double)whole;
@@ -277,6 +281,7 @@ void pst_row_print(const pst_row *row, const pst_config *config, FILE *out) {
         else fprintf(out, "%lld", (long long)*(const int64_t *)at);
         break;
     case PST_ROW_REAL:
+    case PST_ROW_SECONDS:
     case PST_ROW_BYTES: fputs(pst_number_print(*(const double *)at, number), out); break;
     case PST_ROW_STEPS: print_steps(*(const double *)at, out); break;
     case PST_ROW_TEXT: pst_yaml_print_text(*text_of(row, config), out); break;

@@ -1,6 +1,7 @@
 /* The line of metrics.jsonl that starts a run or its continuation: facts about the run that are
  * not in run.yaml and plan.yaml. */
 #include "backends/machine.h"
+#include "base/version.h"
 #include "comm/transport/version.h"
 #include "kernels/version.h"
 #include "penstock/run.h"
@@ -38,8 +39,9 @@ static json_t *machine(const pst_prepared *p) {
 }
 
 static json_t *versions(void) {
-    return json_pack("{s:s,s:s,s:s,s:s}", "penstock", pst_version(), "onednn",
-                     pst_kernels_onednn_version(), "ucx", pst_comm_ucx_version(), "pmix",
+    const char *commit = *pst_commit() ? pst_commit() : NULL;
+    return json_pack("{s:s,s:s*,s:s,s:s,s:s}", "penstock", pst_version(), "commit", commit,
+                     "onednn", pst_kernels_onednn_version(), "ucx", pst_comm_ucx_version(), "pmix",
                      pst_comm_pmix_version());
 }
 
@@ -60,9 +62,10 @@ static json_t *regions(const pst_prepared *p) {
 }
 
 json_t *pst_metrics_start(const pst_prepared *p, uint64_t step, const pst_peak *peak) {
-    return json_pack("{s:s,s:I,s:f,s:o,s:o,s:o,s:f,s:s,s:I,s:o}", "event", "start", "step",
-                     (json_int_t)step, "time", pst_metrics_time(), "model", model(p), "machine",
-                     machine(p), "versions", versions(), "peak_flops", peak->flops, "peak_from",
-                     peak->from, "memory_limit_bytes", (json_int_t)p->memory_limit,
-                     "predicted_region_bytes", regions(p));
+    return json_pack("{s:s,s:I,s:I,s:f,s:o,s:o,s:o,s:f,s:s,s:I,s:o}", "event", "start", "step",
+                     (json_int_t)step, "steps", (json_int_t)p->config->train.steps, "time",
+                     pst_metrics_time(), "model", model(p), "machine", machine(p), "versions",
+                     versions(), "peak_flops", peak->flops, "peak_from", peak->from,
+                     "memory_limit_bytes", (json_int_t)p->memory_limit, "predicted_region_bytes",
+                     regions(p));
 }

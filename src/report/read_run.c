@@ -40,19 +40,38 @@ static int is_locked(const char *run) {
     return locked;
 }
 
-pst_status pst_report_read(const char *run, pst_report_data *d) {
-    char path[PATH_BYTES];
-    *d = (pst_report_data){0};
+static pst_status read_metrics(const char *run, pst_report_data *d) {
     FILE *metrics = open_in(run, "metrics.jsonl");
-    if (!metrics) {
+    *d = (pst_report_data){0};
+    if (!metrics)
         return pst_fail(errno == ENOMEM ? PST_ENOMEM : PST_EINPUT,
                         "%s/metrics.jsonl: %s; expected the folder of a run, such as runs/NAME",
                         run, strerror(errno));
-    }
     pst_status status = pst_report_read_metrics(metrics, &d->metrics);
     fclose(metrics);
-    FILE *trace = open_in(run, "trace.json");
-    if (trace && status == PST_OK) status = pst_report_read_trace(trace, &d->trace);
+    return status;
+}
+
+static void read_config(const char *run, pst_report_data *d) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/run.yaml", run);
+    if (pst_config_load(path, NULL, 0, &d->config) != PST_OK) d->config = NULL;
+    name_of(run, d->name, sizeof d->name);
+    d->running = !d->metrics.end && is_locked(run);
+}
+
+pst_status pst_report_read_numbers(const char *run, pst_report_data *d) {
+    pst_status status = read_metrics(run, d);
+    if (status == PST_OK) read_config(run, d);
+    else pst_report_release(d);
+    return status;
+}
+
+pst_status pst_report_read(const char *run, pst_report_data *d) {
+    char path[PATH_BYTES];
+    pst_status status = read_metrics(run, d);
+    FILE *trace = status == PST_OK ? open_in(run, "trace.json") : NULL;
+    if (trace) status = pst_report_read_trace(trace, &d->trace);
     if (trace) fclose(trace);
     if (status != PST_OK) {
         pst_report_release(d);
@@ -60,12 +79,9 @@ pst_status pst_report_read(const char *run, pst_report_data *d) {
     }
     snprintf(path, sizeof path, "%s/plan.yaml", run);
     if (pst_plan_load(path, &d->plan) != PST_OK) d->plan = NULL;
-    snprintf(path, sizeof path, "%s/run.yaml", run);
-    if (pst_config_load(path, NULL, 0, &d->config) != PST_OK) d->config = NULL;
+    read_config(run, d);
     d->plan_text = text_of(run, "plan.yaml");
     d->run_text = text_of(run, "run.yaml");
-    name_of(run, d->name, sizeof d->name);
-    d->running = !d->metrics.end && is_locked(run);
     return PST_OK;
 }
 

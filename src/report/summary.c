@@ -2,6 +2,7 @@
 #include "report/html.h"
 #include "base/plural.h"
 #include "report/page.h"
+#include "report/table.h"
 #include "report/typical.h"
 #include <math.h>
 #include <string.h>
@@ -157,7 +158,8 @@ void pst_report_draw_head(const pst_report_data *d, FILE *out) {
     fputs("</h1>", out);
     draw_state(d, out);
     fprintf(out, "<p class=\"sub\">step %s", pst_html_whole(m->n ? m->step[m->n - 1] : 0, text));
-    if (d->config) fprintf(out, " of %s", pst_html_whole((double)d->config->train.steps, text));
+    double steps = pst_table_steps(d);
+    if (!isnan(steps)) fprintf(out, " of %s", pst_html_whole(steps, text));
     fputs("</p></header>\n<section id=\"run\"><dl>\n", out);
     draw_model(d, out);
     draw_layout(d, out);

@@ -288,6 +288,7 @@ static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
     }
     t->best_loss = isnan(info->best_loss) ? INFINITY : info->best_loss;
     t->validation_loss = info->validation_loss;
+    t->no_better = info->no_better;
     return PST_OK;
 }
 

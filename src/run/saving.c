@@ -124,6 +124,8 @@ static void describe(pst_saving *s) {
         s->bytes += pst_param_elements(g->param + i) * sizeof(float) * (1 + t->p->optim->n_state);
 }
 
+uint64_t pst_saving_bytes(const pst_trainer *t) { return t->saving ? t->saving->bytes : 0; }
+
 static pst_status open_saving(pst_trainer *t, pst_saving *s) {
     uint32_t n = t->group->n_local;
     size_t n_param = t->p->graph->n_param;
@@ -179,7 +181,9 @@ static pst_status commit(void *arg) {
     const pst_trainer *t = s->trainer;
     PST_TRY(
         pst_ckpt_commit(s->folder, &s->info, s->config, t->p->whole, t->p->options.n_rank, NULL));
-    pst_ckpt_prune(s->folder, (uint32_t)t->config->checkpoint.keep, s->info.step);
+    const pst_ckpt_kept kept = {(uint32_t)t->config->checkpoint.keep,
+                                (uint64_t)t->config->checkpoint.keep_every, s->info.step};
+    pst_ckpt_prune(s->folder, &kept);
     return PST_OK;
 }
 
@@ -193,6 +197,7 @@ static const char *every_says = "checkpoint.every";
 static const char *purpose(const pst_trainer *t) {
     int64_t every = t->config->checkpoint.every;
     if (every > 0 && t->step % (uint64_t)every == 0) return every_says;
+    if (t->end == PST_END_TIME) return "train.time_limit";
     return t->validation_loss < t->best_loss ? "the lowest validation loss so far" : "requested";
 }
 
@@ -238,6 +243,7 @@ pst_status pst_saving_start(pst_trainer *t, int last) {
     s->best_before = t->best_loss;
     if (t->validation_loss < t->best_loss) t->best_loss = t->validation_loss; /* false for NaN */
     s->info.best_loss = t->best_loss;
+    s->info.no_better = t->no_better;
     s->held_ns = 0;
     for (uint32_t k = 0; k < s->n && status == PST_OK; k++) {
         uint32_t rank = t->group->local[k]->rank;
@@ -282,6 +288,8 @@ static pst_status conclude(pst_trainer *t, pst_status status) {
     snprintf(path, sizeof path, "%s/step-%08" PRIu64, s->folder, s->info.step);
     snprintf(why, sizeof why, "%s", pst_error());
     PST_TRY(longest(t->group, pst_saver_ns(s->saver), &saved.seconds));
+    uint64_t took = (uint64_t)(saved.seconds * 1e9);
+    if (took > t->longest_saving_ns) t->longest_saving_ns = took;
     PST_TRY(longest(t->group, s->held_ns, &saved.held_s));
     if (t->metrics) pst_metrics_checkpoint(t->metrics, &saved, path, status == PST_OK ? NULL : why);
     return PST_OK;

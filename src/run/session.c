@@ -2,6 +2,7 @@
  * loop and gives the data. Opening is here and in setup.c, data in session_data.c, a step in
  * step.c, checkpoints in saving.c and resume.c. */
 #include "base/log.h"
+#include "run/length.h"
 #include "run/setup.h"
 #include "run/announce.h"
 #include "run/step.h"
@@ -78,6 +79,7 @@ static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan
     PST_TRY(pst_setup_placement(s->config, plan, options.n_rank, &t->world));
     PST_TRY(pst_bind_rank(t->world, s->config));
     PST_TRY(pst_setup_plan(s->config, options, t->world, &t->p));
+    PST_TRY(pst_length_resolve_tokens(s->config, t->p->targets));
     s->sum = calloc(t->p->options.n_rank, sizeof *s->sum);
     if (!s->sum) return pst_fail(PST_ENOMEM, "no memory for a session");
     return pst_session_data_open(t->p->graph, &s->feeds);

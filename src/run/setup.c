@@ -16,6 +16,7 @@
 #include "group/compare.h"
 #include "group/link.h"
 #include "group/placement.h"
+#include "run/length.h"
 #include "run/setup.h"
 #include "run/feed.h"
 #include <errno.h>
@@ -120,7 +121,7 @@ static void set_encoding(const pst_world *world, uint32_t n_rank) {
     pst_encode_set_ranks(alone ? 1 : world->local_size, alone || (!world->rank && !told));
 }
 
-pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
+pst_status pst_setup_prepare(pst_config *c, const pst_train_options *o, const pst_plan *plan,
                              uint32_t n_rank, const pst_world *world, pst_run_inputs *inputs) {
     const pst_model_row *model;
     pst_model_config sizes;
@@ -135,7 +136,8 @@ pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, co
     pst_prepare_options options = {.n_rank = n_rank, .plan = plan};
     const pst_direct_ops *direct;
     uint32_t ranks_here = world && world->size > 1 ? world->local_size : n_rank;
-    pst_status status = pst_evaluate_open(c, &sizes, &sets);
+    pst_status status = pst_length_resolve(c, d);
+    if (status == PST_OK) status = pst_evaluate_open(c, &sizes, &sets);
     if (status == PST_OK) status = pst_setup_plan(c, options, world, &p);
     if (status == PST_OK)
         status = pst_registry_direct(c->parallel.transport, p->options.device, ranks_here, &direct);

@@ -33,7 +33,7 @@ typedef struct {
 /* Makes every check that is possible before ranks start, and fills *inputs. Not collective: each
  * rank calls it, or the launcher once before it starts ranks. world: as above. The following
  * functions are collective. */
-pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
+pst_status pst_setup_prepare(pst_config *c, const pst_train_options *o, const pst_plan *plan,
                              uint32_t n_rank, const pst_world *world, pst_run_inputs *inputs);
 /* Creates and locks the run's folder and writes run.yaml and plan.yaml to it. */
 pst_status pst_setup_folder(pst_trainer *t);

@@ -18,7 +18,7 @@
 #include <string.h>
 
 /* Finds the user's errors here, once, before ranks start. */
-static pst_status check_local(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
+static pst_status check_local(pst_config *c, const pst_train_options *o, const pst_plan *plan,
                               uint32_t n_rank) {
     pst_run_inputs in;
     PST_TRY(pst_setup_prepare(c, o, plan, n_rank, NULL, &in));
@@ -37,7 +37,7 @@ static pst_status ended(const pst_train_options *o, const pst_launch_end *end) {
 
 /* Starts local ranks of this program and waits for them. With parallel.plan auto, the first rank
  * plans. */
-static pst_status train_local(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
+static pst_status train_local(pst_config *c, const pst_train_options *o, const pst_plan *plan,
                               uint32_t n_rank) {
     pst_launch_end end = {0};
     if (!pst_config_is_auto(c)) PST_TRY(check_local(c, o, plan, n_rank));

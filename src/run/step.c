@@ -1,6 +1,7 @@
 /* One optimizer step, when its data is in the ranks' memory: hyper-parameters, the step itself, the
  * measurements of each rank, and the check for finite numbers. For the training loop (train.c) and
  * for sessions (session.c). */
+#include "base/clock.h"
 #include "run/stop.h"
 #include "run/step.h"
 #include "run/learning_rate.h"
@@ -80,14 +81,30 @@ void pst_step_take_requests(pst_trainer *t, uint64_t requests) {
     int signal = pst_stop_signal(requests);
     if (signal) t->stopped = signal;
     if (signal) pst_stop_announce();
+    if (requests & PST_STOP_TIME && !signal) t->end = PST_END_TIME;
     if (!(requests & PST_STOP_SAVE)) return;
     t->save_requested = 1;
     pst_stop_save_taken();
 }
 
+/* Whether another step, the validation and the checkpoint after it, and the last checkpoint may
+ * take longer than what is left of train.time_limit. Before a checkpoint was timed, it is assumed
+ * to be written with 50 MB/s. */
+static int is_time_up(const pst_trainer *t) {
+    enum { NS_PER_BYTE = 20 };
+    const uint64_t margin = 500000000, now = pst_monotonic_ns();
+    uint64_t saving = t->longest_saving_ns;
+    if (!saving) saving = pst_saving_bytes(t) * NS_PER_BYTE;
+    uint64_t next = 2 * t->longest_step_ns + t->longest_validation_ns + 2 * saving + margin;
+    double end = (double)t->began_ns + t->config->train.time_limit * 1e9;
+    return t->group->leader && t->config->train.time_limit > 0 && (double)(now + next) > end;
+}
+
 /* Gathers the report of every rank, which also makes requests to any rank known to all. */
 static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
     uint64_t resident, most_resident, requests = t->takes_signals ? pst_stop_requests() : 0;
+    if (wall_ns > t->longest_step_ns) t->longest_step_ns = wall_ns;
+    if (t->takes_signals && is_time_up(t)) requests |= PST_STOP_TIME;
     resident_bytes(t->proc_status, &resident, &most_resident);
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         uint64_t peak_bytes = t->own_report[i].peak_bytes; /* of the previous step */

@@ -55,12 +55,15 @@ static void print_memory(const pst_trainer *t) {
 int pst_announce_changed_nothing(const pst_trainer *t) {
     uint64_t steps = t->step - t->resumed;
     int scaling = t->resumed && t->overflowed;
-    return !t->stopped && steps && t->skipped - t->skipped_before == steps && !scaling;
+    return !t->stopped && !t->end && steps && t->skipped - t->skipped_before == steps && !scaling;
 }
 
 void pst_announce_summary(const pst_trainer *t, uint64_t hash, int reported) {
     char work[400], advice[PST_NONFINITE_ADVICE];
-    printf("%s after step %" PRIu64, t->stopped ? "stopped" : "done", t->step);
+    static const char *const end[] = {[PST_END_NONE] = "done",
+                                      [PST_END_TIME] = "time limit reached",
+                                      [PST_END_PATIENCE] = "no better validation loss: ended"};
+    printf("%s after step %" PRIu64, t->stopped ? "stopped" : end[t->end], t->step);
     if (!t->times_only) printf("; weights %016" PRIx64, hash);
     if (t->skipped) printf("; %" PRIu64 " step%s skipped", t->skipped, t->skipped > 1 ? "s" : "");
     putchar('\n');

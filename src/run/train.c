@@ -82,6 +82,9 @@ static pst_status validate(pst_trainer *t) {
     PST_TRY(pst_feed_validate(t, t->data, &split));
     t->validation_loss = split.loss;
     PST_TRY(validate_sets(t));
+    uint64_t took = pst_monotonic_ns() - began;
+    if (took > t->longest_validation_ns) t->longest_validation_ns = took;
+    if (isfinite(split.loss)) t->no_better = split.loss < t->best_loss ? 0 : t->no_better + 1;
     if (t->metrics) pst_metrics_validation(t->metrics, t->step, &split, &t->sets, since(began));
     if (!split.tokens || isfinite(t->validation_loss) ||
         !strcmp(t->config->train.non_finite, "skip"))
@@ -102,9 +105,12 @@ static pst_status checkpoint(pst_trainer *t, int last) {
     return last ? pst_saving_finish(t) : PST_OK;
 }
 
+/* The run ends before its last step. */
+static int ends_early(const pst_trainer *t) { return t->stopped || t->end; }
+
 /* Also the last step of an interrupted run. */
 static int to_trace(const pst_trainer *t) {
-    return t->step == traced_step(t) || (t->stopped && !t->traced);
+    return t->step == traced_step(t) || (ends_early(t) && !t->traced);
 }
 
 /* Whether the run's folder has a checkpoint: one that this run wrote, or resumed from. */
@@ -129,13 +135,35 @@ static void note_resume(pst_trainer *t) {
 /* A request to stop that arrives in the last step: the run is complete anyway. */
 static void last_step_done(pst_trainer *t) {
     pst_stop_complete(t->stopped);
-    t->stopped_in_last_step = t->stopped != 0;
+    t->stopped_in_last_step = t->stopped != 0 || t->end == PST_END_TIME;
     t->stopped = 0;
+    t->end = PST_END_NONE;
+}
+
+static int is_patience_over(const pst_trainer *t) {
+    uint64_t patience = (uint64_t)t->config->stop.patience;
+    return patience && t->no_better >= patience;
+}
+
+/* What is due between two steps: validation and checkpoint. */
+static pst_status after_step(pst_trainer *t) {
+    const pst_config *c = t->config;
+    if (due(c->eval.every, t->step)) PST_TRY(validate(t));
+    if (is_patience_over(t)) {
+        t->end = PST_END_PATIENCE;
+        return PST_OK; /* finish() saves */
+    }
+    /* The best weights are always saved, independent of checkpoint.every. */
+    int wanted = t->save_requested || t->validation_loss < t->best_loss;
+    t->save_requested = 0;
+    wanted |= due(c->checkpoint.every, t->step) || due(c->checkpoint.keep_every, t->step);
+    return wanted ? checkpoint(t, 0) : PST_OK;
 }
 
 static pst_status loop(pst_trainer *t) {
     uint64_t steps = (uint64_t)t->config->train.steps;
-    while (t->step < steps && !t->stopped) {
+    if (is_patience_over(t)) t->end = PST_END_PATIENCE; /* before the run was resumed */
+    while (t->step < steps && !ends_early(t)) {
         note_resume(t);
         PST_TRY(train_step(t));
         t->trained = 1;
@@ -144,12 +172,8 @@ static pst_status loop(pst_trainer *t) {
             PST_TRY(pst_trace_step(t));
             t->traced = 1;
         }
-        if (t->stopped || t->step == steps) return PST_OK; /* finish() does the rest */
-        if (due(t->config->eval.every, t->step)) PST_TRY(validate(t));
-        /* The best weights are always saved, independent of checkpoint.every. */
-        int wanted = t->save_requested || t->validation_loss < t->best_loss;
-        t->save_requested = 0;
-        if (wanted || due(t->config->checkpoint.every, t->step)) PST_TRY(checkpoint(t, 0));
+        if (ends_early(t) || t->step == steps) return PST_OK; /* finish() does the rest */
+        PST_TRY(after_step(t));
     }
     return PST_OK;
 }
@@ -205,16 +229,21 @@ static pst_status all_skipped(const pst_trainer *t) {
     return pst_group_agree(t->group, status);
 }
 
+static const char *how_it_ended(const pst_trainer *t) {
+    static const char *const why[] = {
+        [PST_END_NONE] = "done", [PST_END_TIME] = "time limit", [PST_END_PATIENCE] = "patience"};
+    return t->stopped ? "interrupted" : why[t->end];
+}
+
 static pst_status finish(pst_trainer *t) {
     uint64_t hash = 0;
     int reported = 0;
     if (t->stopped_in_last_step) PST_TRY(checkpoint(t, 1)); /* there may be no time for both */
-    if (!t->stopped) PST_TRY(validate(t));
+    if (!ends_early(t)) PST_TRY(validate(t));
     PST_TRY(checkpoint(t, 1));
     if (!t->times_only) PST_TRY(pst_weights_hash_all(t, &hash));
     if (t->metrics)
-        pst_metrics_end(t->metrics, t->step, t->times_only ? NULL : &hash,
-                        t->stopped ? "interrupted" : "done");
+        pst_metrics_end(t->metrics, t->step, t->times_only ? NULL : &hash, how_it_ended(t));
     if (t->metrics) reported = write_report(t);
     if (t->metrics && !t->options->quiet) pst_announce_summary(t, hash, reported);
     if (t->checkpointed != t->step && !t->times_only) return lost_weights(t);
@@ -223,13 +252,12 @@ static pst_status finish(pst_trainer *t) {
 }
 
 /* Each rank makes its own checks; all leave together, with one message. */
-static pst_status prepare(pst_trainer *t, uint32_t n_rank) {
+static pst_status prepare(pst_trainer *t, pst_config *c, uint32_t n_rank) {
     pst_run_inputs in = {.data = NULL};
     pst_status status = pst_bind_rank(t->world, t->config);
     if (status == PST_OK)
         status = pst_registry_joins(t->config->parallel.transport, t->world, n_rank);
-    if (status == PST_OK)
-        status = pst_setup_prepare(t->config, t->options, t->plan, n_rank, t->world, &in);
+    if (status == PST_OK) status = pst_setup_prepare(c, t->options, t->plan, n_rank, t->world, &in);
     t->data = in.data;
     t->sets = in.sets;
     t->p = in.p;
@@ -237,8 +265,8 @@ static pst_status prepare(pst_trainer *t, uint32_t n_rank) {
     return pst_group_agree_world(t->world, status);
 }
 
-static pst_status run(pst_trainer *t, uint32_t n_rank) {
-    PST_TRY(prepare(t, n_rank));
+static pst_status run(pst_trainer *t, pst_config *c, uint32_t n_rank) {
+    PST_TRY(prepare(t, c, n_rank));
     PST_TRY(pst_setup_ranks(t));
     PST_TRY(pst_setup_folder(t));
     PST_TRY(pst_setup_weights(t));
@@ -268,7 +296,7 @@ static void note_stop(const pst_trainer *t) {
         pst_error_clear();
 }
 
-pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
+pst_status pst_train_here(pst_config *c, const pst_train_options *o, const pst_plan *plan,
                           pst_world *world, uint32_t n_rank) {
     pst_trainer t = {.config = c,
                      .options = o,
@@ -276,13 +304,14 @@ pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const
                      .world = world,
                      .times_only = !strcmp(c->parallel.device, "timed"),
                      .takes_signals = 1,
+                     .began_ns = pst_monotonic_ns(),
                      .proc_status = -1,
                      .lock = -1};
     pst_stop_before before;
     pst_stop_open(&before, !world->rank && !o->quiet);
     int launched = world->launched_by_us;
     if (plan && !world->rank && !o->quiet) pst_planned_warn(c, plan);
-    pst_status status = run(&t, n_rank);
+    pst_status status = run(&t, c, n_rank);
     pst_saving_close(&t);
     pst_metrics_close(t.metrics);
     if (status == PST_OK) note_stop(&t);

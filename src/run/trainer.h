@@ -12,6 +12,9 @@ enum { PST_TRAINER_FOLDER = 768 };
 
 typedef struct pst_saving pst_saving;
 
+/* Why a run ends before its last step without a signal. */
+typedef enum { PST_END_NONE, PST_END_TIME, PST_END_PATIENCE } pst_end;
+
 /* A rank's totals of a step or validation: the sum of its losses (validation only), its number of
  * targets, and the bytes of text that these stand for (0: unknown). */
 typedef struct {
@@ -48,6 +51,10 @@ typedef struct {
     /* the signal with which some rank was asked to stop; 0: none; equal on all ranks */
     int stopped;
     int stopped_in_last_step; /* 1: asked to stop during the last step: save first, then evaluate */
+    pst_end end;              /* equal on all ranks */
+    /* monotonic clock when the run began here; the longest step, validation and checkpoint of this
+     * process so far: for train.time_limit, on rank 0 */
+    uint64_t began_ns, longest_step_ns, longest_validation_ns, longest_saving_ns;
     /* 1: some rank was asked for a checkpoint of this step; equal on all ranks */
     int save_requested;
     char folder[PST_TRAINER_FOLDER]; /* runs/NAME */
@@ -71,6 +78,7 @@ typedef struct {
     pst_culprit *own_culprit; /* [n_local] this process's part of `culprit` */
     /* loss of the last validation (NaN: none); lowest loss so far (infinity: none) */
     double validation_loss, best_loss;
+    uint64_t no_better; /* evaluations since the one with the lowest validation loss */
     /* step of the last checkpoint that was written or resumed from; UINT64_MAX: none */
     uint64_t checkpointed;
     uint64_t resumed; /* step of the checkpoint from which the run was resumed */

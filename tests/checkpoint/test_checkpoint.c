@@ -138,7 +138,7 @@ static void test_keep(void **state) {
           "checkpoints/step-00000088");
     for (uint64_t i = 0; i < 7; i++) {
         assert_int_equal(save(i + 1, 2, loss[i]), PST_OK);
-        pst_ckpt_prune("c", 2, i + 1);
+        pst_ckpt_prune("c", &(pst_ckpt_kept){2, 0, i + 1});
     }
     assert_string_equal(
         listing(),
@@ -154,12 +154,23 @@ static void test_keep(void **state) {
     free(folder);
     pst_ckpt_clean("c");
     assert_int_equal(save(4, 1, 9), PST_OK); /* the run went back: the one just written stays */
-    pst_ckpt_prune("c", 1, 4);
+    pst_ckpt_prune("c", &(pst_ckpt_kept){1, 0, 4});
     assert_string_equal(listing(), "best step-00000003 step-00000004 step-00000007 step-00000088 ");
     assert_int_equal(save(7, 3, 9), PST_OK); /* replaced */
     expect_step(7);
-    pst_ckpt_prune("c", 0, 7);
+    pst_ckpt_prune("c", &(pst_ckpt_kept){0, 0, 7});
     assert_string_equal(listing(), "best step-00000003 step-00000004 step-00000007 step-00000088 ");
+}
+
+/* Multiples of `every` stay, beside the newest and the best. */
+static void test_keep_every(void **state) {
+    (void)state;
+    fresh();
+    for (uint64_t i = 1; i <= 8; i++) {
+        assert_int_equal(save(i, 2, i == 5 ? 1 : 2), PST_OK);
+        pst_ckpt_prune("c", &(pst_ckpt_kept){1, 3, i});
+    }
+    assert_string_equal(listing(), "best step-00000003 step-00000005 step-00000006 step-00000008 ");
 }
 
 /* Whatever operation fails while a checkpoint is written: the sentence, no temporary folder, the
@@ -323,9 +334,9 @@ static void test_weights_hash(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_ranks),   cmocka_unit_test(test_keep),
-        cmocka_unit_test(test_full_disk),   cmocka_unit_test(test_unwritable),
-        cmocka_unit_test(test_damage),      cmocka_unit_test(test_mismatch),
-        cmocka_unit_test(test_weights_hash)};
+        cmocka_unit_test(test_any_ranks),  cmocka_unit_test(test_keep),
+        cmocka_unit_test(test_keep_every), cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_unwritable), cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_mismatch),   cmocka_unit_test(test_weights_hash)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

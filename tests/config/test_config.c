@@ -47,6 +47,42 @@ static void defaults_and_values(void **state) {
     pst_config_close(c);
 }
 
+/* The length of a run: the key that was given last counts; the copy has only that one. */
+static void length(void **state) {
+    (void)state;
+    pst_config *c = parsed(LEAST "train: {tokens: 4096}", NULL);
+    char *copy = printed(c);
+    assert_int_equal(c->train.tokens, 4096);
+    assert_null(strstr(copy, "  steps:"));
+    pst_config *again = parsed(copy, "train.steps=7");
+    assert_int_equal(again->train.steps, 7);
+    assert_int_equal(again->train.tokens, 0);
+    pst_config *epochs = parsed(copy, "epochs=1.5");
+    assert_true(epochs->train.epochs == 1.5 && !epochs->train.tokens);
+    pst_config_set_steps(epochs, 1000);
+    assert_int_equal(epochs->train.steps, 1000);
+    assert_int_equal(epochs->train.decay_steps, 200);
+    pst_config_close(epochs);
+    pst_config_close(again);
+    pst_config_close(c);
+    free(copy);
+}
+
+static void times(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        double seconds;
+    } cases[] = {{"0", 0}, {"90", 90}, {"90s", 90}, {"1.5m", 90}, {"8h", 28800}, {"2d", 172800}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char override[60];
+        snprintf(override, sizeof override, "train.time_limit=%s", cases[i].text);
+        pst_config *c = parsed(LEAST, override);
+        assert_true(c->train.time_limit == cases[i].seconds);
+        pst_config_close(c);
+    }
+}
+
 /* Steps, or a share of them; what is more than there are is cut, and kept to be said where somebody
  * gave it. */
 static void warm_up(void **state) {
@@ -223,7 +259,8 @@ static const wrong_file wrong[] = {
     {"model: {kind: gpt, hidden: 64}", NULL,
      "run.yaml:1:20: unknown key 'hidden' in model; did you mean 'model.channels'?"},
     {LEAST "checkpoint: {frequency: 3}", NULL,
-     "run.yaml:3:14: unknown key 'frequency' in checkpoint; expected one of every, keep"},
+     "run.yaml:3:14: unknown key 'frequency' in checkpoint; expected one of every, keep, "
+     "keep_every"},
     {LEAST "train:\n  lr: 1\n  batch: 2\n  lr: 2", NULL,
      "run.yaml:6:3: train.lr is given twice; first in line 4"},
     {LEAST "train: 3", NULL, "run.yaml:3:8: train: expected a mapping of keys, found a value"},
@@ -344,9 +381,17 @@ static const wrong_file wrong[] = {
      "'parallel.tensor'?"},
     {LEAST "n_embd: 64", NULL,
      "run.yaml:3:1: unknown key 'n_embd'; did you mean 'model.channels'?"},
-    {LEAST, "epochs=3",
-     "override 'epochs=3': unknown key 'epochs': train.steps sets the length of a run; a step "
-     "takes train.batch samples"},
+    {LEAST, "num_epochs=3",
+     "override 'num_epochs=3': unknown key 'num_epochs'; did you mean 'train.epochs'?"},
+    {LEAST "train: {steps: 5, tokens: 100}", NULL,
+     "run.yaml:3:27: train.steps and train.tokens both set the length of the run; give one"},
+    {LEAST, "train.time_limit=2w",
+     "override 'train.time_limit=2w': expected a time such as 8h, 90m or 3600 (seconds), found "
+     "'2w'"},
+    {LEAST "stop: {patience: 2}", NULL,
+     "run.yaml:3:18: stop.patience counts evaluations, but eval.every is 0"},
+    {LEAST "include: base.yaml", NULL,
+     "run.yaml:3:10: include: only a run file on disk can include others"},
     {LEAST, "gpus=4",
      "override 'gpus=4': unknown key 'gpus': -n RANKS sets the number of ranks, and "
      "parallel.device=cuda selects GPUs"},
@@ -745,6 +790,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_and_values),
         cmocka_unit_test(warm_up),
+        cmocka_unit_test(length),
+        cmocka_unit_test(times),
         cmocka_unit_test(overrides),
         cmocka_unit_test(overrides_alone),
         cmocka_unit_test(wrong_files_say_what_and_where),

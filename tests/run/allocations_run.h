@@ -52,11 +52,11 @@ void __wrap_pst_ckpt_clean(const char *folder) {
     __real_pst_ckpt_clean(folder);
     alloc_optional--;
 }
-void __real_pst_ckpt_prune(const char *folder, uint32_t keep, uint64_t current);
-void __wrap_pst_ckpt_prune(const char *folder, uint32_t keep, uint64_t current);
-void __wrap_pst_ckpt_prune(const char *folder, uint32_t keep, uint64_t current) {
+void __real_pst_ckpt_prune(const char *folder, const pst_ckpt_kept *kept);
+void __wrap_pst_ckpt_prune(const char *folder, const pst_ckpt_kept *kept);
+void __wrap_pst_ckpt_prune(const char *folder, const pst_ckpt_kept *kept) {
     alloc_optional++;
-    __real_pst_ckpt_prune(folder, keep, current);
+    __real_pst_ckpt_prune(folder, kept);
     alloc_optional--;
 }
 OPTIONAL(uint64_t, pst_machine_memory, (void))

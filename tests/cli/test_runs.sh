@@ -1,0 +1,40 @@
+#!/bin/sh
+# test: label=quick timeout=120
+# `penstock runs` and `penstock compare` on runs that are complete, killed, and equal.
+. "$(dirname "$0")/../script.sh"
+write_run 2
+sed -i 's/steps: 2, batch: 8/steps: 6, batch: 8, micro_batch: 4/' run.yaml
+for run in "one lr=1e-3" "same lr=1e-3" "other lr=2e-3"; do
+    # shellcheck disable=SC2086 # words
+    "$PENSTOCK" train run.yaml name=$run -q 2>err || fail "$run: $(cat err)"
+done
+"$PENSTOCK" train run.yaml name=later lr=1e-3 train.seed=2 train.steps=3 -q 2>err || fail "$(cat err)"
+sed -i '$d' runs/other/metrics.jsonl # as if it had been killed
+
+"$PENSTOCK" runs >out 2>err || fail "runs: $(cat err)"
+[ "$(awk '{ print $1 }' out | tr '\n' ' ')" = "run later one other same " ] || fail "rows: $(cat out)"
+grep -q '^one  *done  *6/6 .* good$' out || fail "row of one: $(cat out)"
+grep -q '^other  *killed  *6/6 ' out || fail "row of other: $(cat out)"
+"$PENSTOCK" runs runs/one | grep -q '^one  *done' || fail "the row of one run"
+"$PENSTOCK" runs nowhere >out 2>err && fail "a missing folder is accepted"
+grep -q 'nowhere: No such file or directory; expected the folder of runs' err || fail "missing folder: $(cat err)"
+mkdir empty
+"$PENSTOCK" runs empty >out 2>err && fail "an empty folder is accepted"
+grep -q 'empty has no folder with a metrics.jsonl' err || fail "empty folder: $(cat err)"
+
+"$PENSTOCK" compare runs/one runs/same >out 2>err || fail "compare: $(cat err)"
+grep -q '^first difference: none; 6 common steps have equal losses' out || fail "equal runs: $(cat out)"
+grep -q '^final weights: equal, to the bit' out || fail "equal weights: $(cat out)"
+[ "$(sed -n '/^settings that differ/,/^$/p' out)" = "settings that differ
+  none" ] || fail "settings of equal runs: $(cat out)"
+"$PENSTOCK" compare runs/one runs/other >out 2>err || fail "compare: $(cat err)"
+grep -q '^first difference: step 2, loss ' out || fail "another rate: $(cat out)"
+grep -q '^  train.lr  *0.001  *0.002$' out || fail "settings: $(cat out)"
+[ "$(wc -l <out)" -lt 50 ] || fail "more than a page: $(wc -l <out) lines"
+"$PENSTOCK" compare runs/one runs/later >out 2>err || fail "compare: $(cat err)"
+grep -q '^first difference: step 1, loss ' out || fail "another seed: $(cat out)"
+grep -q '^last step  *6  *3  *0.500$' out || fail "results: $(cat out)"
+"$PENSTOCK" compare runs/one >out 2>err && fail "one run is accepted"
+"$PENSTOCK" compare runs/one text.txt >out 2>err && fail "a file is accepted as a run"
+grep -q 'expected the folder of a run' err || fail "a file as a run: $(cat err)"
+exit $bad
