@@ -102,6 +102,16 @@ typedef struct {
     uint64_t n;
     float decay; /* weight decay of this parameter, used instead of that of the hyper-parameters */
 } pst_arith_param;
+/* A parameter that is updated as a whole (kernels/whole.h), as a matrix; scratch: pst_whole_scratch
+ * bytes. */
+typedef struct {
+    uint64_t rows, cols;
+} pst_whole_shape;
+typedef struct {
+    pst_arith_param param;
+    pst_whole_shape shape;
+    void *scratch;
+} pst_whole_update;
 typedef struct {
     /* Updates the n parameters of the list; `type` is the dtype of `narrow`. The caller may reuse
      * the list on return. */
@@ -127,6 +137,9 @@ typedef struct {
      * at most 2^21. NULL: not supported. */
     pst_status (*squares)(pst_device *device, const float *const *x, const uint64_t *n,
                           uint32_t count, pst_squares *out);
+    /* Updates one parameter as a whole by LAMB or Muon. NULL: not supported. */
+    pst_status (*whole)(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h,
+                        pst_dtype type, const pst_whole_update *w);
 } pst_arith;
 enum { PST_ARITH_ADDENDS = 64 };
 extern const pst_arith pst_arith_cpu; /* kernels/cpu/arith.c */

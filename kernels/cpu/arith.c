@@ -1,6 +1,7 @@
 /* Arithmetic of the flush on the CPU (optimizer, norms, sums): the loops of its instruction set,
  * one array after the other. */
 #include "kernels/cpu/cpu.h"
+#include "kernels/whole.h"
 
 static const pst_flat *flat_of(const pst_device *device) { return pst_flat_choose(device->isa); }
 
@@ -74,5 +75,13 @@ static pst_status combine(pst_device *device, pst_dtype type, const void *const 
     return PST_OK;
 }
 
+static pst_status whole(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h,
+                        pst_dtype type, const pst_whole_update *w) {
+    const pst_arith_param *p = &w->param;
+    PST_TRY(pst_whole_cpu(device, kind, h, p, &w->shape, w->scratch));
+    if (p->narrow) flat_of(device)->narrow(device->pool, type, p->weight, p->narrow, p->n);
+    return PST_OK;
+}
+
 const pst_arith pst_arith_cpu = {update,  sum_squares, accumulate, narrow,
-                                 average, combine,     squares};
+                                 average, combine,     squares,    whole};

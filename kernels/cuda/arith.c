@@ -100,4 +100,5 @@ static pst_status combine(pst_device *device, pst_dtype type, const void *const 
     return pst_cuda_launched("sum over tensor ranks");
 }
 
-const pst_arith pst_cuda_arith = {update, sum_squares, accumulate, narrow, average, combine, NULL};
+const pst_arith pst_cuda_arith = {update,  sum_squares, accumulate, narrow,
+                                  average, combine,     NULL,       NULL};

@@ -36,6 +36,13 @@ static void share_param(uint64_t elements, uint64_t *load, uint32_t n, uint64_t 
     }
 }
 
+/* All pieces for one replica. */
+static void share_whole(uint64_t elements, uint64_t *load, uint32_t n, uint64_t *bound) {
+    uint32_t owner = least(load, n);
+    load[owner] += elements;
+    for (uint32_t k = 0; k < n; k++) bound[k + 1] = k < owner ? 0 : elements;
+}
+
 /* If one of the gradients that a step writes has to be unsharded, all of them have to. 1: some were
  * not marked yet. */
 static int mark_step(const pst_tape_step *step, uint8_t *whole) {
@@ -88,7 +95,8 @@ pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, u
         if (!g->param[p].n_use) continue;
         size_t stage = (size_t)first_stage(cut, stage_of_chunk, p) * n_replica;
         uint64_t *bound = s->bound + (size_t)p * (n_replica + 1);
-        share_param(pst_param_elements(g->param + p), load + stage, n_replica, bound);
+        (g->param[p].whole ? share_whole : share_param)(pst_param_elements(g->param + p),
+                                                        load + stage, n_replica, bound);
         for (uint32_t k = 0; k < n_replica; k++)
             s->pieces[stage + k] += pst_pieces(bound[k + 1] - bound[k]);
     }

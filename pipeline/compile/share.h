@@ -1,7 +1,8 @@
 /* Shards: which replica owns which part of each parameter. The owner reduces the gradients of all
  * replicas for this part and counts them in the norm; with a sharded optimizer, only the owner
  * updates the part. Parts are contiguous, begin at multiples of PST_PIECE elements, and are
- * distributed as evenly as possible among the replicas of the stage with the parameter's first use.
+ * distributed as evenly as possible among the replicas of the stage with the parameter's first use;
+ * a parameter that is updated as a whole (pst_param.whole) has one owner.
  *
  * With sharded gradients (zero 2), gradients are sent after every micro-batch, and an owner has an
  * accumulator for the owned part only. Parameters keep unsharded accumulators if they have several

@@ -62,7 +62,7 @@ static void place_state(pst_memory_map_builder *b, const pst_optim_row *optim) {
         else x->master[p] = pst_memory_map_take(b, stepped_bytes(x, p));
     for (uint32_t i = 0; i < 2; i++)
         for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
-            x->state[i][p] = optim && i < optim->n_state && stepped_bytes(x, p)
+            x->state[i][p] = i < pst_optim_states(optim, b->g->param + p) && stepped_bytes(x, p)
                                  ? pst_memory_map_take(b, stepped_bytes(x, p))
                                  : ABSENT;
     pst_memory_map_finish(b, PST_REGION_STATE);
@@ -181,14 +181,26 @@ static void place_undo(pst_memory_map_builder *b, uint64_t start, const pst_opti
         x->undo[p] = ABSENT;
         if (!bytes || !b->job->post || !optim) continue;
         x->undo[p] = at;
-        x->undo_end = at + optim->n_state * pst_align(bytes) + bytes;
+        x->undo_end = at + pst_optim_states(optim, b->g->param + p) * pst_align(bytes) + bytes;
         at = pst_align(x->undo_end);
     }
 }
 
+/* Scratch memory of the parameters that STEP updates as a whole, behind what STEP may undo. Returns
+ * its end. */
+static uint64_t place_whole(const pst_memory_map_builder *b, uint64_t at, const uint64_t *bytes) {
+    pst_memory_map *x = b->map;
+    uint64_t most = 0;
+    for (uint32_t p = 0; bytes && p < pst_memory_map_params(b); p++)
+        if (stepped_bytes(x, p) && bytes[p] > most) most = bytes[p];
+    x->whole = most ? pst_align(at) : ABSENT;
+    return most ? x->whole + most : at;
+}
+
 /* Slots and scratch of training first; then what overlays them, which may need more. */
-static void place_slots_and_scratch(pst_memory_map_builder *b, const pst_slots *slots,
-                                    const pst_slots *eval_slots, const pst_optim_row *optim) {
+static void place_slots_and_scratch(pst_memory_map_builder *b, const pst_memory_map_spec *spec) {
+    const pst_slots *slots = spec->slots, *eval_slots = spec->eval_slots;
+    const pst_optim_row *optim = spec->optim;
     pst_memory_map *x = b->map;
     pst_memory_map_begin(b, PST_REGION_SLOT);
     place_slots(b, slots, x->class_base);
@@ -210,6 +222,8 @@ static void place_slots_and_scratch(pst_memory_map_builder *b, const pst_slots *
         end = start + x->shared_grad_bytes;
     place_undo(b, start, optim);
     if (x->undo_end > end) end = x->undo_end;
+    uint64_t whole_end = place_whole(b, x->undo_end > start ? x->undo_end : start, spec->whole);
+    if (whole_end > end) end = whole_end;
     b->end = end;
     pst_memory_map_finish(b, PST_REGION_SCRATCH);
     if (!x->bytes[PST_REGION_SCRATCH] && end > start)
@@ -302,7 +316,7 @@ pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map 
     place_tensors(&b, PST_REGION_DATA, PST_TENSOR_DATA, PST_PLACE_DATA, x->data);
     place_tensors(&b, PST_REGION_OUTPUT, PST_TENSOR_OUTPUT, PST_PLACE_OUTPUT, x->output);
     pst_memory_map_place_gradients(&b, optim);
-    place_slots_and_scratch(&b, spec->slots, spec->eval_slots, optim);
+    place_slots_and_scratch(&b, spec);
     *map = x;
     return PST_OK;
 }

@@ -80,6 +80,9 @@ struct pst_memory_map {
      * states, aligned); lies in SLOT and SCRATCH, like shared_grad */
     uint64_t *undo;
     uint64_t undo_end;
+    /* offset of the scratch memory of parameters that STEP updates as a whole; in SLOT and SCRATCH
+     * behind `undo`. UINT64_MAX: not needed */
+    uint64_t whole;
     /* offset of receive buffer 0 of reductions over replicas, and bytes of each buffer; the other
      * buffers follow, aligned */
     uint64_t buffer, buffer_bytes;
@@ -102,6 +105,9 @@ typedef struct {
     const pst_job *job, *eval;
     const pst_slots *slots, *eval_slots;
     const pst_optim_row *optim;
+    /* [n_param] bytes of scratch memory of a parameter that STEP updates as a whole; NULL: none is
+     */
+    const uint64_t *whole;
     uint32_t rank;
 } pst_memory_map_spec;
 /* Builds the memory map of spec->rank. cut and slots are those of the rank's lane. Data and outputs

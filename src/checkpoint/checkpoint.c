@@ -184,17 +184,17 @@ static int has_parts(const json_t *tensors) {
 static pst_status check_complete(const json_t *tensors, const pst_graph *graph,
                                  const char *optimizer) {
     const pst_optim_row *rule = *optimizer ? pst_optim_find(optimizer) : NULL;
-    uint32_t per = 1 + (rule ? rule->n_state : 0);
+    size_t expected = 0;
     char name[PST_NAME_MAX + 16];
     for (uint32_t i = 0; i < graph->n_param; i++)
-        for (uint32_t k = 0; k < per; k++) {
+        for (uint32_t k = 0; k <= pst_optim_states(rule, graph->param + i); k++, expected++) {
             snprintf(name, sizeof name, "%s%s%s", graph->param[i].name, k ? "." : "",
                      k ? rule->state_name[k - 1] : "");
             const json_t *tensor = json_object_get(tensors, name);
             if (!same_shape(tensor, &graph->param[i]) || !all_parts(tensor, &graph->param[i]))
                 return pst_fail(PST_EINTERNAL, "checkpoint: no rank has stored tensor %s", name);
         }
-    if (json_object_size(tensors) != (size_t)graph->n_param * per)
+    if (json_object_size(tensors) != expected)
         return pst_fail(PST_EINTERNAL,
                         "checkpoint: the shards contain %zu tensors, which do not match the %u "
                         "parameters of the model",

@@ -179,7 +179,7 @@ pst_status pst_ckpt_read_state(const pst_ckpt *c, const pst_param *param, const 
     if (strcmp(rule->name, c->info.optimizer))
         return BAD("checkpoint %s contains the state of optimizer %s, not of %s", c->path,
                    *c->info.optimizer ? c->info.optimizer : "(none)", rule->name);
-    for (uint32_t i = 0; from < to && i < rule->n_state; i++) {
+    for (uint32_t i = 0; from < to && i < pst_optim_states(rule, param); i++) {
         snprintf(name, sizeof name, "%s.%s", param->name, rule->state_name[i]);
         PST_TRY(pst_ckpt_read_held(c, name, param, from, to, state[i]));
     }

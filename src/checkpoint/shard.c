@@ -68,8 +68,8 @@ static pst_status make_header(const pst_shard *s, char **text, size_t *size) {
 
 static pst_status plan_file(pst_shard *s, const pst_optim_row *rule, const pst_ckpt_entry *entry,
                             uint32_t n) {
-    uint32_t per = 1 + (rule ? rule->n_state : 0);
-    size_t most = (size_t)n * per + 1;
+    size_t most = (size_t)n * (1 + (rule ? rule->n_state : 0)) + 1;
+    uint32_t first = 0;
     s->tensor = calloc(most, sizeof *s->tensor);
     s->decl = calloc(most, sizeof *s->decl);
     s->until = calloc(n + (size_t)1, sizeof *s->until);
@@ -79,14 +79,15 @@ static pst_status plan_file(pst_shard *s, const pst_optim_row *rule, const pst_c
         return pst_no_memory("to write a checkpoint");
     for (uint32_t i = 0; i < n; i++) {
         PST_TRY(add_tensor(s, &entry[i], "", entry[i].weight));
-        for (uint32_t k = 0; k + 1 < per; k++)
+        for (uint32_t k = 0; k < pst_optim_states(rule, entry[i].param); k++)
             PST_TRY(add_tensor(s, &entry[i], rule->state_name[k], entry[i].state[k]));
     }
     PST_TRY(make_header(s, &s->header, &s->header_bytes));
     s->end = s->header_bytes;
-    for (uint32_t i = 0; i < s->n; i++) {
-        s->end += s->tensor[i].bytes;
-        s->until[i / per] = s->end;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t next = first + 1 + pst_optim_states(rule, entry[i].param);
+        for (; first < next; first++) s->end += s->tensor[first].bytes;
+        s->until[i] = s->end;
     }
     return PST_OK;
 }

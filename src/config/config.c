@@ -179,6 +179,8 @@ static pst_status resolve_length(pst_reading *reading) {
 static void resolve_train(pst_reading *reading) {
     pst_config *c = reading->config;
     pst_config_set_steps(c, c->train.steps);
+    if (!strcmp(c->train.optimizer, "muon") && !pst_config_given(c, "train", "momentum"))
+        c->train.momentum = 0.95; /* as published */
     if (c->train.micro_batch) return;
     for (c->train.micro_batch = 4; c->train.batch % c->train.micro_batch;) c->train.micro_batch--;
 }

@@ -105,9 +105,12 @@ static const pst_row rows[] = {
     WHOLE(train, micro_batch, "0", 0, 1048576,
           "Samples per micro-batch; 0: the largest divisor of batch that is at most 4."),
     WHOLE(train, seed, "1", 0, INFINITY, "Seed of initial weights, sample order and dropout."),
-    TEXT(train, optimizer, "adamw", 0, "adamw|adam|sgd",
-         "The optimizer. adam: Adam with L2 regularization, whose weight decay is part of the "
-         "gradient."),
+    TEXT(
+        train, optimizer, "adamw", 0, "adamw|adam|lamb|muon|sgd",
+        "The optimizer. adam: Adam with L2 regularization, whose weight decay is part of the "
+        "gradient. lamb: for large batches. muon: for matrices of hidden layers, adamw for "
+        "embeddings, output, norms and biases, with the same lr. lamb and muon: CPUs only, without "
+        "tensor ranks."),
     REAL(train, lr, "0.0003", 0, INFINITY, ABOVE, "Peak learning rate, reached after the warmup."),
     REAL(train, lr_min, "0", 0, INFINITY, 0, "Learning rate at the end of the decay."),
     {"train", "warmup", PST_ROW_STEPS, "20", 0, 1e12, 0, NULL, AT(train.warmup_given), 0,
@@ -129,11 +132,12 @@ static const pst_row rows[] = {
      "\"!ln_*\"], where ! excludes. Empty: all but biases and those of norms.",
      NULL},
     REAL(train, beta1, "0.9", 0, 1, BELOW,
-         "adamw, adam: decay rate of the running mean of the gradients."),
+         "All but sgd: decay rate of the running mean of the gradients."),
     REAL(train, beta2, "0.95", 0, 1, BELOW,
-         "adamw, adam: decay rate of the running mean of the squared gradients."),
-    REAL(train, eps, "1e-8", 0, INFINITY, ABOVE, "adamw, adam: added to the denominator."),
-    REAL(train, momentum, "0.9", 0, 1, BELOW, "sgd: momentum; 0: none."),
+         "All but sgd: decay rate of the running mean of the squared gradients."),
+    REAL(train, eps, "1e-8", 0, INFINITY, ABOVE, "All but sgd: added to the denominator."),
+    REAL(train, momentum, "0.9", 0, 1, BELOW,
+         "sgd, muon: momentum; 0: none. muon: 0.95 if it is not given."),
     TEXT(train, nesterov, "false", 0, "true|false", "sgd: Nesterov's momentum."),
     REAL(train, label_smoothing, "0", 0, 1, BELOW,
          "Share of the target's probability that is spread evenly over all tokens or classes, such "

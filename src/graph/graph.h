@@ -71,10 +71,13 @@ typedef struct {
     uint32_t n_dim;
     uint64_t dim[PST_MAX_DIM];
     pst_init init;
-    float std;      /* standard deviation of PST_INIT_NORMAL, mean 0 */
-    int decay;      /* 1: weight decay applies to the parameter */
-    int statistic;  /* 1: a running mean over steps, which the optimizer does not update and the
-                       gradient norm does not include, see op_batch_norm.c */
+    float std;     /* standard deviation of PST_INIT_NORMAL, mean 0 */
+    int decay;     /* 1: weight decay applies to the parameter */
+    int statistic; /* 1: a running mean over steps, which the optimizer does not update and the
+                      gradient norm does not include, see op_batch_norm.c */
+    /* Set by pst_optim_assign. whole: 1: the optimizer updates all elements together, so one
+     * replica owns them all; matrix: 1: by Muon */
+    int whole, matrix;
     uint32_t n_use; /* set by pst_graph_add: number of uses (node, operand); each use has its own
                        gradient */
     pst_slice slice;

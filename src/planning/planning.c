@@ -119,17 +119,18 @@ static pst_status open_model(pst_planning *x) {
 static void fill_problem(pst_planning *x) {
     const pst_config *c = x->config;
     int half = pst_dtype_is_half(pst_dtype_stored(x->model.dtype));
-    x->problem = (pst_search_problem){.cluster = x->cluster,
-                                      .batch = (uint32_t)c->train.batch,
-                                      .weight_bytes = half ? 2 : 4,
-                                      .state_bytes = 4 * x->optim->n_state + (half ? 4 : 0),
-                                      .grad_bytes = 4,
-                                      .parts = (uint32_t)c->parallel.reproducible,
-                                      .memory = rank_memory(x),
-                                      .table = pst_planning_table,
-                                      .verify = pst_planning_verify,
-                                      .arg = x,
-                                      .time_limit_s = x->options->time_limit};
+    x->problem =
+        (pst_search_problem){.cluster = x->cluster,
+                             .batch = (uint32_t)c->train.batch,
+                             .weight_bytes = half ? 2 : 4,
+                             .state_bytes = 4 * pst_optim_least_states(x->optim) + (half ? 4 : 0),
+                             .grad_bytes = 4,
+                             .parts = (uint32_t)c->parallel.reproducible,
+                             .memory = rank_memory(x),
+                             .table = pst_planning_table,
+                             .verify = pst_planning_verify,
+                             .arg = x,
+                             .time_limit_s = x->options->time_limit};
 }
 
 pst_status pst_planning_search(pst_planning *x) {

@@ -1,5 +1,6 @@
 /* See layout.h: from a layout to the job, phase by phase. graph.c builds the graph; fits.c checks
  * whether it fits in memory. */
+#include "kernels/whole.h"
 #include "prepare/prepare.h"
 #include "prepare/layout.h"
 #include "prepare/flush_time.h"
@@ -233,8 +234,24 @@ static pst_status build_job(pst_prepared *p) {
     return pst_job_check_grid(p->eval_job, spec.cut, p->eval_slots, PST_CHECK_TAGGED);
 }
 
+/* Only tensor rank 0 exists if parameters are updated as a whole. */
+static pst_status find_whole(pst_prepared *p) {
+    const pst_graph *g = p->graph;
+    if (!p->optim || !p->optim->whole) return PST_OK;
+    p->whole_scratch = calloc(g->n_param + (size_t)1, sizeof *p->whole_scratch);
+    if (!p->whole_scratch) return pst_no_memory("for the memory maps");
+    for (uint32_t i = 0; i < g->n_param; i++) {
+        const uint64_t rows = g->param[i].dim[0];
+        const pst_whole_shape of = {rows, pst_param_elements(g->param + i) / rows};
+        if (g->param[i].whole)
+            p->whole_scratch[i] = pst_whole_scratch(p->optim->kind, &of, p->options.threads);
+    }
+    return PST_OK;
+}
+
 static pst_status build_memory(pst_prepared *p) {
     uint32_t n = p->options.n_rank;
+    PST_TRY(find_whole(p));
     p->memory = calloc(n, sizeof *p->memory);
     if (!p->memory) return pst_fail(PST_ENOMEM, "no memory for the memory maps of %u ranks", n);
     for (uint32_t r = pst_job_gathers(p->job); r < n; r = pst_job_next(p->job, r)) {
@@ -249,6 +266,7 @@ static pst_status build_memory(pst_prepared *p) {
                                           .slots = p->slots[lane],
                                           .eval_slots = p->eval_slots[lane],
                                           .optim = p->optim,
+                                          .whole = p->whole_scratch,
                                           .rank = r};
         PST_TRY(pst_memory_map_build(&spec, &p->memory[r]));
         PST_TRY(pst_memory_map_check(p->memory[r], cut, p->slots[lane]));
@@ -329,11 +347,6 @@ static pst_status prepare_into(pst_prepared *p) {
     PST_TRY(open_grid(p));
     choose_costs(p);
     PST_TRY(pst_prepare_graph(p));
-    if (!p->options.infer) {
-        p->optim = pst_optim_find(p->config->train.optimizer);
-        if (!p->optim)
-            return pst_fail(PST_EINPUT, "unknown optimizer '%s'", p->config->train.optimizer);
-    }
     if (*p->config->parallel.measured && !p->options.infer)
         PST_TRY(pst_measured_load(p->config->parallel.measured, p->graph, &p->measured));
     if (!p->grid.tensor_before)
@@ -391,6 +404,7 @@ void pst_prepared_close(pst_prepared *p) {
             (t + 1 == p->grid.tensor || p->graphs[t] != p->graphs[t + 1]))
             pst_graph_close(p->graphs[t]);
     }
+    free(p->whole_scratch);
     free(p->chunk_of_node);
     free(p->graphs);
     free(p->cuts);

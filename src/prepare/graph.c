@@ -240,13 +240,38 @@ static pst_status split_graph(pst_prepared *p) {
     return PST_OK;
 }
 
-/* What the run file says of the loss and of weight decay. */
+/* A parameter that is updated as a whole has one owner, which has all of its elements. */
+static pst_status check_whole(const pst_prepared *p, const pst_optim_row *rule) {
+    int own_memory = p->options.device && p->options.device->flags & PST_DEVICE_OWN_MEMORY;
+    if (!rule->whole) return PST_OK;
+    if (own_memory)
+        return pst_fail(PST_EINPUT, "train.optimizer %s runs on CPUs only; use adamw", rule->name);
+    if (p->grid.tensor > 1)
+        return pst_fail(PST_EINPUT,
+                        "train.optimizer %s updates whole parameters, which parallel.tensor %u "
+                        "would split; use parallel.tensor=1 with pipeline or data, or adamw",
+                        rule->name, p->grid.tensor);
+    return PST_OK;
+}
+
+static pst_status set_optimizer(pst_prepared *p) {
+    const pst_config *c = p->config;
+    const pst_optim_row *rule = pst_optim_find(c->train.optimizer);
+    if (!rule) return pst_fail(PST_EINPUT, "unknown optimizer '%s'", c->train.optimizer);
+    PST_TRY(pst_config_at(c, "train", "optimizer", check_whole(p, rule)));
+    PST_TRY(pst_config_at(c, "train", "optimizer", pst_optim_assign(rule, p->whole)));
+    p->optim = rule;
+    return PST_OK;
+}
+
+/* What the run file says of the loss, of weight decay and of the optimizer. */
 static pst_status set_training(pst_prepared *p) {
     const pst_config *c = p->config;
     pst_graph_set_loss(p->whole, (float)c->train.label_smoothing, (float)c->train.z_loss);
-    return pst_config_at(
+    PST_TRY(pst_config_at(
         c, "train", "decay_params",
-        pst_graph_set_decay(p->whole, c->train.decay_params, c->train.n_decay_params));
+        pst_graph_set_decay(p->whole, c->train.decay_params, c->train.n_decay_params)));
+    return set_optimizer(p);
 }
 
 pst_status pst_prepare_graph(pst_prepared *p) {

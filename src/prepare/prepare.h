@@ -69,8 +69,10 @@ typedef struct {
     const pst_model_row *model;    /* NULL: the graph is given and model.kind is custom */
     pst_model_config model_config; /* all 0 with a given graph */
     const pst_optim_row *optim;    /* NULL if options.infer */
-    pst_costs costs;               /* costs on the kind of device that the first rank has */
-    pst_profile *profile;          /* parallel.profile; NULL: durations are estimated */
+    /* [n_param of graph] bytes of scratch memory of the updates of whole parameters; NULL: none */
+    uint64_t *whole_scratch;
+    pst_costs costs;      /* costs on the kind of device that the first rank has */
+    pst_profile *profile; /* parallel.profile; NULL: durations are estimated */
     /* data of parallel.measured while programs are built; else NULL */
     pst_measured *measured;
     pst_graph *whole; /* the unsplit model */

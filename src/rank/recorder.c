@@ -321,7 +321,8 @@ static pst_status record_state(pst_rank *r, pst_record_phase phase) {
         if (x->step_from[i] >= x->step_to[i]) continue;
         memcpy(record.tensor, r->graph->param[i].name, PST_NAME_MAX);
         PST_TRY(record_array(r, &record, i, x->step_from[i], x->step_to[i], pst_rank_weight(r, i)));
-        for (uint32_t s = 0; s < r->p->optim->n_state; s++) {
+        uint32_t n = pst_optim_states(r->p->optim, r->graph->param + i);
+        for (uint32_t s = 0; s < n; s++) {
             snprintf(record.tensor, sizeof record.tensor, "%s.%s", r->graph->param[i].name,
                      r->p->optim->state_name[s]);
             record.part = s + 1;

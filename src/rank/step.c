@@ -58,7 +58,8 @@ static pst_status copy_array(const pst_rank *r, uint32_t param, uint32_t array, 
 }
 
 static pst_status copy_param(const pst_rank *r, uint32_t param, int back) {
-    for (uint32_t i = 0; i <= r->p->optim->n_state; i++) PST_TRY(copy_array(r, param, i, back));
+    uint32_t n = pst_optim_states(r->p->optim, r->graph->param + param);
+    for (uint32_t i = 0; i <= n; i++) PST_TRY(copy_array(r, param, i, back));
     return PST_OK;
 }
 
@@ -73,7 +74,8 @@ static pst_arith_param changing(const pst_rank *r, uint32_t param) {
                            .grad = pst_rank_sum(r, param, from),
                            .n = x->step_to[param] - from,
                            .decay = r->graph->param[param].decay ? r->hyper.decay : 0};
-    for (uint32_t s = 0; s < r->p->optim->n_state; s++) out.state[s] = pst_rank_state(r, param, s);
+    uint32_t n = pst_optim_states(r->p->optim, r->graph->param + param);
+    for (uint32_t s = 0; s < n; s++) out.state[s] = pst_rank_state(r, param, s);
     if (r->graph->dtype != PST_F32) out.narrow = (uint16_t *)at(r, x->weight[param]) + from;
     return out;
 }
@@ -86,9 +88,17 @@ static const float STATISTIC_RATE = 0.1f;
 static pst_status change(pst_rank *r, const pst_optim_hyper *h, int statistics, uint32_t n) {
     pst_dtype type = r->graph->dtype;
     if (!statistics)
-        return r->arith->update(r->device, r->p->optim->kind, h, type, r->step_param, n);
+        return r->arith->update(r->device, pst_optim_flat(r->p->optim), h, type, r->step_param, n);
     float scale = 1.0f / (float)r->p->plan->layout.n_micro;
     return r->arith->average(r->device, STATISTIC_RATE, scale, type, r->step_param, n);
+}
+
+static pst_status change_whole(pst_rank *r, const pst_optim_hyper *h, uint32_t param) {
+    const pst_param *p = r->graph->param + param;
+    uint64_t rows = p->dim[0];
+    const pst_whole_update w = {
+        changing(r, param), {rows, pst_param_elements(p) / rows}, at(r, r->memory->whole)};
+    return r->arith->whole(r->device, r->p->optim->kind, h, r->graph->dtype, &w);
 }
 
 /* In one launch, unless a checkpoint still needs some of the parameters. keeps: makes a backup
@@ -103,7 +113,8 @@ static pst_status apply_to(pst_rank *r, const pst_optim_hyper *h, int statistics
             await_checkpoint(r, i);
         }
         if (keeps) PST_TRY(copy_param(r, i, 0));
-        r->step_param[n++] = changing(r, i);
+        if (r->graph->param[i].whole) PST_TRY(change_whole(r, h, i));
+        else r->step_param[n++] = changing(r, i);
     }
     return change(r, h, statistics, n);
 }

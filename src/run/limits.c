@@ -15,10 +15,11 @@ pst_status pst_limits_of_process(uint32_t ranks) {
  * not counted. */
 static uint64_t checkpoint_bytes(const pst_prepared *p, uint32_t rank) {
     const pst_memory_map *x = p->memory[rank];
-    uint64_t elements = 0;
+    uint64_t bytes = 0;
     for (uint32_t i = 0; i < p->graph->n_param && pst_grid_lanes(p->grid) == p->grid.data; i++)
-        elements += x->own_to[i] - x->own_from[i];
-    return elements * sizeof(float) * (1 + (p->optim ? p->optim->n_state : 0));
+        bytes += (x->own_to[i] - x->own_from[i]) * sizeof(float) *
+                 (1 + pst_optim_states(p->optim, p->graph->param + i));
+    return bytes;
 }
 
 pst_status pst_limits_of_run(const pst_trainer *t) {

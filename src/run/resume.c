@@ -20,7 +20,7 @@ static pst_status read_param(pst_rank *r, uint32_t i, const pst_ckpt *ckpt,
     const pst_param *param = r->graph->param + i;
     uint64_t from = r->memory->step_from[i], to = r->memory->step_to[i],
              bytes = (to - from) * sizeof(float);
-    uint32_t n = 1 + (rule ? rule->n_state : 0), mapped = 0;
+    uint32_t n = 1 + pst_optim_states(rule, param), mapped = 0;
     float *at[ARRAYS] = {pst_rank_weight(r, i)};
     void *host[ARRAYS] = {NULL};
     pst_status status = PST_OK;

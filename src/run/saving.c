@@ -64,7 +64,7 @@ static pst_ckpt_entry entry_of(const pst_rank *r, uint32_t i) {
         e.from = from;
         e.n = n;
     }
-    for (uint32_t j = 0; j < p->optim->n_state; j++)
+    for (uint32_t j = 0; j < pst_optim_states(p->optim, e.param); j++)
         e.state[j] = pst_rank_state(r, i, j) + (from - x->step_from[i]);
     return e;
 }
@@ -121,7 +121,8 @@ static void describe(pst_saving *s) {
     s->info.tokenizer = pst_data_tokenizer(t->data);
     snprintf(s->info.optimizer, sizeof s->info.optimizer, "%s", t->p->optim->name);
     for (uint32_t i = 0; i < g->n_param; i++)
-        s->bytes += pst_param_elements(g->param + i) * sizeof(float) * (1 + t->p->optim->n_state);
+        s->bytes += pst_param_elements(g->param + i) * sizeof(float) *
+                    (1 + pst_optim_states(t->p->optim, g->param + i));
 }
 
 uint64_t pst_saving_bytes(const pst_trainer *t) { return t->saving ? t->saving->bytes : 0; }

@@ -203,10 +203,72 @@ class Comparison:
                           f"{theirs.flatten()[at].item():.9g}")
 
 
+class Lamb:
+    """You et al. 2020, algorithm 2; parameters without weight decay have the ratio 1."""
+
+    def __init__(self, h, lr, done, weights, decay, state):
+        self.h, self.lr, self.done, self.weights, self.decay, self.state = h, lr, done, weights, decay, state
+
+    def step(self):
+        b1, b2, eps, t = float(self.h["beta1"]), float(self.h["beta2"]), float(self.h["eps"]), self.done + 1
+        for name, w in self.weights.items():
+            m, v = self.state(name, "m"), self.state(name, "v")
+            m.mul_(b1).add_(w.grad, alpha=1 - b1)
+            v.mul_(b2).addcmul_(w.grad, w.grad, value=1 - b2)
+            u = m / (1 - b1**t) / ((v / (1 - b2**t)).sqrt() + eps)
+            ratio = 1.0
+            if name in self.decay:
+                u += float(self.h["weight_decay"]) * w
+                norms = w.norm().item(), u.norm().item()
+                ratio = norms[0] / norms[1] if min(norms) > 0 else 1.0
+            with torch.no_grad():
+                w.sub_(u, alpha=self.lr * ratio)
+
+
+def newton_schulz(x):
+    """torch.optim.Muon's iteration, in fp32."""
+    turned = x.shape[0] > x.shape[1]
+    x = (x.t() if turned else x) / x.norm().clamp(min=1e-7)
+    for _ in range(5):
+        a = x @ x.t()
+        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+    return x.t() if turned else x
+
+
+class Muon:
+    """Muon with the scale of Liu et al. 2025 for parameters without a state v; AdamW for the others."""
+
+    def __init__(self, h, lr, weights, decay, state, adamw):
+        self.h, self.lr, self.weights, self.decay, self.state, self.adamw = h, lr, weights, decay, state, adamw
+
+    def step(self):
+        mu = float(self.h["momentum"])
+        self.adamw.step()
+        for name, w in self.weights.items():
+            m = self.state(name, "m")
+            m.mul_(mu).add_(w.grad, alpha=1 - mu)
+            x = newton_schulz((1 - mu) * w.grad + mu * m)
+            with torch.no_grad():
+                w.mul_(1 - self.lr * (float(self.h["weight_decay"]) if name in self.decay else 0.0))
+                w.sub_(x, alpha=self.lr * 0.2 * max(w.shape) ** 0.5)
+
+
 def make_optimizer(record, graph, weights, step):
     """PyTorch's optimizer, with the recorded states of before this step."""
     h, lr = record.hyper, record.number(step, "learning rate")
     names = [name for name in weights if name not in graph.statistic]
+
+    def state(name, which):
+        value = record.get("state", step, f"{name}.{which}")
+        return None if value is None else value.view(weights[name].shape).clone()
+
+    if h["optimizer"] == "lamb":
+        done = record.number(step, "optimizer step") - 1
+        return Lamb(h, lr, done, {name: weights[name] for name in names}, graph.decay, state)
+    matrices = {}
+    if h["optimizer"] == "muon":
+        matrices = {name: weights[name] for name in names if state(name, "v") is None}
+        names = [name for name in names if name not in matrices]
     groups = [{"params": [weights[n] for n in names if n in graph.decay], "weight_decay": float(h["weight_decay"])},
               {"params": [weights[n] for n in names if n not in graph.decay], "weight_decay": 0.0}]
     groups = [group for group in groups if group["params"]]
@@ -222,7 +284,7 @@ def make_optimizer(record, graph, weights, step):
         states = {state: value.view(shape).clone() for state, value in states.items() if value is not None}
         optimizer.state[weights[name]] = {"step": torch.tensor(float(done)), "exp_avg": states.get("m"),
                                           "exp_avg_sq": states.get("v"), "momentum_buffer": states.get("momentum")}
-    return optimizer
+    return Muon(h, lr, matrices, graph.decay, state, optimizer) if matrices else optimizer
 
 
 def check_step(record, graph, step, result):

@@ -219,12 +219,12 @@ static const wrong_file wrong[] = {
     {LEAST "train: {beta1: 1}", NULL,
      "run.yaml:3:16: train.beta1: expected a number >= 0 and < 1, found '1'"},
     {LEAST "train: {optimizer: adamx}", NULL,
-     "run.yaml:3:20: train.optimizer: expected one of adamw, adam, sgd, found 'adamx'; did you "
-     "mean 'adamw'?"},
+     "run.yaml:3:20: train.optimizer: expected one of adamw, adam, lamb, muon, sgd, found "
+     "'adamx'; did you mean 'adamw'?"},
     {LEAST "train: {optimizer: sgd, nesterov: true, momentum: 0}", NULL,
      "run.yaml:3:35: train.nesterov needs train.momentum above 0"},
     {LEAST "train: {optimizer: lion}", NULL,
-     "run.yaml:3:20: train.optimizer: expected one of adamw, adam, sgd, found 'lion'"},
+     "run.yaml:3:20: train.optimizer: expected one of adamw, adam, lamb, muon, sgd, found 'lion'"},
     {LEAST "parallel: {memory: 8 G}", NULL,
      "run.yaml:3:20: parallel.memory: expected a number of bytes such as 512M or 8G, found '8 G'"},
     {LEAST "parallel: {memory: -8G}", NULL,
@@ -763,7 +763,7 @@ static void help_has_every_section(void **state) {
     pst_config_help(out);
     fclose(out);
     assert_non_null(strstr(text, "\ntrain:\n"));
-    assert_non_null(strstr(text, "one of adamw, adam, sgd; default adamw"));
+    assert_non_null(strstr(text, "one of adamw, adam, lamb, muon, sgd; default adamw"));
     assert_non_null(strstr(text, "required"));
     assert_non_null(strstr(text, "from 0 to 4096; default 0; only with model.kind gpt, bert\n"));
     free(text);

@@ -734,7 +734,8 @@ static const char *about(uint32_t line) {
     return line ? NULL : text;
 }
 
-static const pst_arith arith = {update, sum_squares, accumulate, narrow, average, combine, NULL};
+static const pst_arith arith = {update,  sum_squares, accumulate, narrow,
+                                average, combine,     NULL,       NULL};
 static pst_module module = {.version = PST_MODULE_VERSION,
                             .bytes = sizeof module,
                             .name = "far",

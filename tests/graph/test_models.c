@@ -1,4 +1,5 @@
 /* Models: parameter counts of the presets, GPT-2's structure and names, what contradictions say. */
+#include "graph/optim.h"
 #include "graph/tape.h"
 #include "models/model.h"
 #include <math.h>
@@ -324,6 +325,46 @@ static void mlp(void **unused) {
     }
 }
 
+static int is_matrix(const pst_graph *g, const char *name) {
+    uint32_t p = pst_graph_find_param(g, name);
+    assert_int_not_equal(p, PST_NONE);
+    assert_int_equal(g->param[p].whole, g->param[p].matrix);
+    return g->param[p].matrix;
+}
+
+/* Which parameters optimizers update as a whole, and how many states each has. */
+static void whole_parameters(void **unused) {
+    (void)unused;
+    const pst_optim_row *muon = pst_optim_find("muon"), *lamb = pst_optim_find("lamb");
+    pst_graph *g = gpt("nano", (pst_model_config){0});
+    assert_int_equal(pst_optim_assign(muon, g), PST_OK);
+    assert_true(is_matrix(g, "h.0.attn.c_attn.weight") && is_matrix(g, "h.3.mlp.c_proj.weight"));
+    assert_false(is_matrix(g, "wte.weight") || is_matrix(g, "wpe.weight")); /* and the output */
+    assert_false(is_matrix(g, "h.0.ln_1.weight") || is_matrix(g, "h.0.mlp.c_fc.bias"));
+    uint32_t two = 0, one = 0;
+    for (uint32_t i = 0; i < g->n_param; i++) {
+        two += pst_optim_states(muon, g->param + i) == 2;
+        one += pst_optim_states(muon, g->param + i) == 1;
+    }
+    assert_int_equal(one, 4 * 4);
+    assert_int_equal(one + two, g->n_param);
+    pst_graph_close(g);
+    g = gpt("nano", (pst_model_config){0});
+    assert_int_equal(pst_optim_assign(lamb, g), PST_OK);
+    for (uint32_t i = 0; i < g->n_param; i++) {
+        assert_int_equal(g->param[i].whole, g->param[i].decay);
+        assert_int_equal(pst_optim_states(lamb, g->param + i), 2);
+    }
+    pst_graph_close(g);
+    pst_model_config c = {.preset = "resnet20", .micro_batch = 2, .vocabulary = 10, .image = 32};
+    c.depth = 3;
+    assert_int_equal(pst_model_resnet.preset(&c), PST_OK);
+    assert_int_equal(pst_model_resnet.build(&c, &g), PST_OK);
+    assert_int_equal(pst_optim_assign(muon, g), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), "has no matrix between hidden layers; use adamw"));
+    pst_graph_close(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(preset_sizes),    cmocka_unit_test(bert_sizes),
@@ -331,7 +372,7 @@ int main(void) {
         cmocka_unit_test(wide_streams),    cmocka_unit_test(inference),
         cmocka_unit_test(flops),           cmocka_unit_test(hugging_face_names),
         cmocka_unit_test(contradictions),  cmocka_unit_test(mlp),
-        cmocka_unit_test(resnet),
+        cmocka_unit_test(resnet),          cmocka_unit_test(whole_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,7 @@ static shape random_yaml(char *yaml, size_t bytes) {
                                                                                 "gelu_tanh",
                                                                                 "gelu_erf", "relu"};
     static const char *const precisions[] = {"fp32", "fp32", "fp16", "bf16"};
+    static const char *const optimizers[] = {"adamw", "adamw", "adamw", "sgd", "adam", "lamb"};
     static const char *const ways[] = {"none", "none", "none", "selective", "full"};
     uint32_t heads = 1 + below(5), channels = heads * (1 + below(13)), micro_batch = 1 + below(3),
              n_micro = 1 + below(6);
@@ -46,7 +47,7 @@ static shape random_yaml(char *yaml, size_t bytes) {
         "parallel: {transport: self, schedule: %s, recompute: %s, post_validation: %s}\n",
         1 + below(5), heads, channels, 1 + below(40), below(2) ? 256 : 256 + below(50),
         below(2) ? 0 : 0.1, activations[below(3)], micro_batch * n_micro, micro_batch,
-        below(4) ? "adamw" : "sgd", below(1000),
+        optimizers[below(6)], below(1000),
         precisions[below(pst_cpu_isa() & PST_ISA_AVX512_BF16 ? 4 : 3)], below(2) ? "fp32" : "same",
         schedules[below(3)], ways[below(5)], below(3) ? "false" : "true");
     return s;

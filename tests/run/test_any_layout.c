@@ -100,6 +100,14 @@ static void draw_shares(model *m) {
                  m->micros - first);
 }
 
+/* Tensor ranks would split what lamb and muon update as a whole; residual networks have no hidden
+ * matrix. */
+static const char *draw_optimizer(model *m, int images) {
+    static const char *const any[] = {"adamw", "sgd", "adam", "lamb", "muon"};
+    int n = images ? 4 : 5;
+    return pick(&m->state, any, m->tensor > 1 ? 3 : n);
+}
+
 static void draw_model(model *m, uint64_t seed) {
     static const char *const activation[] = {"gelu_tanh", "gelu_erf", "relu"}, *const clip[] = {
                                                                                    "0", "0.05",
@@ -152,8 +160,8 @@ static void draw_model(model *m, uint64_t seed) {
              "parallel: {transport: self, tensor: %u, sequence: %s, reproducible: %u}\n"
              "checkpoint: {every: 2}\n",
              sizes, STEPS, m->micros * micro_batch, micro_batch, pick(s, clip, 3),
-             (uint32_t)below(s, 1000), below(s, 4) ? "adamw" : "sgd", precision,
-             seed % 2 ? "fp32" : "same", below(s, 2) ? "16777216" : "1024", m->tensor,
+             (uint32_t)below(s, 1000), draw_optimizer(m, strstr(sizes, "resnet") != NULL),
+             precision, seed % 2 ? "fp32" : "same", below(s, 2) ? "16777216" : "1024", m->tensor,
              m->sequence ? "true" : "false", m->parts);
 }
 

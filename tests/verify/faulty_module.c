@@ -275,7 +275,8 @@ static pst_status combine(pst_device *d, pst_dtype type, const void *const *x, u
     return pst_arith_cpu.combine(d, type, x, n_x, out, n);
 }
 
-static const pst_arith arith = {update, sum_squares, accumulate, narrow, average, combine, NULL};
+static const pst_arith arith = {update,  sum_squares, accumulate, narrow,
+                                average, combine,     NULL,       NULL};
 
 /* --- the module ---------------------------------------------------------------------------------
  */

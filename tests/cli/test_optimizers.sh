@@ -1,0 +1,53 @@
+#!/bin/sh
+# test: label=quick timeout=240
+# Every optimizer gives the same weights in every layout and after a resume in another one; what its checkpoints hold; and
+# what LAMB and Muon refuse.
+. "$(dirname "$0")/../script.sh"
+write_run 2
+sed -i 's/steps: 2, batch: 8/steps: 5, batch: 8, micro_batch: 2, lr: 1.0e-2, clip: 0.5/' run.yaml
+
+hash_of() { tail -n 1 "$1/metrics.jsonl" | sed 's/.*weights_xxh64": *"\([0-9a-f]*\)".*/\1/'; }
+
+# same NAME RANKS ARGUMENT...: the weights of the run `one`
+same() {
+    name=$1 ranks=$2
+    shift 2
+    "$PENSTOCK" train run.yaml "name=$name" -n "$ranks" -q parallel.reproducible.data=4 "$@" 2>err || fail "$*: $(cat err)"
+    [ "$(hash_of "runs/$name")" = "$(hash_of runs/one)" ] || fail "$*: other weights"
+}
+
+for optimizer in sgd adam lamb muon; do
+    rm -rf runs
+    set -- "train.optimizer=$optimizer"
+    [ $optimizer != sgd ] || set -- "$@" train.nesterov=true
+    "$PENSTOCK" train run.yaml name=one -q parallel.reproducible.data=4 parallel.threads=1 "$@" 2>err || fail "$*: $(cat err)"
+    same threads 1 "$@" parallel.threads=2
+    same pipeline 2 "$@" parallel.post_validation=true
+    same zero0 2 "$@" parallel.data=2 parallel.zero=0
+    same zero1 2 "$@" parallel.data=2 parallel.zero=1
+    same both 4 "$@" parallel.data=2 parallel.pipeline=2
+    "$PENSTOCK" train run.yaml name=half -q parallel.reproducible.data=4 "$@" train.time_limit=0.001 2>err ||
+        fail "$*: $(cat err)"
+    "$PENSTOCK" train --resume runs/half -n 2 -q train.time_limit=0 parallel.data=2 2>err || fail "resume $*: $(cat err)"
+    [ "$(hash_of runs/half)" = "$(hash_of runs/one)" ] || fail "$*: other weights after a resume"
+done
+
+# the matrices of the layers have one state, all other parameters two
+index=runs/one/checkpoints/step-00000005/index.json
+grep -q '"h.0.mlp.c_fc.weight.m"' $index || fail "no momentum of a matrix: $(grep -o '"h.0[^"]*"' $index | sort -u)"
+grep -q '"h.0.mlp.c_fc.weight.v"' $index && fail "a second state of a matrix"
+for param in wte.weight h.0.ln_1.weight h.0.mlp.c_fc.bias; do
+    grep -q "\"$param.v\"" $index || fail "$param does not follow adamw"
+done
+
+# refuses ARGUMENTS PATTERN
+refuses() {
+    # shellcheck disable=SC2086 # words
+    "$PENSTOCK" train run.yaml $1 2>err && fail "$1 is accepted"
+    grep -q "$2" err || fail "$1: expected '$2': $(cat err)"
+}
+refuses "train.optimizer=muon parallel.tensor=2" "train.optimizer muon updates whole parameters, which parallel.tensor 2 would split"
+refuses "train.optimizer=lamb parallel.tensor=2" "train.optimizer lamb updates whole parameters"
+"$PENSTOCK" plan run.yaml train.optimizer=muon --cluster '4 cpu' >out 2>err || fail "plan: $(cat err)"
+grep -q '^layout .* 1 tensor rank' out || fail "a plan with tensor ranks: $(cat out)"
+exit $bad
