@@ -215,6 +215,26 @@ char *pst_ckpt_json(const json_t *json, size_t flags) {
 
 static json_t *loss_json(double loss) { return isfinite(loss) ? json_real(loss) : json_null(); }
 
+static json_t *numbers_json(const double *x, size_t n) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        if (json_array_append_new(list, json_real(x[i])) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
+/* Only of runs that look for spikes. */
+static json_t *spikes_json(const pst_ckpt_info *info) {
+    const pst_ckpt_recent *r = &info->recent;
+    if (!r->n && !info->spiked && !info->skipped_batches) return NULL;
+    return json_pack("{s:I, s:I, s:I, s:o, s:o}", "spiked", (json_int_t)info->spiked,
+                     "skipped_batches", (json_int_t)info->skipped_batches, "steps",
+                     (json_int_t)r->n, "losses", numbers_json(r->loss, PST_CKPT_RECENT),
+                     "log_norms", numbers_json(r->norm, PST_CKPT_RECENT));
+}
+
 /* Takes `files` and `tensors` over. */
 static pst_status index_text(const pst_ckpt_info *info, const char *config, json_t *files,
                              json_t *tensors, char **out) {
@@ -226,7 +246,8 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
     snprintf(tokenizer, sizeof tokenizer, "%016" PRIx64, info->tokenizer);
     snprintf(text, sizeof text, "%016" PRIx64, pst_hash_bytes(config, strlen(config)));
     json_t *index = json_pack(
-        "{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:s*, s:o, s:o, s:I, s:f, s:I, s:I, s:s, s:s, s:s, "
+        "{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:s*, s:o, s:o, s:I, s:f, s:I, s:I, s:o*, s:s, s:s, "
+        "s:s, "
         "s:o, "
         "s:o, "
         "s:s}",
@@ -236,9 +257,9 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
         info->tokenizer ? tokenizer : NULL, "validation_loss", loss_json(info->validation_loss),
         "best_loss", loss_json(info->best_loss), "skipped", (json_int_t)info->skipped, "loss_scale",
         info->loss_scale, "loss_scale_good", (json_int_t)info->loss_scale_good,
-        "evaluations_since_best", (json_int_t)info->no_better, "optimizer", info->optimizer,
-        "config", "run.yaml", "config_xxh3", text, "files", files, "tensors", tensors, "xxh3",
-        "0000000000000000");
+        "evaluations_since_best", (json_int_t)info->no_better, "spikes", spikes_json(info),
+        "optimizer", info->optimizer, "config", "run.yaml", "config_xxh3", text, "files", files,
+        "tensors", tensors, "xxh3", "0000000000000000");
     char *all = index ? pst_ckpt_json(index, JSON_INDENT(1)) : NULL;
     pst_status status = all ? pst_ckpt_index_hash(all, strlen(all), &digits, &hash)
                             : pst_no_memory("for a checkpoint's index");

@@ -24,6 +24,14 @@ enum {
     PST_CKPT_NAME = PST_NAME_MAX + 64 + PST_CKPT_SLICE
 };
 
+/* The last losses and logarithms of gradient norms (train.spike); that of the k-th noted step is at
+ * k % PST_CKPT_RECENT. */
+enum { PST_CKPT_RECENT = 64 };
+typedef struct {
+    uint64_t n; /* steps noted */
+    double loss[PST_CKPT_RECENT], norm[PST_CKPT_RECENT];
+} pst_ckpt_recent;
+
 /* What a run needs to continue, in addition to the tensors. */
 typedef struct {
     uint64_t step;     /* optimizer steps done */
@@ -36,7 +44,10 @@ typedef struct {
     uint64_t tokenizer;     /* hash of the tokenizer of the data; 0: bytes, or unknown */
     double validation_loss; /* validation loss of these weights; NaN: not measured */
     double best_loss;       /* lowest validation loss of the run so far; NaN or infinite: none */
-    uint64_t no_better;     /* evaluations since the one with the lowest validation loss */
+    /* train.spike: steps that were not applied; batches that were left out after going back */
+    uint64_t spiked, skipped_batches;
+    pst_ckpt_recent recent;
+    uint64_t no_better; /* evaluations since the one with the lowest validation loss */
     /* optimizer whose state is stored; "": weights only */
     char optimizer[PST_CKPT_OPTIM_MAX];
 } pst_ckpt_info;

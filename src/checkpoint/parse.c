@@ -61,6 +61,30 @@ static pst_status parse_scale(const json_t *index, const char *file, pst_ckpt_in
     return PST_OK;
 }
 
+static int get_numbers(const json_t *object, const char *key, double *out, size_t n) {
+    const json_t *list = json_object_get(object, key);
+    if (json_array_size(list) != n) return 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!json_is_number(json_array_get(list, i))) return 0;
+        out[i] = json_number_value(json_array_get(list, i));
+    }
+    return 1;
+}
+
+/* Missing without train.spike. */
+static pst_status parse_spikes(const json_t *index, const char *file, pst_ckpt_info *info) {
+    const json_t *spikes = json_object_get(index, "spikes");
+    pst_ckpt_recent *r = &info->recent;
+    if (!spikes) return PST_OK;
+    if (!get_integer(spikes, "spiked", &info->spiked) || info->spiked > info->step ||
+        !get_integer(spikes, "skipped_batches", &info->skipped_batches) ||
+        info->skipped_batches > INT64_MAX || !get_integer(spikes, "steps", &r->n) ||
+        !get_numbers(spikes, "losses", r->loss, PST_CKPT_RECENT) ||
+        !get_numbers(spikes, "log_norms", r->norm, PST_CKPT_RECENT))
+        return BAD("%s: a number in 'spikes' is missing or wrong", file);
+    return PST_OK;
+}
+
 static pst_status parse_info(const json_t *index, const char *file, pst_ckpt_info *info,
                              uint64_t *config_hash) {
     uint64_t version = 0;
@@ -85,6 +109,7 @@ static pst_status parse_info(const json_t *index, const char *file, pst_ckpt_inf
         !get_integer(index, "evaluations_since_best", &info->no_better))
         return BAD("%s: evaluations_since_best is not a number", file);
     PST_TRY(parse_scale(index, file, info));
+    PST_TRY(parse_spikes(index, file, info));
     if (!get_hash(index, "model_hash", &info->model_hash) ||
         !get_hash(index, "data_hash", &info->data_hash) ||
         !get_hash(index, "config_xxh3", config_hash))

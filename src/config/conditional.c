@@ -41,6 +41,7 @@ static const struct {
     {"train", "eps", "optimizer", "adamw|adam|lamb|muon", WARN, NULL},
     {"train", "momentum", "optimizer", "sgd|muon", WARN, NULL},
     {"train", "nesterov", "optimizer", "sgd", WARN, NULL},
+    {"train", "spike_factor", "spike", "warn|skip|rewind", WARN, NULL},
     {"train", "residual", "precision", "bf16|fp16|fp8", WARN, NULL},
     {"train", "residual", "kind", "gpt|bert", WARN, "model"},
     {"train", "loss_scale_start", "precision", "fp16", WARN, NULL},

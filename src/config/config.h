@@ -46,6 +46,8 @@ struct pst_config {
         int64_t decay_steps;
         double lr, lr_min, weight_decay, beta1, beta2, eps, momentum, clip;
         double label_smoothing, z_loss;
+        char *spike;
+        double spike_factor;
         char **decay_params; /* patterns of names */
         uint32_t n_decay_params;
         double hang_factor, hang_slack; /* hang_slack: seconds; 0: no detection of hangs */

@@ -169,6 +169,13 @@ static const pst_row rows[] = {
     TEXT(train, non_finite, "stop", 0, "stop|skip",
          "What to do when a loss or gradient is not finite; such a step is never applied. stop: "
          "end the run; skip: continue with the next batch (exit status 2 if no step was applied)."),
+    TEXT(
+        train, spike, "off", 0, "off|warn|skip|rewind",
+        "What to do when loss or gradient norm is far above those of the last 64 steps. warn: a "
+        "warning; skip: the step is not applied; rewind: back to the last checkpoint, then on with "
+        "the data behind the spike (skip, if there is no checkpoint)."),
+    REAL(train, spike_factor, "6", 0, INFINITY, ABOVE,
+         "Standard deviations above the mean of the last 64 steps that make a spike."),
     REAL(train, hang_factor, "10", 1, 1000, 0,
          "A rank counts as hung if an instruction takes more than this many times its expected "
          "duration ..."),

@@ -337,6 +337,21 @@ void pst_metrics_validation(pst_metrics *m, uint64_t step, const pst_evaluation 
     flush_stdout(m);
 }
 
+void pst_metrics_spiked(pst_metrics *m, const pst_metrics_spike *s) {
+    write_line(m, json_pack("{s:s,s:I,s:o,s:o,s:o,s:o,s:s}", "event", "spike", "step",
+                            (json_int_t)s->step, "loss", number(s->loss), "grad_norm",
+                            number(s->norm), "loss_limit", number(s->loss_limit), "grad_norm_limit",
+                            number(s->norm_limit), "action", s->action));
+}
+
+pst_status pst_metrics_rewind(pst_metrics *m, uint64_t step) {
+    FILE *file;
+    PST_TRY(open_file(m->path, step, &file));
+    fclose(m->file);
+    m->file = file;
+    return PST_OK;
+}
+
 void pst_metrics_non_finite(pst_metrics *m, uint64_t step, uint64_t skipped, const pst_culprit *c) {
     const pst_graph *g = m->p->graph;
     char tensor[PST_NAME_MAX + 40], index[96];

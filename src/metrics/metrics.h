@@ -75,6 +75,16 @@ void pst_metrics_validation(pst_metrics *m, uint64_t step, const pst_evaluation 
  * repeating the step; NULL: the repetition was finite. skipped: number of skipped steps so far,
  * including this one; 0: the run ends. */
 void pst_metrics_non_finite(pst_metrics *m, uint64_t step, uint64_t skipped, const pst_culprit *c);
+/* A step with a spike (train.spike) and the limits that it exceeded; action: warn, skip, rewind. */
+typedef struct {
+    uint64_t step;
+    double loss, norm, loss_limit, norm_limit;
+    const char *action;
+} pst_metrics_spike;
+void pst_metrics_spiked(pst_metrics *m, const pst_metrics_spike *spike);
+/* Drops the lines of steps after `step`, to which the run has gone back. ENOMEM: the file cannot be
+ * written. */
+pst_status pst_metrics_rewind(pst_metrics *m, uint64_t step);
 /* Writes an event for a checkpoint. why: NULL, or the reason why the checkpoint failed. */
 void pst_metrics_checkpoint(pst_metrics *m, const pst_metrics_saved *saved, const char *path,
                             const char *why);

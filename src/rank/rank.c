@@ -2,6 +2,7 @@
 #include "rank/rank.h"
 #include "rank/repeat.h"
 #include "rank/exchange_device.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -173,6 +174,7 @@ static pst_status open_device(pst_rank *r) {
             pst_registry_device(strcmp(name, "auto") ? name : pst_device_cpu.name, &config, &ops));
     PST_TRY(ops->open(&config, &r->device));
     r->on_device = (ops->flags & PST_DEVICE_OWN_MEMORY) != 0;
+    r->loss_limit = r->norm_limit = INFINITY;
     r->arith = pst_registry_arith(ops);
     return PST_OK;
 }

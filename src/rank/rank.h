@@ -98,6 +98,8 @@ struct pst_rank {
     /* post-validation: STEP did not wait for rank 0's answer; the answer required a rollback */
     int stepped, rolled_back;
     uint64_t targets; /* number of targets in this step's batch, over which the loss is the mean */
+    /* STEP does not apply a step with a larger loss (mean) or norm; INFINITY: it does */
+    double loss_limit, norm_limit;
     /* loss scale of this step's gradients (scaler.h); grad_norm does not contain it */
     double loss_scale;
     /* [max_op] launches of operators in the current job, the first n_op valid; times in

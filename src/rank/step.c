@@ -164,6 +164,7 @@ static pst_status take_answer(pst_rank *r, int *good) {
     r->grad_norm = answer[1];
     r->clip_scale = answer[2];
     *good = isfinite(answer[0]) && isfinite(answer[1]) && !r->replay;
+    *good &= !(answer[0] / (double)r->targets > r->loss_limit) && !(answer[1] > r->norm_limit);
     return PST_OK;
 }
 

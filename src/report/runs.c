@@ -59,6 +59,7 @@ static void find_health(const char *folder, const pst_report_data *d, double ste
     double silent = silent_s(folder), may = slow * step_ms * 1e-3;
     if (!(may > least_s)) may = least_s;
     note_count(r->health, count(m, "non_finite"), "non-finite step", "non-finite steps");
+    note_count(r->health, count(m, "spike"), "spike", "spikes");
     note_count(r->health, count(m, "checkpoint_failed"), "failed checkpoint", "failed checkpoints");
     note_count(r->health, m->n_bad, "damaged line", "damaged lines");
     if (m->n && isnan(m->curve[PST_REPORT_LOSS][m->n - 1]) && !pst_report_is_timed(d))

@@ -240,7 +240,7 @@ pst_status pst_feed_batch(pst_trainer *t, uint64_t sample) {
         pst_prefetch_sample(t->prefetch, i, out);
         PST_TRY(copy_to_ranks(t, t->data, PST_SPLIT_TRAIN, t->wanted[i], out));
     }
-    if (sample / batch + 1 < (uint64_t)t->config->train.steps)
+    if (sample / batch + 1 < (uint64_t)t->config->train.steps + t->skipped_batches)
         pst_prefetch_start(t->prefetch, sample + batch);
     t->data_wait_ns = pst_monotonic_ns() - began;
     return PST_OK;

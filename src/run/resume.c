@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/hf.h"
+#include "run/saving.h"
 #include "run/trainer.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -164,11 +165,12 @@ static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_
         return pst_fail(PST_EINPUT,
                         "%s was trained with optimizer %s, not %s; resume with the same optimizer",
                         ckpt->path, *info->optimizer ? info->optimizer : "(none)", p->optim->name);
-    if (info->next_sample != info->step * (uint64_t)p->config->train.batch)
+    uint64_t batches = info->step + info->skipped_batches;
+    if (info->next_sample != batches * (uint64_t)p->config->train.batch)
         return pst_fail(PST_EINPUT,
                         "%s was trained with train.batch %" PRIu64 ", not %" PRId64
                         "; resume with the same value",
-                        ckpt->path, info->step ? info->next_sample / info->step : 0,
+                        ckpt->path, batches ? info->next_sample / batches : 0,
                         p->config->train.batch);
     if (info->seed != (uint64_t)p->config->train.seed)
         return pst_fail(PST_EINPUT,
@@ -270,17 +272,19 @@ static void log_changes(const pst_trainer *t, const pst_ckpt *ckpt) {
     pst_error_clear();
 }
 
-static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
+/* Weights, optimizer states and counters. */
+static pst_status load(pst_trainer *t, const pst_ckpt *ckpt) {
     const pst_ckpt_info *info = &ckpt->info;
-    PST_TRY(check_resume(ckpt, t->p, t->data));
-    if (t->group->leader && !t->p->options.graph) log_changes(t, ckpt);
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         pst_status status = read_rank(t->group->local[i], ckpt, t->p->optim);
         PST_TRY(name_older_of(t->p, status, ckpt->path));
     }
     t->group->weights_gathered = 0;
-    t->step = t->checkpointed = t->resumed = info->step;
-    t->skipped = t->skipped_before = info->skipped;
+    t->step = t->checkpointed = info->step;
+    t->skipped = info->skipped;
+    t->spiked = info->spiked;
+    t->skipped_batches = info->skipped_batches;
+    t->recent = info->recent;
     pst_scaler_open(t->config, &t->scaler);
     if (t->scaler.dynamic && info->loss_scale > 0) {
         t->scaler.scale = info->loss_scale;
@@ -289,6 +293,30 @@ static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
     t->best_loss = isnan(info->best_loss) ? INFINITY : info->best_loss;
     t->validation_loss = info->validation_loss;
     t->no_better = info->no_better;
+    return PST_OK;
+}
+
+static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
+    PST_TRY(check_resume(ckpt, t->p, t->data));
+    if (t->group->leader && !t->p->options.graph) log_changes(t, ckpt);
+    PST_TRY(load(t, ckpt));
+    t->resumed = t->step;
+    t->skipped_before = t->skipped;
+    return PST_OK;
+}
+
+pst_status pst_resume_rewind(pst_trainer *t) {
+    char path[PST_TRAINER_FOLDER + 64];
+    pst_ckpt *ckpt = NULL;
+    PST_TRY(pst_saving_finish(t));
+    snprintf(path, sizeof path, "%s/checkpoints/step-%08" PRIu64, t->folder, t->checkpointed);
+    /* the run may have begun from a checkpoint elsewhere */
+    int elsewhere = *t->resume && t->checkpointed == t->resumed;
+    pst_status status = pst_ckpt_open(elsewhere ? t->resume : path, &ckpt);
+    if (status == PST_OK) status = load(t, ckpt);
+    pst_ckpt_close(ckpt);
+    PST_TRY(pst_group_agree(t->group, status));
+    for (uint32_t i = 0; i < t->group->n_local; i++) PST_TRY(pst_rank_refresh(t->group->local[i]));
     return PST_OK;
 }
 

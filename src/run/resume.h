@@ -13,6 +13,8 @@ pst_status pst_resume_read_hf(pst_rank *r, const char *source);
 /* Reads the checkpoint t->resume into all ranks and sets t->step. Collective. EINPUT: the
  * checkpoint does not match, or ranks have found different checkpoints. */
 pst_status pst_resume_read(pst_trainer *t);
+/* Goes back to the last checkpoint of this run, t->checkpointed, which exists. Collective. */
+pst_status pst_resume_rewind(pst_trainer *t);
 /* Check that the checkpoint `resume`, or the Hugging Face weights `source`, match this run: headers
  * and shapes, not the contents of tensors. EINPUT: the message gives the reason. Not collective. */
 pst_status pst_resume_check(const pst_prepared *p, pst_data *data, const char *resume);

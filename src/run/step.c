@@ -7,6 +7,7 @@
 #include "run/learning_rate.h"
 #include "run/nonfinite.h"
 #include "run/saving.h"
+#include "run/spike.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,10 +184,12 @@ static void adjust_scale(pst_trainer *t) {
 pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *measured) {
     if (!(t->scaler.scale > 0)) pst_scaler_open(t->config, &t->scaler);
     for (uint32_t i = 0; i < t->group->n_local; i++) {
-        t->group->local[i]->hyper = hyper_parameters(t->config, t->step, t->step - t->skipped + 1);
+        t->group->local[i]->hyper =
+            hyper_parameters(t->config, t->step, t->step - t->skipped - t->spiked + 1);
         t->group->local[i]->loss_scale = t->scaler.scale;
         t->group->local[i]->step = t->step;
     }
+    pst_spike_limit(t);
     PST_TRY(pst_group_run(t->group, 1));
     uint64_t wall_ns = pst_monotonic_ns() - began_ns;
     for (uint32_t i = 0; i < t->group->n_local; i++)
@@ -202,6 +205,7 @@ pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *mea
 /* After a replay, the reports and the timeline are those of the replay. */
 pst_status pst_step_check(pst_trainer *t) {
     PST_TRY(pst_nonfinite_check(t));
+    PST_TRY(pst_spike_check(t));
     return t->skipped_in_row && !t->overflowed ? gather_reports(t, t->own_report[0].wall_ns)
                                                : PST_OK;
 }

@@ -49,7 +49,7 @@ static pst_status train_step(pst_trainer *t) {
     pst_metrics_step measured;
     uint64_t began = pst_monotonic_ns();
     choose_times(t);
-    PST_TRY(pst_feed_batch(t, t->step * (uint64_t)t->config->train.batch));
+    PST_TRY(pst_feed_batch(t, (t->step + t->skipped_batches) * (uint64_t)t->config->train.batch));
     PST_TRY(pst_step_run(t, began, &measured));
     if (!t->trained && t->group->leader) log_started(t);
     if (t->metrics) pst_metrics_step_done(t->metrics, &measured, t->report);

@@ -6,6 +6,7 @@
 #include "group/group.h"
 #include "rank/scaler.h"
 #include "metrics/prediction.h"
+#include "checkpoint/checkpoint.h"
 #include "metrics/metrics.h"
 
 enum { PST_TRAINER_FOLDER = 768 };
@@ -69,6 +70,10 @@ typedef struct {
     uint64_t skipped, skipped_in_row;
     /* value of `skipped` in the checkpoint from which the run was resumed */
     uint64_t skipped_before;
+    /* train.spike: steps that were not applied, not counted in `skipped`; batches left out; spikes
+     * in a row; the last steps */
+    uint64_t spiked, skipped_batches, spikes_in_row;
+    pst_ckpt_recent recent;
     /* loss scale of the next step; opened by the first step, or by reading a checkpoint */
     pst_scaler scaler;
     /* 1: the last step was skipped because of an fp16 overflow, which is not a failure */
