@@ -65,11 +65,24 @@ static inline pst_convolution_shape pst_convolution_shape_of(const pst_graph *g,
 static inline const int32_t *pst_call_starts(const pst_call *call) {
     return pst_node_has_starts(call->graph, call->node) ? call->arg[1] : NULL;
 }
+/* For embedding: the number of earlier positions of each sample [b], NULL: none. */
+static inline const int32_t *pst_call_past(const pst_call *call) {
+    return pst_node_has_past(call->graph, call->node) ? call->arg[1] : NULL;
+}
 /* The start of position t of a sample. */
 static inline uint64_t pst_start_of(const int32_t *starts, uint64_t sample, uint64_t positions,
                                     uint64_t t) {
     if (!starts || starts[sample * positions + t] < 0) return 0;
     return pst_min_u64((uint64_t)starts[sample * positions + t], t);
+}
+/* The position of row r of a tensor with so many positions per sample: counted from its start or
+ * from the first position of the sample, of which `past` (may be NULL) are earlier than the
+ * tensor's; clamped to `limit` - 1. */
+static inline uint64_t pst_position_of(const int32_t *starts, const int32_t *past, uint64_t r,
+                                       uint64_t positions, uint64_t limit) {
+    uint64_t sample = r / positions, t = r % positions;
+    if (!past) return t - pst_start_of(starts, sample, positions, t);
+    return pst_min_u64(t + (past[sample] < 0 ? 0 : (uint64_t)past[sample]), limit - 1);
 }
 /* For attention. Return the lengths of the samples (NULL: none), the number of positions of a
  * sample that are not padding, and the operands after the inputs. */

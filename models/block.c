@@ -14,7 +14,12 @@ pst_status pst_block_open(const pst_model_config *config, const char *name, pst_
     pst_graph *g;
     PST_TRY(pst_graph_open(name, config->micro_batch, &g));
     pst_graph_compute(g, config->dtype);
-    *block = (pst_block){.g = g, .c = config};
+    *block = (pst_block){.g = g,
+                         .c = config,
+                         .positions = config->cache ? config->positions : config->context,
+                         .past = PST_NONE,
+                         .last = PST_NONE};
+    g->generates = config->cache != 0;
     block->wide = config->wide && pst_dtype_is_half(g->dtype);
     return PST_OK;
 }
@@ -42,9 +47,39 @@ pst_status pst_block_embed(pst_block *b, uint32_t tokens, uint32_t starts, uint3
     PST_TRY(add_table(b, "wte.weight", c->vocabulary, &table[0]));
     PST_TRY(add_table(b, "wpe.weight", c->context, &table[1]));
     pst_attr attr = {.wide = b->wide};
+    if (starts == PST_NONE) starts = b->past;
     uint32_t in[] = {tokens, starts}, n_in = starts == PST_NONE ? 1 : 2;
     return pst_graph_add(b->g, &(pst_new_node){"embedding", "embedding", &attr, in, n_in, table, 2},
                          &b->x);
+}
+
+pst_status pst_block_past(pst_block *b) {
+    uint64_t shape[] = {b->c->micro_batch, 1};
+    if (!b->c->cache) return PST_OK;
+    PST_TRY(pst_graph_data(b->g, "past", 1, shape, &b->past));
+    return pst_graph_data(b->g, "last", 2, shape, &b->last);
+}
+
+pst_status pst_block_attend_cached(pst_block *b, const pst_block_heads *h) {
+    pst_param cache = {.n_dim = 4,
+                       .dim = {b->c->micro_batch, h->kv_heads, 2ull * b->c->cache, h->size},
+                       .init = PST_INIT_ZERO,
+                       .cache = 1};
+    uint32_t in[4] = {b->x}, n_in = 1, index;
+    pst_block_name(cache.name, "%s.cache", h->name);
+    PST_TRY(pst_graph_param(b->g, &cache, &index));
+    if (h->k != PST_NONE) in[n_in++] = h->k;
+    if (h->v != PST_NONE) in[n_in++] = h->v;
+    in[n_in++] = b->past;
+    pst_attr attr = {.heads = h->heads, .window = h->window};
+    return pst_graph_add(
+        b->g, &(pst_new_node){"cached_attention", h->name, &attr, in, n_in, &index, 1}, &b->x);
+}
+
+pst_status pst_block_last(pst_block *b) {
+    uint32_t in[] = {b->x, b->last};
+    if (b->last == PST_NONE) return PST_OK;
+    return pst_graph_add(b->g, &(pst_new_node){"pick", "last", NULL, in, 2, NULL, 0}, &b->x);
 }
 
 static pst_status add_norm(pst_block *b, const char *name, float eps, uint32_t wide) {

@@ -23,6 +23,20 @@ static pst_status preset(pst_model_config *config) {
                           "layers, heads, channels and context");
 }
 
+static pst_status add_attention(pst_block *m, uint32_t starts, const char *name) {
+    const uint32_t heads = m->c->heads;
+    pst_attr attr = {.heads = heads};
+    uint32_t in[] = {m->x, starts}, n_in = starts == PST_NONE ? 1 : 2;
+    if (m->c->cache)
+        return pst_block_attend_cached(m, &(pst_block_heads){.name = name,
+                                                             .heads = heads,
+                                                             .kv_heads = heads,
+                                                             .size = m->c->channels / heads,
+                                                             .k = PST_NONE,
+                                                             .v = PST_NONE});
+    return pst_graph_add(m->g, &(pst_new_node){"attention", name, &attr, in, n_in, NULL, 0}, &m->x);
+}
+
 /* x + proj(attention(qkv(ln_1(x)))), then x + proj(gelu(fc(ln_2(x)))). starts: PST_NONE: attention
  * reaches the whole sample. */
 static pst_status add_block(pst_block *m, uint32_t starts, uint32_t i) {
@@ -34,12 +48,7 @@ static pst_status add_block(pst_block *m, uint32_t starts, uint32_t i) {
     PST_TRY(pst_block_layer_norm(m, pst_block_name(text, "h.%u.ln_1", i), 1e-5f));
     PST_TRY(pst_block_dense(m, pst_block_name(text, "h.%u.attn.c_attn", i), 3 * C, 0.02f,
                             PST_ACT_NONE));
-    pst_attr attr = {.heads = m->c->heads};
-    uint32_t in[] = {m->x, starts}, n_in = starts == PST_NONE ? 1 : 2;
-    PST_TRY(pst_graph_add(m->g,
-                          &(pst_new_node){"attention", pst_block_name(text, "h.%u.attn", i), &attr,
-                                          in, n_in, NULL, 0},
-                          &m->x));
+    PST_TRY(add_attention(m, starts, pst_block_name(text, "h.%u.attn", i)));
     PST_TRY(pst_block_dense(m, pst_block_name(text, "h.%u.attn.c_proj", i), C, residual_std,
                             PST_ACT_NONE));
     PST_TRY(pst_block_dropout(m, pst_block_name(text, "h.%u.attn.drop", i)));
@@ -56,17 +65,19 @@ static pst_status add_block(pst_block *m, uint32_t starts, uint32_t i) {
 
 static pst_status fill_graph(pst_block *m) {
     const pst_model_config *c = m->c;
-    uint64_t shape[] = {c->micro_batch, c->context};
+    uint64_t shape[] = {c->micro_batch, m->positions};
     uint32_t tokens, targets = PST_NONE, starts = PST_NONE, table[2];
     PST_TRY(pst_graph_data(m->g, "tokens", 2, shape, &tokens));
     if (!c->infer) PST_TRY(pst_graph_data(m->g, "targets", 2, shape, &targets));
     if (c->isolate && !c->infer) PST_TRY(pst_graph_data(m->g, "starts", 2, shape, &starts));
+    PST_TRY(pst_block_past(m));
     PST_TRY(pst_block_embed(m, tokens, starts, table));
     PST_TRY(pst_block_dropout(m, "drop"));
     for (uint32_t i = 0; i < c->layers; i++) PST_TRY(add_block(m, starts, i));
+    PST_TRY(pst_block_last(m));
     PST_TRY(pst_block_layer_norm(m, "ln_f", 1e-5f));
     pst_attr attr = {.features = c->vocabulary};
-    /* [b,T,V], tied to wte */
+    /* [b,T,V], or with a cache [b,1,V]; tied to wte */
     PST_TRY(pst_graph_add(m->g, &(pst_new_node){"linear", "lm_head", &attr, &m->x, 1, table, 1},
                           &m->x));
     if (c->infer) {
@@ -112,4 +123,5 @@ const pst_model_row pst_model_gpt = {.name = "gpt",
                                      .hf_name = hf_name,
                                      .isolates = 1,
                                      .continues = 1,
+                                     .caches = 1,
                                      .repeats = 1};

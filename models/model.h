@@ -19,6 +19,10 @@ typedef struct {
     /* 1: for generation: the graph has no loss and ends with logits[b,T,V] (role OUTPUT); dtype
      * must be F32 */
     int infer;
+    /* With infer: 0, or the positions of a cache of keys and values, a multiple of PST_CACHE_BLOCK:
+     * the graph computes `positions` positions of each sample, of which there may be earlier ones
+     * in the cache, and the logits of one of them (block.h) */
+    uint32_t cache, positions;
     /* gpt: 1: it reads "starts", for each position that of the first token of its document:
      * attention and positions begin there; not for generation */
     int isolate;
@@ -49,7 +53,7 @@ typedef struct {
     pst_status (*preset)(pst_model_config *config);
     /* Builds the graph; the caller closes it. The data tensors have the names of the fields of data
      * sets: "tokens", "targets" and, if samples have padding, "lengths" or, with isolate,
-     * "starts"; or "pixels" and "targets".
+     * "starts"; or "pixels" and "targets". With a cache: "tokens", "past" and "last" (block.h).
      * EINPUT: sizes contradict each other (heads do not divide channels, ...). */
     pst_status (*build)(const pst_model_config *config, pst_graph **graph);
     /* Returns the name of a parameter in Hugging Face's format, or NULL if it has none there;
@@ -57,6 +61,7 @@ typedef struct {
      * that Hugging Face's format does not support. */
     const char *(*hf_name)(const pst_param *param, char buffer[PST_NAME_MAX], int *transposed);
     int continues; /* 1: the logits predict the next token, so that the model can generate text */
+    int caches;    /* 1: it has pst_model_config.cache */
     int isolates;  /* 1: it has pst_model_config.isolate */
     int masked;    /* 1: it predicts masked tokens, see pst_data_config */
     int repeats;   /* 1: any number of layers is allowed, and the inner layers are equal */

@@ -50,22 +50,44 @@ typedef struct {
 PST_API pst_status pst_train(const pst_config *config, const pst_train_options *options);
 
 #define PST_GENERATE_MAX 1000000000
+#define PST_GENERATE_PROMPTS 1024
 typedef struct {
     size_t size; /* sizeof(pst_generate_options) */
     /* run folder, checkpoint folder, or Hugging Face folder or .safetensors file with config.json
      * in the same folder */
     const char *source;
     const char *prompt; /* text to continue; NULL or "": a newline */
-    /* number of tokens to generate, 0 to PST_GENERATE_MAX; 0: only the prompt is written */
+    /* number of tokens to generate at most, 0 to PST_GENERATE_MAX; 0: only the prompt is written */
     int64_t tokens;
     int64_t top_k; /* sample from the top_k most likely tokens; 0: from all tokens */
     int64_t seed;  /* seed of the random numbers, any value; the same seed gives the same text */
     /* divides the logits; 0: always take the most likely token; 1: the distribution of the model;
      * above 1: closer to uniform */
     double temperature;
+    /* [n_prompts] several prompts, continued together; 0: `prompt` is the only one. Each text
+     * begins with a line [1], [2], ... */
+    const char *const *prompts;
+    int64_t n_prompts;
+    const char *const *stop; /* [n_stop] strings that end a text, without being a part of it */
+    int64_t n_stop;
+    /* Sample from the fewest most likely tokens whose probabilities add up to top_p; 0 or 1: all.
+     * Then from those with at least min_p times the largest probability; 0: all. */
+    double top_p, min_p;
+    /* divides the positive logits of tokens that occur, multiplies the negative ones; 0 or 1: not
+     */
+    double repetition_penalty;
+    /* Not NULL or "": each prompt is a message of the user, and its answer is written: chatml,
+     * llama3, qwen, or "run": data.template of a run with data.kind chat */
+    const char *chat;
+    const char *system; /* with `chat`: the system message; NULL: that of the template, if any */
+    int64_t json; /* 1: write one JSON object per prompt instead, when all texts are complete */
 } pst_generate_options;
-/* Writes the prompt and the generated text to `out`. In a job of several ranks only rank 0
- * generates; the other ranks return at once. EINPUT also for a number outside the allowed range.
+/* Writes prompt and generated text to `out`, each token as soon as it is known if there is one
+ * prompt; with `chat` the answer alone. The text ends after `tokens` tokens, at a stop string, and
+ * with `chat` at the token that ends a message. Sampling depends on the seed, the number of the
+ * prompt and of the token alone. Positions behind the model's context are computed from the newest
+ * half of it on. In a job of several ranks only rank 0 generates; the other ranks return at once.
+ * EINPUT also for a number outside the allowed range, and for a prompt longer than the context.
  * Main thread only. */
 PST_API pst_status pst_generate(const pst_generate_options *options, FILE *out);
 

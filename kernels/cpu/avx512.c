@@ -23,6 +23,7 @@
 
 #include "kernels/cpu/attention_vec.h"
 #include "kernels/cpu/batch_norm_vec.h"
+#include "kernels/cpu/cached_vec.h"
 #include "kernels/cpu/cross_entropy_vec.h"
 #include "kernels/cpu/elementwise_vec.h"
 #include "kernels/cpu/embedding_vec.h"

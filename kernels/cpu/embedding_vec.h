@@ -5,7 +5,7 @@ enum { EMBED_ROWS = 32, EMBED_COLS = 64, EMBED_CLEAR = 64 };
 
 typedef struct {
     uint64_t rows, t, c, v, t_max, first_token;
-    const int32_t *token, *starts; /* starts: NULL: none */
+    const int32_t *token, *starts, *past; /* starts, past: NULL: none */
     const vx *wte, *wpe;
     const void *dy;
     void *out;
@@ -22,6 +22,7 @@ static embed_job embed_of(const pst_call *call) {
                    .v = wte->dim[0],
                    .token = call->arg[0],
                    .starts = pst_call_starts(call),
+                   .past = pst_call_past(call),
                    .first = call->first,
                    .wide = is_wide(call, node->out[0]),
                    .first_token = node->attr.first};
@@ -37,7 +38,7 @@ static inline uint64_t embed_row(const embed_job *j, uint64_t r) {
 
 /* The row of the position table for row r of the output. */
 static inline uint64_t embed_position(const embed_job *j, uint64_t r) {
-    return r % j->t - pst_start_of(j->starts, r / j->t, j->t, r % j->t);
+    return pst_position_of(j->starts, j->past, r, j->t, j->t_max);
 }
 
 VEC_INLINE void embed_f_rows(const embed_job *j, uint64_t tile, int wide) {

@@ -69,6 +69,9 @@ static const pst_kernel_row vec_rows[] = {
     ROW("max_pool", PST_PASS_B, max_pool_b_scratch, max_pool_b),
     ROW("average_pool", PST_PASS_F, NULL, average_pool_f),
     ROW("average_pool", PST_PASS_B, NULL, average_pool_b),
+#ifndef VEC_HALF
+    ROW("cached_attention", PST_PASS_F, cached_scratch, cached_attention_f),
+#endif
 };
 #undef ROW
 

@@ -1,27 +1,27 @@
-/* Reference embedding: out[b,t,:] = wte[token[b,t],:] (+ wpe[t - start[b,t],:]). The result is 0
- * for tokens whose rows another tensor rank has. */
+/* Reference embedding: out[b,t,:] = wte[token[b,t],:] (+ wpe[t - start[b,t],:], or
+ * wpe[past[b] + t,:]). The result is 0 for tokens whose rows another tensor rank has. */
 #include "kernels/ref/ref.h"
 #include "kernels/shape.h"
 #include <string.h>
 
 typedef struct {
     uint64_t b, t, c, v, t_max, first;
-    const int32_t *starts;
+    const int32_t *starts, *past;
 } sizes;
 
 static sizes sizes_of(const pst_call *call) {
     const pst_tensor *tokens = pst_call_in(call, 0);
     const pst_node *node = call->node;
     const pst_param *wte = &call->graph->param[node->param[0]];
-    sizes s = {pst_tensor_rows(tokens), pst_tensor_last(tokens), wte->dim[1], wte->dim[0], 0,
-               node->attr.first,        pst_call_starts(call)};
+    sizes s = {pst_tensor_rows(tokens), pst_tensor_last(tokens), wte->dim[1],        wte->dim[0], 0,
+               node->attr.first,        pst_call_starts(call),   pst_call_past(call)};
     if (node->n_param > 1) s.t_max = call->graph->param[node->param[1]].dim[0];
     return s;
 }
 
 /* The row of the position table for row i of the output. */
 static uint64_t position_of(const sizes *s, uint64_t i) {
-    return i % s->t - pst_start_of(s->starts, i / s->t, s->t, i % s->t);
+    return pst_position_of(s->starts, s->past, i, s->t, s->t_max);
 }
 
 /* F: IN0 [IN1] PARAM0 [PARAM1] OUT0 */

@@ -60,4 +60,7 @@ PST_REF_LAUNCH(max_pool_f);
 PST_REF_LAUNCH(max_pool_b);
 PST_REF_LAUNCH(average_pool_f);
 PST_REF_LAUNCH(average_pool_b);
+/* fp32 only: for graphs for generation */
+pst_status pst_ref_cached_attention_f(pst_device *device, const pst_call *call);
+pst_status pst_ref_pick_f(pst_device *device, const pst_call *call);
 #endif

@@ -44,6 +44,9 @@ static const pst_kernel_row rows[] = {
     ROWS("max_pool", PST_PASS_B, max_pool_b),
     ROWS("average_pool", PST_PASS_F, average_pool_f),
     ROWS("average_pool", PST_PASS_B, average_pool_b),
+    {"cached_attention", PST_PASS_F, "ref/cached_attention", 0, NULL, NULL,
+     pst_ref_cached_attention_f, PST_TAKES_F32, NULL, NULL},
+    {"pick", PST_PASS_F, "ref/pick", 0, NULL, NULL, pst_ref_pick_f, PST_TAKES_F32, NULL, NULL},
 };
 #undef ROWS
 

@@ -214,6 +214,7 @@ static pst_status match(const pst_safetensors_file *f, const pst_model_row *mode
     }
     for (uint32_t i = 0; i < g->n_param; i++) {
         const char *name = model->hf_name(&g->param[i], buffer, &transposed[i]);
+        if (g->param[i].cache) continue;
         if (!name) return BAD("parameter %s has no Hugging Face name", g->param[i].name);
         if (!entry[i]) return BAD("%s: tensor %s is missing", f->path, name);
         PST_TRY(check_shape(f, entry[i], &g->param[i], transposed[i]));

@@ -193,3 +193,24 @@ pst_status pst_chat_encode(const pst_chat_template *c, pst_encoder *e, const jso
     pst_text_free(&text);
     return status;
 }
+
+pst_status pst_chat_ask(const pst_chat_template *c, pst_encoder *e, const char *system,
+                        const char *user, pst_ids *out) {
+    message m[] = {{"system", system ? system : "", system ? strlen(system) : 0},
+                   {"user", user, strlen(user)}};
+    const size_t first = out->n;
+    pst_text text = {0};
+    pst_status status = encode_begin(c, e, system != NULL, out);
+    for (size_t i = system ? 0 : 1; status == PST_OK && i < 2; i++) {
+        if (c->trim) trim(&m[i]);
+        status = encode_message(c, e, &m[i], &text, out);
+    }
+    text.n = 0;
+    if (status == PST_OK) status = add(&text, c->before_role);
+    if (status == PST_OK) status = add(&text, "assistant");
+    if (status == PST_OK) status = add(&text, c->after_role);
+    if (status == PST_OK) status = encode_text(e, &text, NOTHING, out);
+    for (size_t i = first; i < out->n; i++) out->id[i] /= 2; /* without what is to be learned */
+    pst_text_free(&text);
+    return status;
+}

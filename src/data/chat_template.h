@@ -27,4 +27,8 @@ pst_status pst_chat_template_check(const pst_chat_template *c, const pst_tokeniz
  * with the conversation; then *out may have a part of it. */
 pst_status pst_chat_encode(const pst_chat_template *c, pst_encoder *e, const json_t *conversation,
                            pst_ids *out);
+/* Appends the ids of a conversation that an answer is to follow: the system message (NULL: that of
+ * the template, if any), a message of the user, and the header of the answer. */
+pst_status pst_chat_ask(const pst_chat_template *c, pst_encoder *e, const char *system,
+                        const char *user, pst_ids *out);
 #endif

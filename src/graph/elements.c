@@ -97,6 +97,9 @@ pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index
     if (param->decay && param->statistic)
         return pst_fail(PST_EINPUT, "%s is a statistic; weight decay cannot apply to it",
                         param->name);
+    if (param->cache && (param->decay || param->statistic || param->init != PST_INIT_ZERO))
+        return pst_fail(PST_EINPUT, "%s is a cache; it is zero at first and not trained",
+                        param->name);
     if (pst_graph_find_param(g, param->name) != PST_NONE)
         return pst_fail(PST_EINPUT, "two parameters are named %s", param->name);
     PST_TRY(pst_grow(&g->param, sizeof *g->param, g->n_param, &g->cap_param, "for graph elements"));
@@ -107,6 +110,7 @@ pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index
                      .std = param->std,
                      .decay = param->decay != 0,
                      .statistic = param->statistic != 0,
+                     .cache = param->cache != 0,
                      .slice = param->slice};
     strcpy(p->name, param->name);
     memcpy(p->dim, param->dim, p->n_dim * sizeof(p->dim[0]));

@@ -90,8 +90,14 @@ static pst_status check_attr(const pst_attr *a) {
     return PST_OK;
 }
 
-/* The accumulator of a statistic is not a gradient, and only one operator may fill it. */
+/* The accumulator of a statistic is not a gradient, and only one operator may fill it. Nor do two
+ * operators write one cache. */
 static pst_status check_statistic(const pst_op_row *op, uint32_t i, const pst_param *p) {
+    if (p->cache != (int)(op->caches >> i & 1))
+        return pst_fail(PST_EINPUT, "parameter %u of %s must %sbe a cache, but %s is %s", i,
+                        op->name, p->cache ? "not " : "", p->name, p->cache ? "one" : "none");
+    if (p->cache && p->n_use)
+        return pst_fail(PST_EINPUT, "two operators use the cache %s; only one may", p->name);
     int wanted = op->statistics >> i & 1;
     if (p->statistic != wanted)
         return pst_fail(PST_EINPUT, "parameter %u of %s must be %s, but %s is %s", i, op->name,

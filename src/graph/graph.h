@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { PST_NAME_MAX = 96, PST_MAX_IN = 3, PST_MAX_OUT = 2, PST_MAX_PARAM = 4, PST_MAX_SAVED = 3 };
+enum { PST_NAME_MAX = 96, PST_MAX_IN = 4, PST_MAX_OUT = 2, PST_MAX_PARAM = 4, PST_MAX_SAVED = 3 };
 
 typedef enum { PST_PASS_F, PST_PASS_B, PST_PASS_W, PST_PASS_COUNT } pst_pass;
 
@@ -78,6 +78,9 @@ typedef struct {
     /* Set by pst_optim_assign. whole: 1: the optimizer updates all elements together, so one
      * replica owns them all; matrix: 1: by Muon */
     int whole, matrix;
+    int cache; /* 1: an array that an operator writes in F and reads again in later runs, such as
+                  the keys and values of earlier positions; not a part of the model: no file
+                  has it. Only in graphs for generation */
     uint32_t n_use; /* set by pst_graph_add: number of uses (node, operand); each use has its own
                        gradient */
     pst_slice slice;
@@ -166,6 +169,8 @@ struct pst_graph {
     /* 1: F is never recomputed in this run, which allows kernels that give other bits when run
      * again (src/prepare) */
     int final;
+    /* 1: for generation: F only, and results need not have the same bits as in training */
+    int generates;
     uint32_t blocks; /* pst_split_options.blocks */
     /* 1: kernels may add in an order that changes from call to call (parallel.deterministic) */
     int loose;

@@ -61,7 +61,8 @@ uint64_t pst_graph_hash(const pst_graph *g) {
         const pst_param *p = &g->param[i];
         uint32_t std_bits;
         memcpy(&std_bits, &p->std, sizeof(std_bits));
-        uint32_t kind = p->statistic ? 2 : p->decay != 0;
+        uint32_t kind = p->cache ? 3 : p->decay != 0;
+        if (p->statistic) kind = 2;
         uint32_t field[] = {p->n_dim, (uint32_t)p->init, std_bits, kind, p->n_use};
         h = hash_u64(p->dim, p->n_dim, hash_u32(field, 5, hash_text(p->name, h)));
     }

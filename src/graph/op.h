@@ -57,6 +57,10 @@ struct pst_op_row {
     int image;
     /* Bit i: parameter i is a statistic (pst_param.statistic). */
     uint32_t statistics;
+    /* Bit i: parameter i is a cache (pst_param.cache), which F writes. */
+    uint32_t caches;
+    /* Nonzero: the operator has no derivative; only graphs for generation may have it. */
+    int forward_only;
     /* Computes OUT0 again without F, from arrays that B reads anyway: fills the operand list of
      * pass F of `restore_kernel`. NULL, or 0 operands: not possible. */
     uint32_t (*restore)(const pst_node *node, pst_arg out[PST_MAX_ARG]);
@@ -74,6 +78,10 @@ typedef enum {
     PST_EXCHANGE_SCATTER,
     PST_EXCHANGE_STACK /* to: all ranks' from, one after the other */
 } pst_exchange;
+/* embedding: 1: the second input is the number of earlier positions of each sample. */
+static inline int pst_node_has_past(const pst_graph *g, const pst_node *node) {
+    return node->n_in > 1 && g->tensor[node->in[1]].n_dim == 1;
+}
 /* attention, embedding: 1: the second input is the start of each position, not a length. */
 static inline int pst_node_has_starts(const pst_graph *g, const pst_node *node) {
     return node->n_in > 1 && g->tensor[node->in[1]].n_dim == 2;
@@ -83,6 +91,8 @@ static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, p
     return is_sum ? PST_EXCHANGE_NONE : (pst_exchange)node->op->exchange[pass];
 }
 
+enum { PST_CACHE_BLOCK = 64 }; /* positions of a block of keys in a cache, see cached_attention */
+
 /* The ordered list of rows; *n receives the number of rows. Below: the operands of each operator,
  * with shapes, and the operand list of each pass, in the argument order of the kernels. An operand
  * in [brackets] is left out, and the operands after it move up, if the node lacks that parameter or
@@ -90,13 +100,11 @@ static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, p
  * a list do nothing.
  *
  * embedding       in: tokens[b,T] i32 (+ starts[b,T] i32: position t has row t - start of wpe; see
- *                 attention); param: wte[V,C] (+ wpe[Tmax,C]); out: [b,T,C], F32 in any graph with
- *                 attr.wide
- *     F: IN0 [IN1] PARAM0 [PARAM1] OUT0
- *     W: IN0 [IN1] DOUT0 DPARAM0 [DPARAM1]
- * layer_norm      in: x[..,C], which may be F32 in any graph; param: weight[C], bias[C];
- *                 out: F32 in any graph with attr.wide; saved0: (mean, rstd) f32 [rows,2]; with
- *                 sum_parts, saved1: f32 [sum_parts,2,C], the sums for bias and weight over each
+ *                 attention; or + past[b] i32: position t has row past + t); param: wte[V,C] (+
+ * wpe[Tmax,C]); out: [b,T,C], F32 in any graph with attr.wide F: IN0 [IN1] PARAM0 [PARAM1] OUT0 W:
+ * IN0 [IN1] DOUT0 DPARAM0 [DPARAM1] layer_norm      in: x[..,C], which may be F32 in any graph;
+ * param: weight[C], bias[C]; out: F32 in any graph with attr.wide; saved0: (mean, rstd) f32
+ * [rows,2]; with sum_parts, saved1: f32 [sum_parts,2,C], the sums for bias and weight over each
  *                 part of the rows
  *     F: IN0 PARAM0 PARAM1 OUT0 SAVED0
  *     B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0=SUM0; with sum_parts: ... DIN0 SAVED1
@@ -151,6 +159,20 @@ static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, p
  * average_pool    in: x[b,H,W,C]; out: [b,1,C]
  *     F: IN0 OUT0
  *     B: DOUT0 DIN0
+ *
+ * Only in graphs for generation, which run on a few positions at a time. past[b] i32 has the number
+ * of earlier positions of each sample: position t of the run is position past + t of the sample.
+ * Every operator that depends on positions has it as its last input.
+ * cached_attention  causal attention with heads to positions of this and earlier runs; in:
+ *                 qkv[b,T,(heads+2H)*D], or q[b,T,heads*D], k[b,T,H*D] and v[b,T,H*D], then past;
+ *                 param: cache[b,H,2P,D] of P positions, a multiple of PST_CACHE_BLOCK: for each of
+ *                 H heads, which heads/H consecutive heads of q share, the keys of each block of
+ *                 positions, [D][PST_CACHE_BLOCK], then the values [P][D]. F first stores k and v
+ *                 of this run; those of positions from P on are left out. attr.window: a position
+ *                 attends to that many, itself included; 0: to all; out: [b,T,heads*D]
+ *     F: IN0 [IN1 IN2] IN.past PARAM0 OUT0
+ * pick            in: x[b,T,C], at[b,K] i32, clamped to 0..T-1; out: [b,K,C], rows `at` of x
+ *     F: IN0 IN1 OUT0
  *
  * Only in graphs that split.c makes:
  * tensor_copy     F: IN0 OUT0=IN0

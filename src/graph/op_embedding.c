@@ -1,5 +1,5 @@
-/* embedding: out[b,t,:] = wte[tokens[b,t],:] (+ wpe[t,:], or wpe[t - starts[b,t],:]). Its inputs
- * are data, so it has no B. */
+/* embedding: out[b,t,:] = wte[tokens[b,t],:] (+ wpe[t,:], or wpe[t - starts[b,t],:], or
+ * wpe[past[b] + t,:]). Its inputs are data, so it has no B. */
 #include "graph/op_list.h"
 
 static pst_status check_starts(const pst_graph *g, const pst_node *node) {
@@ -10,6 +10,17 @@ static pst_status check_starts(const pst_graph *g, const pst_node *node) {
                     "embedding needs one start per token, but %s is [%lu,%lu] and %s [%lu,%lu]",
                     starts->name, (unsigned long)starts->dim[0], (unsigned long)starts->dim[1],
                     tokens->name, (unsigned long)tokens->dim[0], (unsigned long)tokens->dim[1]);
+}
+
+static pst_status check_past(const pst_graph *g, const pst_node *node) {
+    PST_TRY(pst_node_expect_i32(g, node, 1, 1));
+    const pst_tensor *tokens = pst_node_in(g, node, 0), *past = pst_node_in(g, node, 1);
+    if (past->dim[0] == tokens->dim[0]) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "embedding needs one number of earlier positions per sample, but %s has %lu "
+                    "and %s %lu samples",
+                    past->name, (unsigned long)past->dim[0], tokens->name,
+                    (unsigned long)tokens->dim[0]);
 }
 
 static pst_status infer(pst_graph *g, pst_node *node) {
@@ -27,7 +38,8 @@ static pst_status infer(pst_graph *g, pst_node *node) {
                             (unsigned long)wpe->dim[0], tokens->name,
                             (unsigned long)tokens->dim[1]);
     }
-    if (node->n_in == 2) PST_TRY(check_starts(g, node));
+    if (node->n_in == 2)
+        PST_TRY(pst_node_has_past(g, node) ? check_past(g, node) : check_starts(g, node));
     uint64_t dim[] = {tokens->dim[0], tokens->dim[1], wte->dim[1]};
     PST_TRY(pst_graph_out(g, node, PST_TENSOR_ACTIVATION, 3, dim));
     if (node->attr.wide) pst_node_out_wide(g, node);

@@ -47,6 +47,7 @@ static void print_param(const pst_param *p, FILE *out) {
     }
     if (p->decay) fputs(" decay", out);
     else if (p->statistic) fputs(" statistic", out);
+    else if (p->cache) fputs(" cache", out);
     fputc('\n', out);
 }
 
@@ -235,7 +236,8 @@ static pst_status parse_data(pst_graph *g, const line *l) {
 }
 
 static int is_flag(const char *word) {
-    return strcmp(word, "decay") == 0 || strcmp(word, "statistic") == 0;
+    return strcmp(word, "decay") == 0 || strcmp(word, "statistic") == 0 ||
+           strcmp(word, "cache") == 0;
 }
 
 static pst_status parse_param(pst_graph *g, const line *l) {
@@ -243,8 +245,9 @@ static pst_status parse_param(pst_graph *g, const line *l) {
     uint32_t next = 4, index;
     int init = 0;
     if (l->n < 4)
-        return pst_fail(PST_EINPUT,
-                        "expected: param NAME [SHAPE] zero|one|normal [STD] [decay|statistic]");
+        return pst_fail(
+            PST_EINPUT,
+            "expected: param NAME [SHAPE] zero|one|normal [STD] [decay|statistic|cache]");
     if (strlen(l->word[1]) >= sizeof(p.name)) return pst_fail(PST_EINPUT, "the name is too long");
     strcpy(p.name, l->word[1]);
     PST_TRY(read_shape(l->word[2], &p.n_dim, p.dim));
@@ -253,7 +256,8 @@ static pst_status parse_param(pst_graph *g, const line *l) {
     if (next < l->n && !is_flag(l->word[next])) PST_TRY(read_float(l->word[next++], &p.std));
     if (next < l->n && is_flag(l->word[next])) {
         p.decay = strcmp(l->word[next], "decay") == 0;
-        p.statistic = !p.decay;
+        p.statistic = strcmp(l->word[next], "statistic") == 0;
+        p.cache = strcmp(l->word[next], "cache") == 0;
         next++;
     }
     if (next < l->n)

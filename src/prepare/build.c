@@ -31,6 +31,18 @@ static uint64_t predict_ns(void *arg, const pst_node *node, int extra, pst_pass 
     return measured ? measured : pst_costs_pass_ns(&a->p->costs, a->graph, node, &work);
 }
 
+/* With forms: the scratch of the largest. */
+static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, int extra,
+                         pst_pass pass, pst_chosen *chosen) {
+    const chooser_arg *a = arg;
+    PST_TRY(pst_prepare_choose(arg, g, node, extra, pass, chosen));
+    if (!a->p->n_form || pst_node_exchange(node, extra, pass)) return PST_OK;
+    uint64_t bytes = pst_prepare_forms_scratch(a->p, node, pst_registry_kernel(chosen->kernel),
+                                               a->device.threads);
+    if (bytes > chosen->scratch) chosen->scratch = bytes;
+    return PST_OK;
+}
+
 /* NORM and STEP get their times in pst_prepare_time_flush, when the parts of each rank are known.
  */
 static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
@@ -178,7 +190,7 @@ static pst_status build_cuts(const pst_prepared *p, int split, int train, pst_cu
     chooser_arg arg = {
         .p = p,
         .device = {.ops = p->options.device, .isa = p->options.isa, .threads = p->options.threads}};
-    pst_chooser chooser = {&arg, pst_prepare_choose, predict_ns, p->plan->layout.recompute};
+    pst_chooser chooser = {&arg, choose, predict_ns, p->plan->layout.recompute};
     uint32_t n_chunk = p->plan->layout.n_chunk;
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
         const pst_graph *g = arg.graph = p->graphs[t];
@@ -421,6 +433,7 @@ void pst_prepared_close(pst_prepared *p) {
     free(p->device);
     pst_cluster_close(p->cluster);
     pst_plan_close(p->plan);
+    pst_prepare_forms_close(p);
     pst_graph_close(p->whole);
     free(p);
 }

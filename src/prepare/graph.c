@@ -116,10 +116,12 @@ static pst_status build_graph(pst_prepared *p) {
     if (p->options.infer) {
         p->model_config.infer = 1;
         p->model_config.dropout = 0;
+        if (p->options.cache) PST_TRY(pst_prepare_forms_config(p));
     } else {
         PST_TRY(pst_prepare_precision(p->config, &p->options, &p->model_config.dtype));
     }
-    return p->model->build(&p->model_config, &p->whole);
+    PST_TRY(p->model->build(&p->model_config, &p->whole));
+    return p->options.cache ? pst_prepare_forms(p) : PST_OK;
 }
 
 /* Checks what training needs of a graph, which one built by a program may lack. */
@@ -129,6 +131,9 @@ static pst_status check_trains(const pst_graph *g) {
         read ? PST_OK : pst_fail(PST_ENOMEM, "no memory to check graph %s", g->name);
     int losses = 0;
     for (uint32_t i = 0; read && i < g->n_node; i++) {
+        if (g->node[i].op->forward_only)
+            status = pst_fail(PST_EINPUT, "graph %s: operator %s (%s) has no derivative", g->name,
+                              g->node[i].name, g->node[i].op->name);
         for (uint32_t k = 0; k < g->node[i].n_in; k++) read[g->node[i].in[k]] = 1;
         losses += !strcmp(g->node[i].op->name, "cross_entropy");
     }

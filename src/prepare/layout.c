@@ -108,8 +108,12 @@ static pst_status read_layout(const pst_config *c, const pst_prepare_options *o,
 
 /* Generation uses a single pipeline, whatever the run file says. */
 static pst_status lay_out_inference(const pst_prepare_options *o, pst_layout *l) {
-    *l = (pst_layout){
-        .pipeline = o->n_rank, .data = 1, .tensor = 1, .micro_batch = 1, .n_micro = 1, .chunks = 1};
+    *l = (pst_layout){.pipeline = o->n_rank,
+                      .data = 1,
+                      .tensor = 1,
+                      .micro_batch = o->samples ? o->samples : 1,
+                      .n_micro = 1,
+                      .chunks = 1};
     snprintf(l->schedule, sizeof l->schedule, "%s", pst_schedule_name_of(PST_SCHEDULE_FORWARD));
     return o->n_rank ? PST_OK : pst_fail(PST_EINPUT, "the job has 0 ranks; expected 1 or more");
 }

@@ -34,6 +34,12 @@ typedef struct {
     pst_processors processors; /* processors of this host, to compare with parallel.profile */
     uint32_t n_eval_micro;     /* micro-batches per evaluation pass */
     int infer;                 /* 1: graph for generation: no loss, no backward pass */
+    /* With infer: number of sequences that are generated at a time; 0: 1 */
+    uint32_t samples;
+    /* With infer: 1: keys and values of earlier positions are kept in a cache, of at least as many
+     * positions as the model's context. The graph computes up to PST_FORM_MAX positions of each
+     * sample at a time (forms, below). EINPUT: the model or the device cannot do this. */
+    int cache;
     /* Use the layout of this plan; what an old plan lacks comes from the run file. May be NULL.
      * EINPUT: the plan is for another graph. Borrowed during the call. */
     const pst_plan *plan;
@@ -63,6 +69,13 @@ typedef struct {
     uint32_t n_what_if;
 } pst_prepare_options;
 
+/* A graph for runs of `positions` positions of each sample. */
+enum { PST_FORMS = 3, PST_FORM_MAX = 128 };
+typedef struct {
+    uint32_t positions;
+    pst_graph *graph;
+} pst_form;
+
 typedef struct {
     const pst_config *config; /* borrowed */
     pst_prepare_options options;
@@ -80,6 +93,11 @@ typedef struct {
      * model itself. If stages have different numbers of tensor ranks: graph of each lane (grid.h),
      * of which each rank of the lane computes its stage's operators. */
     pst_graph **graphs;
+    /* With options.cache: the model for several numbers of positions per run, in ascending order;
+     * the last form is `whole`. Operators, parameters and tensors have equal indices in all forms,
+     * and no tensor is larger than in `whole`, for which the memory is laid out. */
+    pst_form form[PST_FORMS];
+    uint32_t n_form;
     /* 1: tensor ranks have parts of different sizes; the last tensor rank has the largest */
     int uneven;
     /* graphs[0]; all graphs have the same operators and parameters, with equal indices and names */
@@ -235,6 +253,14 @@ uint32_t pst_prepare_job_ranks(const pst_config *config, uint32_t stages);
  * model until pst_prepare_split, which needs the cut, makes the graphs. */
 pst_status pst_prepare_graph(pst_prepared *p);
 pst_status pst_prepare_split(pst_prepared *p);
+/* prepare/forms.c, with options.cache. config: sets the sizes of the largest form in
+ * p->model_config; EINPUT: the model has no cache. build: sets p->form; p->whole must be set.
+ * scratch: bytes of scratch that the kernel of the operator needs in any form. */
+pst_status pst_prepare_forms_config(pst_prepared *p);
+pst_status pst_prepare_forms(pst_prepared *p);
+uint64_t pst_prepare_forms_scratch(const pst_prepared *p, const pst_node *node,
+                                   const pst_kernel_row *row, uint32_t threads);
+void pst_prepare_forms_close(pst_prepared *p);
 /* Sizes of the model: each from the run file, else from the preset, else from the data set. */
 pst_status pst_prepare_model(const pst_config *config, const pst_model_row **row,
                              pst_model_config *model_config);

@@ -146,6 +146,8 @@ pst_status pst_rank_transport_open(pst_rank *r);
 pst_status pst_rank_connect(pst_rank *r);
 /* 1: the transport can send and receive memory of this device directly. */
 int pst_rank_transport_reaches(const pst_transport *t, const pst_device_ops *device);
+/* For a job with options.cache: the next runs compute form number `form` (pst_prepared). */
+void pst_rank_use_form(pst_rank *r, uint32_t form);
 /* rank/weights.c. Initialises the elements that this rank updates: weights from the seed, optimizer
  * state to zero. */
 pst_status pst_rank_init_weights(pst_rank *r);

@@ -41,7 +41,8 @@ static pst_status read_param(pst_rank *r, uint32_t i, const pst_ckpt *ckpt,
 
 static pst_status read_rank(pst_rank *r, const pst_ckpt *ckpt, const pst_optim_row *rule) {
     for (uint32_t i = 0; i < r->graph->n_param; i++)
-        if (pst_rank_weight(r, i)) PST_TRY(read_param(r, i, ckpt, rule));
+        if (pst_rank_weight(r, i) && !r->graph->param[i].cache)
+            PST_TRY(read_param(r, i, ckpt, rule));
     return PST_OK;
 }
 
@@ -368,7 +369,7 @@ pst_status pst_resume_read_hf(pst_rank *r, const char *source) {
     if (!weight) return pst_fail(PST_ENOMEM, "no memory to read %s", source);
     pst_status status = PST_OK;
     for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
-        if (pst_rank_weight(r, i)) status = map_weight(r, i, &weight[i]);
+        if (pst_rank_weight(r, i) && !g->param[i].cache) status = map_weight(r, i, &weight[i]);
     if (status == PST_OK)
         status = pst_hf_import(
             source, r->p->model, g,

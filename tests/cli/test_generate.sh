@@ -48,17 +48,49 @@ same l m
 same l n
 differ l o
 
-# only the last `context` tokens of a prompt count; the whole of it is printed
-long=$(head -c 500 text.txt | tr '\n' ' ')
+# the whole context as a prompt, but not more
+long=$(head -c 20 text.txt)
 generate p runs/run -t 30 -s 2 -p "$long"
-head -c 500 p >q
-printf '%s' "$long" >r
-same q r
-generate s runs/run -t 30 --temperature 0 -p "xx$(printf '%s' "$long" | tail -c 20)"
-generate t runs/run -t 30 --temperature 0 -p "yy$(printf '%s' "$long" | tail -c 20)"
-tail -c 31 s >u
-tail -c 31 t >v
-same u v
+[ "$(head -c 20 p)" = "$long" ] && [ "$(wc -c <p)" = 51 ] || fail "a prompt of the whole context: $(cat p)"
+rc=0; "$PENSTOCK" generate runs/run -p "$long." >out 2>err || rc=$?
+[ $rc = 2 ] && grep -q "prompt has 21 tokens, but the model's context is 20" err && [ ! -s out ] ||
+    fail "a prompt longer than the context: status $rc: $(cat out err)"
+# other ways to sample: with limits that leave one token, or all
+generate s runs/run -t 40 --top-p 0.000001 -s 4
+same i s
+generate s runs/run -t 40 --min-p 1 -s 4
+same i s
+generate s runs/run -t 40 -s 5 --top-p 1 --min-p 0 --repetition-penalty 1
+same l s
+generate s runs/run -t 40 -s 5 --top-p 0.4
+differ l s
+generate s runs/run -t 40 --temperature 0 --repetition-penalty 50
+differ i s
+[ "$(head -c 9 s | fold -w 1 | sort | uniq -d | wc -l)" = 0 ] || fail "tokens occur again: $(cat s)"
+
+# several prompts: each text is that of the prompt alone, except for its random numbers
+generate s runs/run -t 12 --temperature 0 -p 'bottle' -p 'f' -p ''
+for prompt in bottle f ''; do
+    generate one runs/run -t 12 --temperature 0 -p "$prompt"
+    printf '[%s]\n' $((number = ${number:-0} + 1))
+    cat one
+done >t
+same s t
+
+# stop strings, also such that never come
+generate s runs/run -t 60 -s 7 --json
+all=$(sed 's/.*"text":"\([^"]*\)".*/\1/' s)
+stop=$(printf '%s' "$all" | cut -c 21-24)
+before=${all%%"$stop"*}
+generate s runs/run -t 60 -s 7 --stop "$stop" --stop never
+printf '\n%b\n' "$before" >t
+same s t
+generate s runs/run -t 60 -s 7 --json --stop "$stop"
+grep -q '"prompt_tokens":1,.*"end":"stop"}' s || fail "stopped: $(cat s)"
+generate s runs/run -t 5 -s 7 --json --stop 'never, never'
+grep -q '"tokens":5,"end":"tokens"}' s || fail "not stopped: $(cat s)"
+grep -q 'no stop string occurred in 5 tokens' err || fail "a stop string that never comes: $(cat err)"
+
 generate w runs/run -t 3 -p ""
 [ "$(wc -c <w)" = 5 ] || fail "an empty prompt"
 generate x runs/run -t 3 -p "$(printf '\303\244\377')"
@@ -66,6 +98,16 @@ generate x runs/run -t 3 -p "$(printf '\303\244\377')"
 # training learned something: the text's letters, mostly
 generate y runs/run -t 200 -s 1 -p bottle
 [ "$(tr -cd 'a-z ,' <y | wc -c)" -gt 120 ] || fail "the model has learned nothing: $(cat y)"
+
+# chat templates
+rc=0; "$PENSTOCK" generate runs/run --chat run >out 2>err || rc=$?
+[ $rc = 2 ] && grep -q 'runs/run has no chat template, because its data.kind is text' err || fail "no template: $(cat err)"
+rc=0; "$PENSTOCK" generate runs/run --chat llama3 >out 2>err || rc=$?
+[ $rc = 2 ] && grep -q 'llama3: the tokenizer has no special token "<|begin_of_text|>"' err || fail "tokens: $(cat err)"
+rc=0; "$PENSTOCK" generate runs/run --chat alpaca >out 2>err || rc=$?
+[ $rc = 2 ] && grep -q 'no chat template alpaca; expected chatml' err || fail "an unknown template: $(cat err)"
+rc=0; "$PENSTOCK" generate runs/run --system x >out 2>err || rc=$?
+[ $rc = 2 ] && grep -q 'a system message needs a chat template' err || fail "a system message: $(cat err)"
 
 # one text for a job, however its ranks were started
 export WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29500 RANK=0

@@ -1,0 +1,243 @@
+/* `penstock generate`: continues texts with a trained model. */
+#include "backends/registry.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "base/sized.h"
+#include "generate/decoder.h"
+#include "generate/prompts.h"
+#include "generate/sampler.h"
+#include "generate/writer.h"
+#include "penstock/run.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A prompt and its continuation. */
+typedef struct {
+    const char *prompt;
+    pst_sequence sequence;
+    uint64_t n_prompt; /* tokens of the prompt */
+    pst_writer writer;
+    const char *end; /* why it ended: "tokens", "stop" (string) or "end" (of an answer) */
+} output;
+
+typedef struct {
+    const pst_generate_options *o;
+    pst_source source;
+    pst_prompts prompts;
+    pst_decoder decoder;
+    pst_sampler sampler;
+    uint32_t n;
+    output *texts;           /* [n] */
+    pst_sequence *sequences; /* [n] */
+} generator;
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+static pst_status check_number(const char *name, double value, double most) {
+    if (value >= 0 && value <= most) return PST_OK; /* refuses NaN */
+    return pst_fail(PST_EINPUT, "pst_generate: %s is %g, expected 0 to %g", name, value, most);
+}
+
+static pst_status check_strings(const pst_generate_options *o) {
+    for (int64_t i = 0; i < o->n_stop; i++)
+        if (!o->stop[i] || !*o->stop[i])
+            return pst_fail(PST_EINPUT, "a stop string is empty; omit it");
+    if (o->system && (!o->chat || !*o->chat))
+        return pst_fail(PST_EINPUT, "a system message needs a chat template (--chat)");
+    return PST_OK;
+}
+
+static pst_status check_options(const pst_generate_options *o, const FILE *out) {
+    if (!o->source || !out)
+        return pst_fail(PST_EINPUT, "pst_generate: %s is NULL", out ? "source" : "out");
+    if (o->tokens < 0 || o->tokens > PST_GENERATE_MAX)
+        return pst_fail(PST_EINPUT, "pst_generate: tokens is %" PRId64 ", expected 0 to %d",
+                        o->tokens, PST_GENERATE_MAX);
+    if (o->top_k < 0)
+        return pst_fail(PST_EINPUT, "pst_generate: top_k is %" PRId64 ", expected 0 or more",
+                        o->top_k);
+    if (!(o->temperature >= 0)) /* also refuses NaN */
+        return pst_fail(PST_EINPUT, "pst_generate: temperature is %g, expected 0 or more",
+                        o->temperature);
+    PST_TRY(check_number("top_p", o->top_p, 1));
+    PST_TRY(check_number("min_p", o->min_p, 1));
+    PST_TRY(check_number("repetition_penalty", o->repetition_penalty, 100));
+    if (o->n_prompts < 0 || o->n_prompts > PST_GENERATE_PROMPTS)
+        return pst_fail(PST_EINPUT, "pst_generate: n_prompts is %" PRId64 ", expected 0 to %d",
+                        o->n_prompts, PST_GENERATE_PROMPTS);
+    return check_strings(o);
+}
+
+/* --- texts ------------------------------------------------------------------------------------ */
+
+static pst_status open_text(generator *g, uint32_t i, FILE *out) {
+    const pst_generate_options *o = g->o;
+    output *t = &g->texts[i];
+    const char *prompt = o->n_prompts ? o->prompts[i] : o->prompt;
+    pst_ids ids = {0};
+    t->prompt = prompt && *prompt ? prompt : "\n";
+    t->writer = (pst_writer){.tokenizer = g->source.tokenizer,
+                             .stop = o->stop,
+                             .n_stop = (size_t)o->n_stop,
+                             .out = g->n == 1 && !o->json ? out : NULL};
+    pst_status status =
+        pst_prompts_encode(&g->prompts, &g->source, t->prompt, &g->decoder.p->model_config, &ids);
+    if (status == PST_OK) {
+        g->sequences[i].token = malloc((ids.n + (uint64_t)o->tokens) * sizeof(int32_t));
+        if (!g->sequences[i].token)
+            status = pst_fail(PST_ENOMEM, "no memory for %" PRId64 " tokens", o->tokens);
+    }
+    if (status == PST_OK) {
+        memcpy(g->sequences[i].token, ids.id, ids.n * sizeof *ids.id);
+        g->sequences[i].n = t->n_prompt = ids.n;
+    }
+    pst_ids_free(&ids);
+    if (status == PST_EINPUT && g->n > 1) return pst_fail_in(status, "prompt %u", i + 1);
+    return status;
+}
+
+static pst_status cannot_write(void) {
+    return pst_fail(PST_ENOMEM, "cannot write the text: %s", strerror(errno));
+}
+
+/* The prompt as the model has read it. */
+static pst_status write_prompt(const generator *g, uint32_t i, FILE *out) {
+    pst_text decoded = {0};
+    pst_status status = pst_tokenizer_decode(g->source.tokenizer, g->sequences[i].token,
+                                             g->texts[i].n_prompt, 1, &decoded);
+    if (status == PST_OK && (fwrite(decoded.byte, 1, decoded.n, out) != decoded.n || fflush(out)))
+        status = cannot_write();
+    pst_text_free(&decoded);
+    return status;
+}
+
+static void end(generator *g, uint32_t i, const char *why) {
+    g->texts[i].end = why;
+    g->sequences[i].done = 1;
+}
+
+/* Chooses the next token of a text. */
+static pst_status continue_text(generator *g, uint32_t i) {
+    output *t = &g->texts[i];
+    pst_sequence *s = &g->sequences[i];
+    uint32_t words[4];
+    pst_rng_words(pst_rng_key((uint64_t)g->o->seed, "generate"), i, s->n, words);
+    int32_t token =
+        pst_sampler_draw(&g->sampler, s->logits, s->token, s->n, pst_rng_uniform(words[0]));
+    s->token[s->n++] = token;
+    if (token == g->prompts.end) end(g, i, "end");
+    else PST_TRY(pst_writer_add(&t->writer, token, 0));
+    if (t->writer.stopped) end(g, i, "stop");
+    else if (!s->done && s->n - t->n_prompt == (uint64_t)g->o->tokens) end(g, i, "tokens");
+    return s->done ? pst_writer_end(&t->writer) : PST_OK;
+}
+
+static pst_status run(generator *g) {
+    for (;;) {
+        uint32_t left = 0;
+        for (uint32_t i = 0; i < g->n; i++) left += !g->sequences[i].done;
+        if (!left) return PST_OK;
+        PST_TRY(pst_decoder_run(&g->decoder, g->sequences));
+        for (uint32_t i = 0; i < g->n; i++)
+            if (!g->sequences[i].done && g->sequences[i].logits) PST_TRY(continue_text(g, i));
+    }
+}
+
+/* --- output ----------------------------------------------------------------------------------- */
+
+static pst_status write_json(const generator *g, FILE *out) {
+    for (uint32_t i = 0; i < g->n; i++) {
+        const output *t = &g->texts[i];
+        json_t *text =
+            json_stringn(t->writer.text.byte ? t->writer.text.byte : "", t->writer.text.n);
+        json_t *line = json_pack("{s:s, s:o, s:I, s:I, s:s}", "prompt", t->prompt, "text", text,
+                                 "prompt_tokens", (json_int_t)t->n_prompt, "tokens",
+                                 (json_int_t)(g->sequences[i].n - t->n_prompt), "end", t->end);
+        char *bytes = line ? json_dumps(line, JSON_COMPACT) : NULL;
+        int failed = bytes && fprintf(out, "%s\n", bytes) < 0;
+        json_decref(line);
+        if (!bytes)
+            return pst_fail(PST_EINPUT, "text %u is not valid UTF-8, as JSON must be; omit --json",
+                            i + 1);
+        free(bytes);
+        if (failed) return cannot_write();
+    }
+    return PST_OK;
+}
+
+/* Several texts, each after a line with its number. */
+static pst_status write_texts(const generator *g, FILE *out) {
+    for (uint32_t i = 0; g->n > 1 && i < g->n; i++) {
+        const pst_text *text = &g->texts[i].writer.text;
+        if (fprintf(out, "[%u]\n", i + 1) < 0) return cannot_write();
+        if (!g->prompts.chat) PST_TRY(write_prompt(g, i, out));
+        if (fwrite(text->byte, 1, text->n, out) != text->n || fputc('\n', out) == EOF)
+            return cannot_write();
+    }
+    return g->n > 1 || fputc('\n', out) != EOF ? PST_OK : cannot_write();
+}
+
+static void warn_of_stops(const generator *g) {
+    uint32_t without = 0;
+    for (uint32_t i = 0; i < g->n; i++) without += !g->texts[i].writer.stopped;
+    if (g->o->n_stop && without == g->n && g->o->tokens)
+        pst_log(PST_LOG_WARN, "no stop string occurred in %" PRId64 " tokens", g->o->tokens);
+}
+
+/* --- the command ------------------------------------------------------------------------------ */
+
+static pst_status open_texts(generator *g, FILE *out) {
+    g->texts = calloc(g->n, sizeof *g->texts);
+    g->sequences = calloc(g->n, sizeof *g->sequences);
+    if (!g->texts || !g->sequences) return pst_fail(PST_ENOMEM, "no memory for %u prompts", g->n);
+    for (uint32_t i = 0; i < g->n; i++) PST_TRY(open_text(g, i, out));
+    for (uint32_t i = 0; !g->o->tokens && i < g->n; i++) end(g, i, "tokens");
+    return PST_OK;
+}
+
+static pst_status generate(generator *g, FILE *out) {
+    const pst_generate_options *o = g->o;
+    const pst_sampling how = {o->temperature, (uint64_t)o->top_k, o->top_p, o->min_p,
+                              o->repetition_penalty};
+    PST_TRY(pst_source_open(o->source, &g->source));
+    PST_TRY(pst_prompts_open(&g->source, o->chat, o->system, &g->prompts));
+    PST_TRY(pst_decoder_open(&g->source, &(pst_decoder_options){.sequences = g->n}, &g->decoder));
+    PST_TRY(pst_sampler_open(&how, g->source.tokenizer, g->decoder.vocabulary, &g->sampler));
+    PST_TRY(open_texts(g, out));
+    if (g->n == 1 && !o->json && !g->prompts.chat) PST_TRY(write_prompt(g, 0, out));
+    PST_TRY(run(g));
+    warn_of_stops(g);
+    return o->json ? write_json(g, out) : write_texts(g, out);
+}
+
+static void close_generator(generator *g) {
+    for (uint32_t i = 0; g->texts && g->sequences && i < g->n; i++) {
+        pst_writer_close(&g->texts[i].writer);
+        free(g->sequences[i].token);
+    }
+    free(g->texts);
+    free(g->sequences);
+    pst_sampler_close(&g->sampler);
+    pst_decoder_close(&g->decoder);
+    pst_source_close(&g->source);
+}
+
+/* In a job of several ranks only rank 0 prints. */
+static int writes(void) {
+    const char *world = pst_registry_world()->name,
+               *rank = getenv(strcmp(world, "tcp") ? "PMIX_RANK" : "RANK");
+    return !strcmp(world, "single") || !rank || atoi(rank) == 0;
+}
+
+pst_status pst_generate(const pst_generate_options *options, FILE *out) {
+    pst_generate_options o;
+    PST_TRY(pst_sized_take("pst_generate", options, &o, sizeof o));
+    PST_TRY(check_options(&o, out));
+    if (!writes()) return PST_OK;
+    generator g = {.o = &o, .n = o.n_prompts ? (uint32_t)o.n_prompts : 1};
+    pst_status status = generate(&g, out);
+    close_generator(&g);
+    return status;
+}

@@ -1,0 +1,22 @@
+/* A trained model on disk: a run folder, of which the newest checkpoint counts, a checkpoint, or a
+ * model in Hugging Face's format. */
+#ifndef PST_GENERATE_SOURCE_H
+#define PST_GENERATE_SOURCE_H
+#include "config/config.h"
+#include "rank/rank.h"
+#include "tokenizer/tokenizer.h"
+
+typedef struct {
+    const char *path; /* borrowed */
+    pst_config *config;
+    pst_tokenizer *tokenizer;
+    int hf; /* 1: in Hugging Face's format */
+} pst_source;
+
+/* Reads configuration and tokenizer. EINPUT: there is no model; its tokens are no text, or their
+ * tokenizer is missing. A zeroed *source may be closed. */
+pst_status pst_source_open(const char *path, pst_source *source);
+void pst_source_close(pst_source *source);
+/* Reads the weights into a rank of the model. */
+pst_status pst_source_read(const pst_source *source, pst_rank *rank);
+#endif
