@@ -71,7 +71,7 @@ static pst_status fill_graph(pst_block *b) {
 
 static pst_status build(const pst_model_config *config, pst_graph **graph) {
     PST_TRY(pst_block_check(config));
-    if (config->infer)
+    if (!pst_model_has_loss(config))
         return pst_fail(PST_EINPUT, "model bert fills in masked tokens; it does not generate text");
     if (config->activation == PST_ACT_RELU)
         return pst_fail(

@@ -16,7 +16,7 @@ pst_status pst_block_open(const pst_model_config *config, const char *name, pst_
     pst_graph_compute(g, config->dtype);
     *block = (pst_block){.g = g,
                          .c = config,
-                         .positions = config->cache ? config->positions : config->context,
+                         .positions = pst_model_positions(config),
                          .past = PST_NONE,
                          .last = PST_NONE};
     g->generates = config->cache != 0;

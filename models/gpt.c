@@ -68,8 +68,9 @@ static pst_status fill_graph(pst_block *m) {
     uint64_t shape[] = {c->micro_batch, m->positions};
     uint32_t tokens, targets = PST_NONE, starts = PST_NONE, table[2];
     PST_TRY(pst_graph_data(m->g, "tokens", 2, shape, &tokens));
-    if (!c->infer) PST_TRY(pst_graph_data(m->g, "targets", 2, shape, &targets));
-    if (c->isolate && !c->infer) PST_TRY(pst_graph_data(m->g, "starts", 2, shape, &starts));
+    const int loss = pst_model_has_loss(c);
+    if (loss) PST_TRY(pst_graph_data(m->g, "targets", 2, shape, &targets));
+    if (c->isolate && loss) PST_TRY(pst_graph_data(m->g, "starts", 2, shape, &starts));
     PST_TRY(pst_block_past(m));
     PST_TRY(pst_block_embed(m, tokens, starts, table));
     PST_TRY(pst_block_dropout(m, "drop"));
@@ -80,7 +81,7 @@ static pst_status fill_graph(pst_block *m) {
     /* [b,T,V], or with a cache [b,1,V]; tied to wte */
     PST_TRY(pst_graph_add(m->g, &(pst_new_node){"linear", "lm_head", &attr, &m->x, 1, table, 1},
                           &m->x));
-    if (c->infer) {
+    if (!loss) {
         m->g->tensor[m->x].role = PST_TENSOR_OUTPUT;
         return PST_OK;
     }

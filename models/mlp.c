@@ -21,10 +21,10 @@ static pst_status preset(pst_model_config *config) {
 static pst_status fill_graph(pst_graph *g, const pst_model_config *c) {
     /* The data set fills these for every micro-batch: the tokens, and for each one the token that
      * follows it. */
-    uint64_t shape[] = {c->micro_batch, c->context};
+    uint64_t shape[] = {c->micro_batch, pst_model_positions(c)};
     uint32_t tokens, targets = PST_NONE, table, x;
     PST_TRY(pst_graph_data(g, "tokens", 2, shape, &tokens));
-    if (!c->infer) PST_TRY(pst_graph_data(g, "targets", 2, shape, &targets));
+    if (pst_model_has_loss(c)) PST_TRY(pst_graph_data(g, "targets", 2, shape, &targets));
 
     /* [b,T] -> [b,T,C]: each token becomes its row of a trainable table. */
     uint64_t rows[] = {c->vocabulary, c->channels};
@@ -44,7 +44,7 @@ static pst_status fill_graph(pst_graph *g, const pst_model_config *c) {
     /* [b,T,C] -> [b,T,V]: a score for every possible next token; small at first, so that the loss
      * starts at ln V. */
     PST_TRY(pst_graph_add_dense(g, "output", x, c->vocabulary, 0.02f, PST_ACT_NONE, &x));
-    if (c->infer) {
+    if (!pst_model_has_loss(c)) {
         g->tensor[x].role = PST_TENSOR_OUTPUT;
         return PST_OK;
     }

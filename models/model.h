@@ -16,13 +16,15 @@ typedef struct {
     float dropout;
     pst_activation activation; /* GELU_TANH for GPT-2; BERT always uses GELU_ERF */
     uint32_t micro_batch;      /* samples */
-    /* 1: for generation: the graph has no loss and ends with logits[b,T,V] (role OUTPUT); dtype
-     * must be F32 */
+    /* 1: the graph is not trained. Without `losses` it has no loss and ends with logits[b,T,V]
+     * (role OUTPUT). dtype must be F32 */
     int infer;
+    int losses;         /* with infer: 1: the graph ends with the losses of targets after all */
+    uint32_t positions; /* with infer: positions T of a sample in the graph; 0: context */
     /* With infer: 0, or the positions of a cache of keys and values, a multiple of PST_CACHE_BLOCK:
-     * the graph computes `positions` positions of each sample, of which there may be earlier ones
-     * in the cache, and the logits of one of them (block.h) */
-    uint32_t cache, positions;
+     * the graph computes positions that follow those in the cache, and the logits of one of them
+     * (block.h) */
+    uint32_t cache;
     /* gpt: 1: it reads "starts", for each position that of the first token of its document:
      * attention and positions begin there; not for generation */
     int isolate;
@@ -30,6 +32,12 @@ typedef struct {
     pst_dtype dtype;
     int wide; /* gpt, bert: 1: the residual stream is F32 although dtype has 16 bits */
 } pst_model_config;
+/* 1: the graph has targets, and ends with their losses. */
+static inline int pst_model_has_loss(const pst_model_config *c) { return !c->infer || c->losses; }
+/* Positions of a sample in the graph. */
+static inline uint32_t pst_model_positions(const pst_model_config *c) {
+    return c->positions ? c->positions : c->context;
+}
 
 /* A preset of a model: named sizes. */
 typedef struct {

@@ -144,14 +144,15 @@ static pst_status fill_graph(model *m) {
     uint64_t image[] = {c->micro_batch, c->image, c->image, c->depth}, one[] = {c->micro_batch, 1};
     uint32_t targets = PST_NONE;
     PST_TRY(pst_graph_data(m->g, "pixels", 4, image, &m->x));
-    if (!c->infer) PST_TRY(pst_graph_data(m->g, "targets", 2, one, &targets));
+    if (pst_model_has_loss(c)) PST_TRY(pst_graph_data(m->g, "targets", 2, one, &targets));
     PST_TRY(pst_graph_add_pixels(m->g, "normalize", m->x, &m->x)); /* [b,H,W,C] */
     PST_TRY(add_stem(m));
     PST_TRY(add_stages(m));
     PST_TRY(pst_graph_add_average_pool(m->g, "avgpool", m->x, &m->x)); /* [b,1,C] */
     float std = (float)sqrt(1.0 / (double)m->g->tensor[m->x].dim[2]);
     PST_TRY(pst_graph_add_dense(m->g, "fc", m->x, c->vocabulary, std, PST_ACT_NONE, &m->x));
-    if (!c->infer) return pst_graph_add_cross_entropy(m->g, "loss", m->x, targets, &m->x);
+    if (pst_model_has_loss(c))
+        return pst_graph_add_cross_entropy(m->g, "loss", m->x, targets, &m->x);
     m->g->tensor[m->x].role = PST_TENSOR_OUTPUT;
     return PST_OK;
 }

@@ -92,6 +92,25 @@ typedef struct {
 PST_API pst_status pst_generate(const pst_generate_options *options, FILE *out);
 
 typedef struct {
+    size_t size;        /* sizeof(pst_eval_options) */
+    const char *source; /* as in pst_generate_options */
+    /* [n_..] files, each with a name of its own for the results before it: "NAME=FILE", or "FILE",
+     * whose name is that of the file. text: as data.paths of the run; words: each line ends with
+     * the word that is to be predicted; a line of JSON Lines has the text in the field "text".
+     * choices: JSON Lines with "ctx", "endings" and "label", the number of the right ending from 0
+     * on. All 0: the validation split of the run, and its eval.sets. */
+    const char *const *text, *const *words, *const *choices;
+    int64_t n_text, n_words, n_choices;
+    int64_t limit; /* lines of each file, or samples of a text, that are used at most; 0: all */
+    int64_t json;  /* 1: write one JSON object per set instead of a table */
+} pst_eval_options;
+/* Writes for each set: of texts loss, perplexity per token and per byte; of words and choices the
+ * accuracy and the loss or likelihoods that it follows from (docs/metrics.md). Computes in fp32.
+ * EINPUT: a file has no such lines (the message names file and line), or the model cannot be
+ * evaluated on them. Main thread only. */
+PST_API pst_status pst_eval(const pst_eval_options *options, FILE *out);
+
+typedef struct {
     size_t size;      /* sizeof(pst_simulate_options) */
     const char *plan; /* a plan file, such as plan.yaml of a run; NULL: simulate `schedule` */
     /* name of a schedule; "all": a table of all schedules that support `chunks`; "solved":

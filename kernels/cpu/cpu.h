@@ -92,6 +92,19 @@ typedef struct {
     uint64_t rows, cols, ld;
 } pst_linear_tile;
 
+/* A product of a few rows: y[r * ld + j] = sum over k of x[r,k] weight[j,k] for j < n. Reads the
+ * weight once, as it lies in memory: with few rows the memory's bandwidth limits the speed. A sum's
+ * bits depend neither on m nor on n. */
+enum {
+    PST_FEW_ROWS = 16, /* at most; with more, packed products are faster */
+    PST_FEW_UNIT = 4   /* outputs that are computed together */
+};
+typedef struct {
+    const float *x, *weight;
+    float *y;
+    uint64_t m, n, k, ld;
+} pst_few_rows;
+
 /* The element-wise part of `linear`, per instruction set and element type. */
 typedef struct {
     pst_dtype dtype; /* element type of every void * here */
@@ -108,7 +121,8 @@ typedef struct {
                        int first);
     void (*accumulate)(pst_pool *pool, float *y, const float *x, uint64_t n); /* y += x */
     const pst_product_ops *product;                                           /* NULL: use oneDNN */
-    const pst_conv_ops *direct; /* NULL: convolution multiplies a matrix of windows */
+    const pst_conv_ops *direct;          /* NULL: convolution multiplies a matrix of windows */
+    void (*few)(const pst_few_rows *of); /* fp32 only; NULL: none */
 } pst_linear_ops;
 /* Bytes of scratch for the products. */
 uint64_t pst_linear_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);

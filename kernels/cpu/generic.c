@@ -64,7 +64,7 @@ static void accumulate(pst_pool *pool, float *y, const float *x, uint64_t n) {
 }
 
 static const pst_linear_ops ops = {PST_F32,    finish,     apply, slope, add_bias,
-                                   column_sum, accumulate, NULL,  NULL};
+                                   column_sum, accumulate, NULL,  NULL,  NULL};
 
 static pst_status linear_f(pst_device *device, const pst_call *call) {
     return pst_linear_forward(device, call, &ops);

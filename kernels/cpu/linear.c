@@ -78,6 +78,42 @@ uint64_t pst_linear_weight_scratch(const pst_graph *g, const pst_node *node, uin
     return pst_gemm_scratch(g->dtype, out, in, rows_of(g, node), 1, threads);
 }
 
+/* --- a few rows ------------------------------------------------------------------------------- */
+
+enum { FEW_BYTES = 128 << 10 /* of the weight in a tile */ };
+
+typedef struct {
+    job *job;
+    const float *x, *weight;
+    uint64_t each; /* outputs of a tile */
+} few_job;
+
+static void few_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const few_job *f = arg;
+    job *j = f->job;
+    const uint64_t from = tile * f->each, n = pst_min_u64(f->each, j->n - from);
+    float *y = (float *)(void *)(j->z ? j->z : j->y) + from;
+    j->ops->few(&(pst_few_rows){f->x, f->weight + from * j->k, y, j->rows, n, j->k, j->n});
+    if (!j->bias && !j->active) return;
+    finish(j, &(pst_gemm_tile){
+                  .sum = y, .ld = j->n, .row = 0, .col = from, .rows = j->rows, .cols = n});
+}
+
+static pst_status few_rows(pst_device *device, const pst_call *call, job *j) {
+    few_job f = {.job = j, .x = call->arg[0], .weight = call->arg[1]};
+    const uint64_t rows = FEW_BYTES / (j->k * sizeof(float));
+    f.each = rows < PST_FEW_UNIT ? PST_FEW_UNIT : rows / PST_FEW_UNIT * PST_FEW_UNIT;
+    pst_device_run(device, few_tile, &f, pst_div_up(j->n, f.each));
+    return PST_OK;
+}
+
+/* Only graphs for generation: in training, a row's bits do not depend on the number of rows. */
+static int takes_few(const pst_call *call, const job *j) {
+    return call->graph->generates && j->ops->few && j->rows <= PST_FEW_ROWS &&
+           call->node->attr.blocks.of == PST_BLOCKS_NONE;
+}
+
 /* IN0 PARAM0 [PARAM1] OUT0 [SAVED0] */
 pst_status pst_linear_forward(pst_device *device, const pst_call *call, const pst_linear_ops *ops) {
     job j = job_of(call, ops);
@@ -85,6 +121,7 @@ pst_status pst_linear_forward(pst_device *device, const pst_call *call, const ps
     j.y = call->arg[2 + j.bias];
     j.z = j.active ? call->arg[3 + j.bias] : NULL;
     j.ld = j.n;
+    if (takes_few(call, &j)) return few_rows(device, call, &j);
     pst_gemm gemm = {.dtype = ops->dtype,
                      .trans_b = 1,
                      .m = j.rows,

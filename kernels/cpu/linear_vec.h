@@ -107,6 +107,62 @@ static void column_sum(const void *from_x, uint64_t rows, uint64_t cols, uint64_
     });
 }
 
+#ifndef VEC_HALF
+enum { FEW_SUMS = 4 }; /* rows of x that are multiplied at a time */
+
+/* Adds n terms; k: from one row to the next. The rows of the weight that follow are fetched
+ * meanwhile. */
+VEC_INLINE void few_terms(unsigned rows, unsigned outputs, unsigned n, const float *x,
+                          const float *w, uint64_t k, vf sum[FEW_SUMS][PST_FEW_UNIT]) {
+    vf part[PST_FEW_UNIT];
+    VEC_UNROLL for (unsigned o = 0; o < outputs; o++) {
+        __builtin_prefetch(w + (PST_FEW_UNIT + o) * k, 0, 2);
+        part[o] = v_load_n(w + o * k, n);
+    }
+    VEC_UNROLL for (unsigned r = 0; r < rows; r++) {
+        vf value = v_load_n(x + r * k, n);
+        VEC_UNROLL for (unsigned o = 0; o < outputs; o++) sum[r][o] =
+            v_fma(value, part[o], sum[r][o]);
+    }
+}
+
+/* `outputs` outputs of `rows` rows; constants after inlining. */
+VEC_INLINE void few_block(unsigned rows, unsigned outputs, const pst_few_rows *of, uint64_t row,
+                          uint64_t output) {
+    const float *w = of->weight + output * of->k, *x = of->x + row * of->k;
+    vf sum[FEW_SUMS][PST_FEW_UNIT];
+    uint64_t i = 0;
+    VEC_UNROLL for (unsigned r = 0; r < rows; r++) VEC_UNROLL for (unsigned o = 0; o < outputs; o++)
+        sum[r][o] = v_set(0.0f);
+    for (; i + VEC_W <= of->k; i += VEC_W)
+        few_terms(rows, outputs, VEC_W, x + i, w + i, of->k, sum);
+    if (i < of->k) few_terms(rows, outputs, (unsigned)(of->k - i), x + i, w + i, of->k, sum);
+    VEC_UNROLL for (unsigned r = 0; r < rows; r++) VEC_UNROLL for (unsigned o = 0; o < outputs; o++)
+        of->y[(row + r) * of->ld + output + o] = (float)v_sum(sum[r][o]);
+}
+
+/* All rows of `outputs` outputs. */
+VEC_INLINE void few_outputs(unsigned outputs, const pst_few_rows *of, uint64_t output) {
+    enum { ROWS = VEC_W == 16 ? FEW_SUMS : 2 };
+    uint64_t row = 0;
+    if (of->m == 1) {
+        few_block(1, outputs, of, 0, output);
+        return;
+    }
+    for (; row + ROWS <= of->m; row += ROWS) few_block(ROWS, outputs, of, row, output);
+    for (; row < of->m; row++) few_block(1, outputs, of, row, output);
+}
+
+static void linear_few(const pst_few_rows *of) {
+    uint64_t output = 0;
+    for (; output + PST_FEW_UNIT <= of->n; output += PST_FEW_UNIT)
+        few_outputs(PST_FEW_UNIT, of, output);
+    for (; output < of->n; output++) few_outputs(1, of, output);
+}
+#else
+#define linear_few NULL
+#endif
+
 static void flat_accumulate(pst_pool *pool, float *y, const float *x, uint64_t n); /* flat_vec.h */
 #if defined(VEC_F16)
 #define LINEAR_DTYPE PST_F16
@@ -115,9 +171,9 @@ static void flat_accumulate(pst_pool *pool, float *y, const float *x, uint64_t n
 #else
 #define LINEAR_DTYPE PST_F32
 #endif
-static const pst_linear_ops linear_ops = {LINEAR_DTYPE,    linear_finish,   linear_apply,
-                                          linear_slope,    linear_add_bias, column_sum,
-                                          flat_accumulate, &product_ops,    &direct_ops};
+static const pst_linear_ops linear_ops = {
+    LINEAR_DTYPE, linear_finish,   linear_apply, linear_slope, linear_add_bias,
+    column_sum,   flat_accumulate, &product_ops, &direct_ops,  linear_few};
 
 static pst_status linear_f(pst_device *device, const pst_call *call) {
     return pst_linear_forward(device, call, &linear_ops);

@@ -28,6 +28,7 @@ struct pst_cli_command {
 
 int pst_cli_train(const pst_cli_call *call);
 int pst_cli_generate(const pst_cli_call *call);
+int pst_cli_eval(const pst_cli_call *call);
 int pst_cli_simulate(const pst_cli_call *call);
 int pst_cli_plan(const pst_cli_call *call);
 int pst_cli_inspect(const pst_cli_call *call);

@@ -11,6 +11,7 @@
 static const pst_cli_command commands[] = {
     {"train", "train a model from a run file", pst_cli_train, PST_CLI_KEYS},
     {"generate", "continue a text with a trained model", pst_cli_generate, 0},
+    {"eval", "evaluate a trained model: perplexity, last words, multiple choice", pst_cli_eval, 0},
     {"simulate", "simulate a schedule or a plan without training", pst_cli_simulate, 0},
     {"plan", "find the fastest layout for a run on a cluster, or partition another planner's graph",
      pst_cli_plan, 0},

@@ -109,6 +109,7 @@ void pst_source_close(pst_source *source) {
 }
 
 pst_status pst_source_read(const pst_source *source, pst_rank *rank) {
+    if (!source->path) return pst_rank_init_weights(rank);
     return source->hf ? pst_resume_read_hf(rank, source->path)
                       : pst_resume_read_weights(rank, source->path);
 }

@@ -7,7 +7,7 @@
 #include "tokenizer/tokenizer.h"
 
 typedef struct {
-    const char *path; /* borrowed */
+    const char *path; /* borrowed; NULL: no weights are read, they are those of the seed */
     pst_config *config;
     pst_tokenizer *tokenizer;
     int hf; /* 1: in Hugging Face's format */

@@ -116,6 +116,8 @@ static pst_status build_graph(pst_prepared *p) {
     if (p->options.infer) {
         p->model_config.infer = 1;
         p->model_config.dropout = 0;
+        p->model_config.losses = p->options.losses;
+        p->model_config.positions = p->options.positions;
         if (p->options.cache) PST_TRY(pst_prepare_forms_config(p));
     } else {
         PST_TRY(pst_prepare_precision(p->config, &p->options, &p->model_config.dtype));

@@ -34,8 +34,12 @@ typedef struct {
     pst_processors processors; /* processors of this host, to compare with parallel.profile */
     uint32_t n_eval_micro;     /* micro-batches per evaluation pass */
     int infer;                 /* 1: graph for generation: no loss, no backward pass */
-    /* With infer: number of sequences that are generated at a time; 0: 1 */
+    /* With infer: number of sequences that are computed at a time; 0: 1 */
     uint32_t samples;
+    /* With infer: 1: the graph ends with the losses of targets instead of logits. positions: of a
+     * sample in that graph, at most the context; 0: the context */
+    int losses;
+    uint32_t positions;
     /* With infer: 1: keys and values of earlier positions are kept in a cache, of at least as many
      * positions as the model's context. The graph computes up to PST_FORM_MAX positions of each
      * sample at a time (forms, below). EINPUT: the model or the device cannot do this. */
