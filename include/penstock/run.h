@@ -229,7 +229,8 @@ PST_API pst_status pst_inspect(const pst_inspect_options *options, FILE *out);
 PST_API pst_status pst_export_hf(const char *checkpoint, const char *folder, int replace);
 typedef struct {
     size_t size; /* sizeof(pst_bench_options) */
-    /* [n_suite] names of suites: "kernels", "step", "p2p", "collectives"; n_suite 0: all suites */
+    /* [n_suite] names of suites: "kernels", "step", "generate", "p2p", "collectives";
+     * n_suite 0: all suites */
     const char *const *suite;
     size_t n_suite;
     /* run file of the model to measure; NULL: a GPT with preset, batch and context below */
@@ -257,7 +258,8 @@ typedef struct {
 } pst_bench_options;
 /* Measures this machine and writes the results to `out`. kernels: every distinct operator of the
  * model, compared with the FMA peak and memory bandwidth measured in the same run; step: whole
- * training steps on one rank; p2p: messages between two ranks on this host; collectives: every
+ * training steps on one rank; generate: tokens of one sequence, compared with the time in which the
+ * memory delivers the weights; p2p: messages between two ranks on this host; collectives: every
  * algorithm of each collective, compared with the time of the cost model. In a job of several ranks
  * the first suite of the list, or p2p, runs between the ranks of the job, and rank 0 writes the
  * results. Takes seconds to minutes; other load on the machine falsifies the results. Main thread

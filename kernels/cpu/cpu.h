@@ -95,10 +95,7 @@ typedef struct {
 /* A product of a few rows: y[r * ld + j] = sum over k of x[r,k] weight[j,k] for j < n. Reads the
  * weight once, as it lies in memory: with few rows the memory's bandwidth limits the speed. A sum's
  * bits depend neither on m nor on n. */
-enum {
-    PST_FEW_ROWS = 16, /* at most; with more, packed products are faster */
-    PST_FEW_UNIT = 4   /* outputs that are computed together */
-};
+enum { PST_FEW_ROWS = 16 /* at most; with more, packed products are faster */ };
 typedef struct {
     const float *x, *weight;
     float *y;

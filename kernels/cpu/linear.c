@@ -103,7 +103,7 @@ static void few_tile(void *arg, uint64_t tile, uint32_t thread) {
 static pst_status few_rows(pst_device *device, const pst_call *call, job *j) {
     few_job f = {.job = j, .x = call->arg[0], .weight = call->arg[1]};
     const uint64_t rows = FEW_BYTES / (j->k * sizeof(float));
-    f.each = rows < PST_FEW_UNIT ? PST_FEW_UNIT : rows / PST_FEW_UNIT * PST_FEW_UNIT;
+    f.each = rows ? rows : 1;
     pst_device_run(device, few_tile, &f, pst_div_up(j->n, f.each));
     return PST_OK;
 }

@@ -54,7 +54,9 @@ int pst_cli_bench(const pst_cli_call *call) {
         "or avx512_bf16. Suite step: whole training steps of the model on one rank: rate, "
         "percentage of the peak (on a GPU, of the datasheet's peak and of the rate of a large "
         "matrix product), and memory; time and memory compared with the predicted values. Suite "
-        "p2p: latency and bandwidth of messages between two ranks of this host. Suite collectives: "
+        "generate: the time of a token that follows up to -T others, compared with the time in "
+        "which the memory delivers the weights. Suite p2p: latency and bandwidth of messages "
+        "between two ranks of this host. Suite collectives: "
         "the measured and the estimated time of each algorithm of each collective; the algorithm "
         "that a run would choose comes first.",
         rows, sizeof rows / sizeof *rows};

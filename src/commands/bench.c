@@ -12,6 +12,7 @@
 static const pst_bench_suite suites[] = {
     {"kernels", pst_bench_kernels_measure, NULL, pst_bench_kernels_print},
     {"step", pst_bench_step_measure, NULL, pst_bench_step_print},
+    {"generate", pst_bench_generate_measure, NULL, pst_bench_generate_print},
     {"p2p", NULL, pst_bench_p2p_rank, pst_bench_p2p_print},
     {"collectives", NULL, pst_bench_collectives_rank, pst_bench_collectives_print},
 };

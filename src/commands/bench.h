@@ -38,6 +38,9 @@ pst_status pst_bench_precisions(const pst_bench *b, const pst_device_ops *ops,
 /* NULL after the last suite. */
 const char *pst_bench_suite_name(uint32_t i);
 
+/* generate: bench_generate.c. */
+pst_status pst_bench_generate_measure(const pst_bench *b, json_t **found);
+void pst_bench_generate_print(json_t *found, FILE *out);
 /* step: bench_step.c. */
 pst_status pst_bench_step_measure(const pst_bench *b, json_t **found);
 void pst_bench_step_print(json_t *found, FILE *out);

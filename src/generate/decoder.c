@@ -17,8 +17,10 @@ static void find_tensors(pst_decoder *d) {
 static pst_status prepare(const pst_source *source, const pst_decoder_options *o, pst_decoder *d) {
     uint32_t ranks = o->ranks ? o->ranks : 1;
     const pst_model_row *row;
-    pst_prepare_options options = {
-        .n_rank = ranks, .threads = pst_machine_threads(ranks), .infer = 1, .samples = d->n};
+    pst_prepare_options options = {.n_rank = ranks,
+                                   .threads = o->threads ? o->threads : pst_machine_threads(ranks),
+                                   .infer = 1,
+                                   .samples = d->n};
     PST_TRY(pst_registry_model(source->config->model.kind, &row));
     if (!row->continues)
         return pst_fail(PST_EINPUT, "%s: a model of kind %s cannot continue text", source->path,

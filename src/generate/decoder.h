@@ -31,6 +31,7 @@ typedef struct {
 typedef struct {
     uint32_t sequences; /* computed together, 1 or more */
     uint32_t ranks;     /* stages of a pipeline in this process; 0: 1 */
+    uint32_t threads;   /* CPU threads per rank; 0: the machine's, shared by the ranks */
     int no_cache;       /* 1: every run computes the whole window */
 } pst_decoder_options;
 /* Opens the model of `source`, which is borrowed, and reads its weights. The caller closes *out.

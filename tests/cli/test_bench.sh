@@ -20,6 +20,10 @@ number='[0-9][0-9.]*'
 grep -q "^fp32: $number ms per step ($number to $number in $number steps), predicted $number ms; $number tokens/s; $number TFLOP/s, $number % of $number TFLOP/s (measured, FMA); memory \($number\) MiB, predicted \1 MiB\$" text ||
     fail "step: $(cat text)"
 
+"$PENSTOCK" bench generate --preset nano -T 40 --json >json || fail "generate: status $?"
+grep -q '"tokens": 39' json && grep -q '"of_bound": [0-9]' json || fail "generate --json: $(cat json)"
+"$PENSTOCK" bench generate --preset nano -T 40 --threads 1 >text || fail "generate: status $?"
+grep -q '^generate: nano, fp32, 1 threads\{0,1\}: .* % of the bound of ' text || fail "generate: $(cat text)"
 "$PENSTOCK" bench p2p --bytes 65536 --seconds 0.01 >text 2>err </dev/null || fail "p2p: status $?: $(cat err)"
 grep -q '^ *65536  *[0-9.]*  *[0-9.]*  *[0-9.]*$' text || fail "p2p: $(cat text)"
 "$PENSTOCK" bench p2p --bytes 8 --compute 0.1 --seconds 0.01 --json >json </dev/null || fail "p2p --json: status $?"

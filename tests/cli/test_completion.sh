@@ -51,7 +51,7 @@ expect 'train' tr
 holds 'doctor' ''
 holds '--version' --
 expect '--ranks' train --ra
-expect 'collectives kernels p2p step' bench ''
+expect 'collectives generate kernels p2p step' bench ''
 expect 'p2p' bench kernels p
 expect '--ranks --resume --runs' train --r
 expect 'other.yml run.yaml share texts two words.yaml' train ''
