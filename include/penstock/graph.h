@@ -131,6 +131,14 @@ PST_API pst_status pst_graph_add_average_pool(pst_graph *graph, const char *name
  * values. */
 PST_API pst_status pst_graph_shape(const pst_graph *graph, uint32_t tensor, uint32_t *n_dim,
                                    uint64_t *dim);
+/* Set name, number of dimensions and shape of parameter i, or of the i-th data tensor that was
+ * added, and return 1; i counts from 0. Return 0 if there are fewer, or a pointer is NULL. *name
+ * belongs to the graph and is valid until the next addition; dim has space for PST_MAX_DIM values.
+ */
+PST_API int pst_graph_param_at(const pst_graph *graph, uint32_t i, const char **name,
+                               uint32_t *n_dim, uint64_t *dim);
+PST_API int pst_graph_data_at(const pst_graph *graph, uint32_t i, const char **name,
+                              uint32_t *n_dim, uint64_t *dim);
 /* Returns the number of trainable elements: each parameter counts once, running statistics do not
  * count; 0 for NULL. */
 PST_API uint64_t pst_graph_weights(const pst_graph *graph);

@@ -223,6 +223,29 @@ pst_status pst_graph_shape(const pst_graph *g, uint32_t tensor, uint32_t *n_dim,
     return PST_OK;
 }
 
+int pst_graph_param_at(const pst_graph *g, uint32_t i, const char **name, uint32_t *n_dim,
+                       uint64_t *dim) {
+    if (!g || !name || !n_dim || !dim || i >= g->n_param) return 0;
+    const pst_param *p = &g->param[i];
+    *name = p->name;
+    *n_dim = p->n_dim;
+    memcpy(dim, p->dim, p->n_dim * sizeof *dim);
+    return 1;
+}
+
+int pst_graph_data_at(const pst_graph *g, uint32_t i, const char **name, uint32_t *n_dim,
+                      uint64_t *dim) {
+    if (!g || !name || !n_dim || !dim) return 0;
+    for (uint32_t t = 0; t < g->n_tensor; t++) {
+        if (g->tensor[t].role != PST_TENSOR_DATA || i--) continue;
+        *name = g->tensor[t].name;
+        *n_dim = g->tensor[t].n_dim;
+        memcpy(dim, g->tensor[t].dim, *n_dim * sizeof *dim);
+        return 1;
+    }
+    return 0;
+}
+
 uint64_t pst_graph_weights(const pst_graph *g) {
     uint64_t n = 0;
     for (uint32_t i = 0; g && i < g->n_param; i++)

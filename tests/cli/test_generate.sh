@@ -101,7 +101,8 @@ generate y runs/run -t 200 -s 1 -p bottle
 
 # chat templates
 rc=0; "$PENSTOCK" generate runs/run --chat run >out 2>err || rc=$?
-[ $rc = 2 ] && grep -q 'runs/run has no chat template, because its data.kind is text' err || fail "no template: $(cat err)"
+[ $rc = 2 ] && grep -q 'runs/run has no chat template, because its data.kind is text' err ||
+    fail "no template: $(cat err)"
 rc=0; "$PENSTOCK" generate runs/run --chat llama3 >out 2>err || rc=$?
 [ $rc = 2 ] && grep -q 'llama3: the tokenizer has no special token "<|begin_of_text|>"' err || fail "tokens: $(cat err)"
 rc=0; "$PENSTOCK" generate runs/run --chat alpaca >out 2>err || rc=$?

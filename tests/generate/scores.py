@@ -36,8 +36,8 @@ def losses(tokens):
 
 
 def write(kind, n, nats, tokens, accuracy=None, per_byte=None):
-    print(json.dumps({"kind": kind, "n": n, "tokens": tokens, "loss": nats / tokens, "perplexity": math.exp(nats / tokens),
-                      "accuracy": accuracy, "accuracy_per_byte": per_byte}))
+    print(json.dumps({"kind": kind, "n": n, "tokens": tokens, "loss": nats / tokens,
+                      "perplexity": math.exp(nats / tokens), "accuracy": accuracy, "accuracy_per_byte": per_byte}))
 
 
 ids = encode(open(text_file).read())

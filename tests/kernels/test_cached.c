@@ -77,16 +77,21 @@ static void expected(const layer *l, const float *x, uint64_t sample, uint64_t t
     }
 }
 
+typedef struct {
+    const pst_kernel_row *row;
+    pst_device *device;
+} tested;
+
 /* Runs of t positions each; sample 1 is `behind` positions behind sample 0. out: [SAMPLES][LENGTH]
  * [heads d], which is NaN where nothing was computed. */
-static void run(const layer *l, const pst_kernel_row *row, pst_device *device, const float *x,
-                uint64_t t, uint64_t behind, float *out) {
+static void run(const layer *l, const tested *of, const float *x, uint64_t t, uint64_t behind,
+                float *out) {
     pst_graph *g = graph_of(l, t);
     const pst_node *node = g->node + g->n_node - 1;
     const uint64_t width[] = {l->heads * l->d, l->own * l->d, l->own * l->d},
                    all = width[0] + 2 * width[1];
     const uint64_t cache_bytes = SAMPLES * width[1] * 2 * POSITIONS * sizeof(float);
-    uint64_t scratch = row->scratch ? row->scratch(g, node, device->threads) : 0;
+    uint64_t scratch = of->row->scratch ? of->row->scratch(g, node, of->device->threads) : 0;
     float *part[4], *cache = malloc(cache_bytes), *result = malloc(SAMPLES * t * width[0] * 4);
     void *memory = aligned_alloc(64, (scratch + 63) / 64 * 64 + 64);
     memset(cache, 0xff, cache_bytes); /* NaN: earlier contents do not matter */
@@ -95,7 +100,8 @@ static void run(const layer *l, const pst_kernel_row *row, pst_device *device, c
     for (uint64_t at = 0; at < LENGTH + behind; at += t) {
         int32_t past[SAMPLES];
         for (uint64_t s = 0; s < SAMPLES; s++) {
-            uint64_t own = s && at < behind ? 0 : at - (s ? behind : 0);
+            uint64_t own = at;
+            if (s) own = at < behind ? 0 : at - behind;
             past[s] = (int32_t)(own < LENGTH ? own : LENGTH);
             for (uint64_t i = 0; i < t; i++) {
                 uint64_t from = past[s] + i < LENGTH ? past[s] + i : LENGTH - 1;
@@ -110,7 +116,7 @@ static void run(const layer *l, const pst_kernel_row *row, pst_device *device, c
         void *arg[6] = {part[0], l->joint ? (void *)past : part[1], part[2], past, cache, result};
         if (l->joint) memcpy(arg + 2, (void *[]){cache, result}, 2 * sizeof *arg);
         pst_call call = {.graph = g, .node = node, .arg = arg, .scratch = memory};
-        assert_int_equal(row->launch(device, &call), PST_OK);
+        assert_int_equal(of->row->launch(of->device, &call), PST_OK);
         for (uint64_t s = 0; s < SAMPLES; s++)
             for (uint64_t i = 0; i < t && past[s] + i < LENGTH; i++)
                 memcpy(out + (s * LENGTH + past[s] + i) * width[0], result + (s * t + i) * width[0],
@@ -135,7 +141,7 @@ static void check_row(const layer *l, const pst_kernel_row *row, const float *x)
     float *first = malloc(n * sizeof *first), *other = malloc(n * sizeof *other);
     double *want = malloc(l->d * sizeof *want);
     pst_device *one = open_device(1), *three = open_device(3);
-    run(l, row, one, x, 1, 0, first);
+    run(l, &(tested){row, one}, x, 1, 0, first);
     for (uint64_t i = 0; i < (uint64_t)SAMPLES * LENGTH * l->heads; i++) {
         expected(l, x, i / l->heads / LENGTH, i / l->heads % LENGTH, (uint32_t)(i % l->heads),
                  want);
@@ -146,7 +152,7 @@ static void check_row(const layer *l, const pst_kernel_row *row, const float *x)
     }
     static const uint64_t each[] = {7, 45, 64}, behind[] = {0, 45, 64};
     for (int i = 0; i < 3; i++) {
-        run(l, row, three, x, each[i], behind[i], other);
+        run(l, &(tested){row, three}, x, each[i], behind[i], other);
         for (uint64_t k = 0; !l->window && k < n; k++)
             if (memcmp(&first[k], &other[k], sizeof *first))
                 fail_msg("%s: other bits with runs of %lu", row->name, (unsigned long)each[i]);

@@ -41,8 +41,8 @@ static pst_graph *graph_of(const layer *l, uint64_t rows) {
         pst_graph_add(g, &(pst_new_node){"embedding", "x", NULL, &tokens, 1, &table, 1}, &x),
         PST_OK);
     assert_int_equal(
-        pst_graph_add(g, &(pst_new_node){"linear", "op", &attr, &x, 1, param, l->bias ? 2u : 1u},
-                      &out),
+        pst_graph_add(
+            g, &(pst_new_node){"linear", "op", &attr, &x, 1, param, 1u + (uint32_t)l->bias}, &out),
         PST_OK);
     return g;
 }
@@ -58,7 +58,8 @@ static void run(const layer *l, const pst_kernel_row *row, pst_device *device, u
                 float *const *in, float *y) {
     pst_graph *g = graph_of(l, rows);
     const pst_node *node = g->node + g->n_node - 1;
-    uint64_t scratch = row->scratch ? row->scratch(g, node, device ? device->threads : 1) : 0;
+    const uint32_t threads = device ? device->threads : 1;
+    uint64_t scratch = row->scratch ? row->scratch(g, node, threads) : 0;
     void *memory = aligned_alloc(64, (scratch + 127) / 64 * 64);
     float *z = malloc(rows * l->n * sizeof *z);
     void *arg[5] = {in[0], in[1]};
