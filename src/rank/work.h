@@ -4,7 +4,7 @@
 #define PST_RANK_WORK_H
 #include "pipeline/compile/job.h"
 
-enum { PST_WORK_MAX = 24 }; /* capacity; at least pst_work_count() */
+enum { PST_WORK_MAX = 40 }; /* capacity; at least pst_work_count() */
 
 /* Time in kernels by kind, ns. */
 typedef struct {

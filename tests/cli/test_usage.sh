@@ -47,7 +47,6 @@ expect 2 err "'--nproc_per_node': -n RANKS" "$PENSTOCK" train -q --nproc_per_nod
 expect 2 err "'--learning-rate'; write keys of the run file without dashes: train.lr=VALUE" \
     "$PENSTOCK" train x.yaml --learning-rate 1e-3
 expect 2 err "'--steps'; .*train.steps=VALUE" "$PENSTOCK" plan x.yaml --steps=3
-expect 2 err "'--top-p': use --top-k K or --temperature T" "$PENSTOCK" generate x --prompt --gpus --top-p 0.9
 expect 2 err "did you mean '--ranks'" "$PENSTOCK" train --rank 3 x.yaml
 expect 2 err "'--top-p'; --help" "$PENSTOCK" doctor --top-p
 

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 static uint64_t away_by = UINT64_C(1) << 62; /* from where memory really lies: no address at all */
-enum { EVENTS = 8192, MAX_ROWS = 240, PAUSE_EVERY = 13, PAUSE_US = 50, MAX_PREPARED = 4096 };
+enum { EVENTS = 8192, MAX_ROWS = 480, PAUSE_EVERY = 13, PAUSE_US = 50, MAX_PREPARED = 4096 };
 
 typedef struct far far;
 typedef struct job job;

@@ -83,7 +83,7 @@ static void errors(void **unused) {
         {HEAD "node n embedding in t param v\n", "f:5:", "\"v\""},
         {HEAD "node n embedding in s param w\n", "f:5:", "\"s\""},
         {HEAD "node n convolution in t\n", "f:5:", "convolution"},
-        {HEAD "node n embedding in t,t,t,t param w\n", "f:5:", "operands"},
+        {HEAD "node n embedding in t,t,t,t,t,t,t,t,t param w\n", "f:5:", "operands"},
         {HEAD "node n embedding in t param w size=3\n", "f:5:", "size"},
         {HEAD "node n embedding in t param w heads\n", "f:5:", "heads"},
         {HEAD "node n embedding in t param w bidirectional=yes\n", "f:5:", "yes"},

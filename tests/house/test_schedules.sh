@@ -21,7 +21,7 @@ src/prepare/solved_file.c solved: a key of the file that has solved schedules
 src/report/plan.h forward: the pass F
 src/report/step_rows.c forward: the pass F
 src/backends/registry.c custom: a kind of data
-src/commands/generate.c custom: a kind of data and of model
+src/generate/source.c custom: a kind of data and of model
 src/metrics/evaluate.c custom: a kind of data
 src/prepare/graph.c custom: a kind of model
 src/run/session.c custom: a kind of data

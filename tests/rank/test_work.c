@@ -12,7 +12,7 @@ static void every_operator_has_a_kind_of_its_own(void **state) {
     (void)state;
     uint32_t n;
     const pst_op_row *const *rows = pst_op_rows(&n);
-    assert_true(n + 4 == pst_work_count()); /* else raise PST_WORK_MAX */
+    assert_int_equal(n + 4, pst_work_count()); /* else raise PST_WORK_MAX */
     for (uint32_t i = 0; i < n; i++) {
         pst_node node = {.op = rows[i]};
         const pst_graph graph = {.node = &node, .n_node = 1};

@@ -47,8 +47,8 @@ static void same_tokens_in_every_layout(void **state) {
 static void all_of_it(void **state) {
     (void)state;
     run_result r = run(YAML, "all", 1, "eval.tokens=all", NULL, NULL),
-               zero = run(YAML, "0", 1, "tokens=0", NULL, NULL);
-    run_result more = run(YAML, "more", 1, "tokens=1000000000", NULL, NULL);
+               zero = run(YAML, "0", 1, "eval.tokens=0", NULL, NULL);
+    run_result more = run(YAML, "more", 1, "eval.tokens=1000000000", NULL, NULL);
     assert_true(r.validation_tokens > 2000);
     assert_true(r.validation_tokens == zero.validation_tokens && r.validation == zero.validation);
     assert_true(r.validation_tokens == more.validation_tokens && r.validation == more.validation);
@@ -67,8 +67,8 @@ static void spread_over_the_split(void **state) {
              LAST "data: {paths: [\"%s\"]}\ntrain: {steps: 40, batch: 8, lr: 1.0e-2, warmup: 0}\n"
                   "parallel: {threads: 1}\ncheckpoint: {every: 0}\n",
              path);
-    run_result whole = run(yaml, "whole", 1, "tokens=all", NULL, NULL),
-               part = run(yaml, "part", 1, "tokens=160", NULL, NULL);
+    run_result whole = run(yaml, "whole", 1, "eval.tokens=all", NULL, NULL),
+               part = run(yaml, "part", 1, "eval.tokens=160", NULL, NULL);
     assert_int_equal(whole.validation_tokens, 999);
     assert_int_equal(part.validation_tokens, 160);
     assert_string_equal(whole.hash, part.hash);
