@@ -61,9 +61,10 @@ static inline pst_convolution_shape pst_convolution_shape_of(const pst_graph *g,
                                    .padding = node->attr.padding};
 }
 
-/* For attention and embedding: the start of each position [b,T], NULL: none. */
+/* For attention, embedding and rotary: the start of each position [b,T], NULL: none. */
 static inline const int32_t *pst_call_starts(const pst_call *call) {
-    return pst_node_has_starts(call->graph, call->node) ? call->arg[1] : NULL;
+    const pst_node *node = call->node;
+    return pst_node_has_starts(call->graph, node) ? call->arg[pst_node_mask(node)] : NULL;
 }
 /* For embedding: the number of earlier positions of each sample [b], NULL: none. */
 static inline const int32_t *pst_call_past(const pst_call *call) {
@@ -87,7 +88,8 @@ static inline uint64_t pst_position_of(const int32_t *starts, const int32_t *pas
 /* For attention. Return the lengths of the samples (NULL: none), the number of positions of a
  * sample that are not padding, and the operands after the inputs. */
 static inline const int32_t *pst_call_lengths(const pst_call *call) {
-    return call->node->n_in > 1 && !pst_call_starts(call) ? call->arg[1] : NULL;
+    const uint32_t mask = pst_node_mask(call->node);
+    return call->node->n_in > mask && !pst_call_starts(call) ? call->arg[mask] : NULL;
 }
 static inline uint64_t pst_length_of(const int32_t *lengths, uint64_t sample, uint64_t positions) {
     if (!lengths) return positions;

@@ -12,9 +12,9 @@
 #define STD 0.02f
 
 static const pst_model_preset presets[] = {
-    {"tiny", 2, 2, 128, 64, 257}, /* tokens: the 256 bytes and the mask */
-    {"base", 12, 12, 768, 512, 30522},
-    {"large", 24, 16, 1024, 512, 30522},
+    {"tiny", 2, 2, 128, 64, 257, NULL}, /* tokens: the 256 bytes and the mask */
+    {"base", 12, 12, 768, 512, 30522, NULL},
+    {"large", 24, 16, 1024, 512, 30522, NULL},
 };
 
 static pst_status preset(pst_model_config *config) {

@@ -9,13 +9,13 @@
 #include <string.h>
 
 static const pst_model_preset presets[] = {
-    {"nano", 4, 4, 128, 64, 256}, /* bytes as tokens */
-    {"gpt2", 12, 12, 768, 1024, 50257},
-    {"gpt2-medium", 24, 16, 1024, 1024, 50257},
-    {"gpt2-large", 36, 20, 1280, 1024, 50257},
-    {"gpt2-xl", 48, 25, 1600, 1024, 50257},
-    {"gpt3-13b", 40, 40, 5120, 2048, 50257},
-    {"gpt3-175b", 96, 96, 12288, 2048, 50257},
+    {"nano", 4, 4, 128, 64, 256, NULL}, /* bytes as tokens */
+    {"gpt2", 12, 12, 768, 1024, 50257, NULL},
+    {"gpt2-medium", 24, 16, 1024, 1024, 50257, NULL},
+    {"gpt2-large", 36, 20, 1280, 1024, 50257, NULL},
+    {"gpt2-xl", 48, 25, 1600, 1024, 50257, NULL},
+    {"gpt3-13b", 40, 40, 5120, 2048, 50257, NULL},
+    {"gpt3-175b", 96, 96, 12288, 2048, 50257, NULL},
 };
 
 static pst_status preset(pst_model_config *config) {
@@ -122,6 +122,7 @@ const pst_model_row pst_model_gpt = {.name = "gpt",
                                      .preset = preset,
                                      .build = build,
                                      .hf_name = hf_name,
+                                     .hf_prefix = "transformer.",
                                      .isolates = 1,
                                      .continues = 1,
                                      .caches = 1,

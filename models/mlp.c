@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-static const pst_model_preset presets[] = {{"tiny", 2, 1, 64, 16, 256}};
+static const pst_model_preset presets[] = {{"tiny", 2, 1, 64, 16, 256, NULL}};
 
 static pst_status preset(pst_model_config *config) {
     return pst_model_fill(config, presets, sizeof(presets) / sizeof(presets[0]),

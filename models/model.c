@@ -7,11 +7,23 @@ static void fill(uint32_t *field, uint32_t value) {
     if (*field == 0) *field = value;
 }
 
+static void fill_llama(pst_llama *to, const pst_llama *from) {
+    fill(&to->kv_heads, from->kv_heads);
+    fill(&to->intermediate, from->intermediate);
+    fill(&to->window, from->window);
+    if (to->norm_eps == 0) to->norm_eps = from->norm_eps;
+    if (to->tied == PST_UNSET) to->tied = from->tied;
+    if (to->bias == PST_UNSET) to->bias = from->bias;
+    const float theta = to->rope.theta != 0 ? to->rope.theta : from->rope.theta;
+    if (to->rope.factor == 0) to->rope = from->rope;
+    to->rope.theta = theta;
+}
+
 pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *preset,
                           uint32_t n_preset, const char *sizes) {
     /* heads and vocabulary may be set later */
     int explicit = config->layers && config->channels && config->context;
-    char known[256] = "";
+    char known[512] = "";
     if (config->preset[0] == 0 && explicit) return PST_OK;
     for (uint32_t i = 0; i < n_preset; i++) {
         const pst_model_preset *p = &preset[i];
@@ -21,6 +33,7 @@ pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *pres
             fill(&config->channels, p->channels);
             fill(&config->context, p->context);
             fill(&config->vocabulary, p->vocabulary);
+            if (p->llama) fill_llama(&config->llama, p->llama);
             return PST_OK;
         }
         size_t used = strlen(known);

@@ -4,6 +4,17 @@
 #define PST_MODELS_MODEL_H
 #include "graph/graph.h"
 
+/* A switch that a preset or a file of sizes may set. */
+typedef enum { PST_UNSET, PST_YES, PST_NO } pst_switch;
+/* The sizes and options of llama; 0: from the preset. */
+typedef struct {
+    uint32_t kv_heads, intermediate, window;
+    float norm_eps;
+    pst_switch tied; /* the output layer has the weights of the token embedding */
+    pst_switch bias; /* the layers of queries, keys and values have biases */
+    pst_rope rope;   /* theta 0, and factor 0 (scaling): from the preset */
+} pst_llama;
+
 /* The configuration of a model, after defaults and preset are applied (section model of a run
  * file). */
 typedef struct {
@@ -25,12 +36,13 @@ typedef struct {
      * the graph computes positions that follow those in the cache, and the logits of one of them
      * (block.h) */
     uint32_t cache;
-    /* gpt: 1: it reads "starts", for each position that of the first token of its document:
+    /* gpt, llama: 1: it reads "starts", for each position that of the first token of its document:
      * attention and positions begin there; not for generation */
     int isolate;
     /* dtype of the graph, to which matrix products round their factors, see pst_graph_compute */
     pst_dtype dtype;
-    int wide; /* gpt, bert: 1: the residual stream is F32 although dtype has 16 bits */
+    int wide; /* gpt, bert, llama: 1: the residual stream is F32 although dtype has 16 bits */
+    pst_llama llama;
 } pst_model_config;
 /* 1: the graph has targets, and ends with their losses. */
 static inline int pst_model_has_loss(const pst_model_config *c) { return !c->infer || c->losses; }
@@ -43,6 +55,7 @@ static inline uint32_t pst_model_positions(const pst_model_config *c) {
 typedef struct {
     const char *name;
     uint32_t layers, heads, channels, context, vocabulary;
+    const pst_llama *llama; /* NULL for other models */
 } pst_model_preset;
 /* For the files of models. pst_model_fill implements `preset` of a row with a table of presets;
  * sizes: text of the keys that a user can set instead, for messages. pst_model_check checks the
@@ -68,6 +81,7 @@ typedef struct {
      * *transposed 1: the two dimensions are swapped there (Conv1D). The member is NULL for models
      * that Hugging Face's format does not support. */
     const char *(*hf_name)(const pst_param *param, char buffer[PST_NAME_MAX], int *transposed);
+    const char *hf_prefix; /* before all names but that of the output layer, "lm_head.weight" */
     int continues; /* 1: the logits predict the next token, so that the model can generate text */
     int caches;    /* 1: it has pst_model_config.cache */
     int isolates;  /* 1: it has pst_model_config.isolate */
@@ -75,5 +89,6 @@ typedef struct {
     int repeats;   /* 1: any number of layers is allowed, and the inner layers are equal */
 } pst_model_row;
 
-extern const pst_model_row pst_model_mlp, pst_model_gpt, pst_model_bert, pst_model_resnet;
+extern const pst_model_row pst_model_mlp, pst_model_gpt, pst_model_bert, pst_model_llama,
+    pst_model_resnet;
 #endif

@@ -4,14 +4,14 @@
  * keeps them [query][key] and needs only exp(s - lse).
  *
  * F: a tile is (batch, head, block of queries). B: the blocks of keys are taken in order, and for
- * each of them a tile is (batch, head): dq is summed over blocks of keys in order, dk and dv over
- * blocks of queries in order.
+ * each of them a tile is (batch, head of keys): dq is summed over blocks of keys in order, dk and
+ * dv over the heads that share them and over blocks of queries, in order.
  *
  * fp32 operands are read in place, and results are summed in place; 16-bit operands are converted
  * to fp32 block by block, and results are summed in scratch.
  *
- * With starts, blocks of keys before all starts of a block of queries are left out, and keys before
- * a query's own start are masked.
+ * With starts or a window, blocks of keys before all starts of a block of queries are left out, and
+ * keys before a query's own start are masked.
  *
  * Blocks end where a sample does: rows of padding are set to 0 and not read, so that the other rows
  * have the same bits as without padding. */
@@ -35,16 +35,16 @@ typedef enum {
 
 typedef struct {
     pst_device *device;
-    uint64_t b, t, c, heads, d;
-    float scale;
-    int bidirectional;
+    pst_attention_shape s;
     const int32_t *lengths; /* NULL: t each */
     const int32_t *starts;  /* NULL: 0 for all */
-    const vx *qkv, *out, *dout;
-    vx *dst;
+    int masked;             /* 1: starts or a window */
+    const vx *q, *k, *v, *out, *dout;
+    vx *dst;          /* F: the output */
+    vx *dq, *dk, *dv; /* B */
     const float *lse_in;
     float *lse, *scratch;
-    float *dq; /* B with a 16-bit type: [b,heads,t,d], after the scratch of all threads */
+    float *dq_sum; /* B with a 16-bit type: [b,heads,t,d], after the scratch of all threads */
     uint64_t scratch_floats; /* number of floats of a thread's scratch */
     uint64_t key_block;      /* B */
 } attention_job;
@@ -259,9 +259,9 @@ typedef struct {
     uint64_t least, most;
 } start_range;
 static start_range starts_of(const attention_job *j, uint64_t sample, uint64_t q0, uint64_t n) {
-    start_range r = {j->starts ? UINT64_MAX : 0, 0};
-    for (uint64_t i = 0; j->starts && i < n; i++) {
-        const uint64_t start = pst_start_of(j->starts, sample, j->t, q0 + i);
+    start_range r = {j->masked ? UINT64_MAX : 0, 0};
+    for (uint64_t i = 0; j->masked && i < n; i++) {
+        const uint64_t start = pst_attention_first(&j->s, j->starts, sample, q0 + i);
         r.least = pst_min_u64(r.least, start);
         r.most = start > r.most ? start : r.most;
     }
@@ -273,95 +273,107 @@ static start_range starts_of(const attention_job *j, uint64_t sample, uint64_t q
 static void first_keys(const attention_job *j, uint64_t sample, uint64_t q0, uint64_t n_q,
                        uint64_t k0, float from[ATT]) {
     for (uint64_t i = 0; i < ATT; i++)
-        from[i] = i < n_q ? (float)pst_start_of(j->starts, sample, j->t, q0 + i) - (float)k0 : 0;
+        from[i] =
+            i < n_q ? (float)pst_attention_first(&j->s, j->starts, sample, q0 + i) - (float)k0 : 0;
 }
 
-static void attention_f_tile(void *arg, uint64_t tile, uint32_t thread) {
-    const attention_job *j = arg;
-    uint64_t blocks = pst_div_up(j->t, ATT), bh = tile / blocks, block = blocks - 1 - tile % blocks,
-             ld = 3 * j->c;
-    uint64_t q0 = block * ATT, length = pst_length_of(j->lengths, bh / j->heads, j->t),
-             at = bh % j->heads * j->d;
-    uint64_t n_q = q0 < length ? pst_min_u64(ATT, length - q0) : 0,
-             end = j->bidirectional ? length : q0 + n_q;
-    const vx *first = j->qkv + bh / j->heads * j->t * ld + at;
-    vx *to = j->dst + (bh / j->heads * j->t + q0) * j->c + at;
-    clear_rows(to, j->c, n_q, behind_block(q0, j->t) - q0, j->d);
-    for (uint64_t i = q0 + n_q; i < behind_block(q0, j->t); i++) j->lse[bh * j->t + i] = 0.0f;
-    if (!n_q) return;
-    float *qt = j->scratch + thread * j->scratch_floats, *s = qt + ATT * j->d, *max = s + ATT * ATT;
-    float *sum = max + ATT, *factor = sum + ATT, *own = factor + ATT;
-    const start_range starts = starts_of(j, bh / j->heads, q0, n_q);
+/* A block of queries of one head. */
+typedef struct {
+    uint64_t sample, head, q0, n_q, end; /* keys [0, end) are not hidden from all of them */
+} query_block;
+
+/* Adds up the softmax of a block of queries over the blocks of keys; out: not yet divided by the
+ * sums. */
+static void attend(const attention_job *j, const query_block *b, float *qt, panel out,
+                   uint32_t thread) {
+    const uint64_t d = j->s.d, ld = j->s.kv_ld;
+    float *s = qt + ATT * d, *max = s + ATT * ATT, *sum = max + ATT, *factor = sum + ATT,
+          *own = factor + ATT;
+    const uint64_t kv = b->sample * j->s.t * ld + pst_attention_kv_of(&j->s, b->head) * d;
+    const start_range starts = starts_of(j, b->sample, b->q0, b->n_q);
     const uint64_t k_first = starts.least / ATT * ATT;
-    panel out = sum_panel(to, j->c, j->d, own);
-    transpose(first + q0 * ld, ld, n_q, j->d, qt);
-    for (int i = 0; i < ATT; i++) {
-        /* a query may see nothing of its first blocks */
-        max[i] = j->starts ? -__FLT_MAX__ : -__builtin_inff();
-        sum[i] = 0.0f;
-    }
-    for (uint64_t k0 = k_first; k0 < end; k0 += ATT) {
-        uint64_t n_key = pst_min_u64(ATT, end - k0);
-        panel k = read_panel(first + k0 * ld + j->c, ld, n_key, j->d, own + ATT * j->d);
-        panel v = read_panel(first + k0 * ld + 2 * j->c, ld, n_key, j->d, own + 2 * ATT * j->d);
-        const int diagonal = k0 == q0 && !j->bidirectional;
+    for (uint64_t k0 = k_first; k0 < b->end; k0 += ATT) {
+        uint64_t n_key = pst_min_u64(ATT, b->end - k0);
+        panel k = read_panel(j->k + kv + k0 * ld, ld, n_key, d, own + ATT * d);
+        panel v = read_panel(j->v + kv + k0 * ld, ld, n_key, d, own + 2 * ATT * d);
+        const int diagonal = k0 == b->q0 && !j->s.bidirectional;
         small_product(
             n_key, ATT,
-            (factors){j->d, k.at, k.ld, 1, qt, ATT, s, ATT, 0, diagonal ? ATT_COLS_FROM : ATT_ALL});
+            (factors){d, k.at, k.ld, 1, qt, ATT, s, ATT, 0, diagonal ? ATT_COLS_FROM : ATT_ALL});
         if (k0 < starts.most) {
             float from[ATT];
-            first_keys(j, bh / j->heads, q0, n_q, k0, from);
-            softmax_block(s, n_key, j->scale, diagonal, from, (running){max, sum, factor});
+            first_keys(j, b->sample, b->q0, b->n_q, k0, from);
+            softmax_block(s, n_key, j->s.scale, diagonal, from, (running){max, sum, factor});
         } else {
-            softmax_block(s, n_key, j->scale, diagonal, NULL, (running){max, sum, factor});
+            softmax_block(s, n_key, j->s.scale, diagonal, NULL, (running){max, sum, factor});
         }
-        for (uint64_t i = 0; k0 > k_first && i < n_q; i++)
-            scale_row(out.at + i * out.ld, factor[i], j->d);
-        small_product(n_q, j->d,
+        for (uint64_t i = 0; k0 > k_first && i < b->n_q; i++)
+            scale_row(out.at + i * out.ld, factor[i], d);
+        small_product(b->n_q, d,
                       (factors){n_key, s, 1, ATT, v.at, v.ld, out.at, out.ld, k0 != k_first,
                                 diagonal ? ATT_DEPTH_TO : ATT_ALL});
         pst_device_poll(j->device, thread);
     }
-    for (uint64_t i = 0; i < n_q; i++) {
-        scale_row(out.at + i * out.ld, 1.0f / sum[i], j->d);
-        j->lse[bh * j->t + q0 + i] = max[i] + logf(sum[i]);
+}
+
+static void attention_f_tile(void *arg, uint64_t tile, uint32_t thread) {
+    const attention_job *j = arg;
+    const pst_attention_shape *z = &j->s;
+    uint64_t blocks = pst_div_up(z->t, ATT), bh = tile / blocks, block = blocks - 1 - tile % blocks;
+    query_block b = {.sample = bh / z->heads, .head = bh % z->heads, .q0 = block * ATT};
+    const uint64_t q0 = b.q0, length = pst_length_of(j->lengths, b.sample, z->t);
+    b.n_q = q0 < length ? pst_min_u64(ATT, length - q0) : 0;
+    b.end = z->bidirectional ? length : q0 + b.n_q;
+    vx *to = j->dst + (b.sample * z->t + q0) * z->c + b.head * z->d;
+    clear_rows(to, z->c, b.n_q, behind_block(q0, z->t) - q0, z->d);
+    for (uint64_t i = q0 + b.n_q; i < behind_block(q0, z->t); i++) j->lse[bh * z->t + i] = 0.0f;
+    if (!b.n_q) return;
+    float *qt = j->scratch + thread * j->scratch_floats, *max = qt + ATT * z->d + ATT * ATT,
+          *sum = max + ATT;
+    panel out = sum_panel(to, z->c, z->d, sum + 2 * ATT);
+    transpose(j->q + (b.sample * z->t + q0) * z->q_ld + b.head * z->d, z->q_ld, b.n_q, z->d, qt);
+    for (int i = 0; i < ATT; i++) {
+        /* a query may see nothing of its first blocks */
+        max[i] = j->masked ? -__FLT_MAX__ : -__builtin_inff();
+        sum[i] = 0.0f;
     }
-    put_panel(out, to, j->c, n_q, j->d);
+    attend(j, &b, qt, out, thread);
+    for (uint64_t i = 0; i < b.n_q; i++) {
+        scale_row(out.at + i * out.ld, 1.0f / sum[i], z->d);
+        j->lse[bh * z->t + q0 + i] = max[i] + logf(sum[i]);
+    }
+    put_panel(out, to, z->c, b.n_q, z->d);
 }
 
 static attention_job attention_of(pst_device *device, const pst_call *call) {
-    const pst_tensor *in = pst_call_in(call, 0);
     attention_job j = {.device = device,
-                       .b = in->dim[0],
-                       .t = in->dim[1],
-                       .c = in->dim[2] / 3,
-                       .heads = call->node->attr.heads,
-                       .qkv = call->arg[0],
+                       .s = pst_attention_shape_of(call->graph, call->node),
+                       .q = call->arg[0],
                        .scratch = call->scratch,
-                       .bidirectional = call->node->attr.bidirectional != 0,
                        .lengths = pst_call_lengths(call),
                        .starts = pst_call_starts(call)};
-    j.d = j.c / j.heads;
-    j.scale = (float)(1 / sqrt((double)j.d));
+    j.k = j.s.packed ? j.q + j.s.c : call->arg[1];
+    j.v = j.s.packed ? j.k + j.s.c : call->arg[2];
+    j.masked = j.starts || (j.s.window && j.s.window < j.s.t);
     return j;
 }
 
 static uint64_t head_dim(const pst_graph *g, const pst_node *node) {
-    return g->tensor[node->in[0]].dim[2] / 3 / node->attr.heads;
+    return pst_attention_shape_of(g, node).d;
 }
 
 static uint64_t attention_f_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
     return threads * attention_f_floats(head_dim(g, node)) * sizeof(float);
 }
 
-/* IN0 [IN1] OUT0 SAVED0 */
+/* IN0 [IN1] OUT0 SAVED0, or IN0 IN1 IN2 [IN3] OUT0 SAVED0 */
 static pst_status attention_f(pst_device *device, const pst_call *call) {
     attention_job j = attention_of(device, call);
     j.dst = pst_call_behind(call)[0];
     j.lse = pst_call_behind(call)[1];
-    j.scratch_floats = attention_f_floats(j.d);
+    j.scratch_floats = attention_f_floats(j.s.d);
     memset(j.scratch, 0, device->threads * j.scratch_floats * sizeof(float));
-    pst_device_run(device, attention_f_tile, &j, j.b * j.heads * pst_div_up(j.t, ATT));
+    pst_device_run(device, attention_f_tile, &j, j.s.b * j.s.heads * pst_div_up(j.s.t, ATT));
     return PST_OK;
 }
 
@@ -399,71 +411,99 @@ static uint64_t attention_b_floats(uint64_t d) {
     return (2 + ATT_B_PANELS) * ATT * d + 2 * ATT * ATT;
 }
 
-/* Sets the gradients of positions [row, end) to 0, and their dq in scratch. */
-static void clear_padding(const attention_job *j, uint64_t bh, uint64_t row, uint64_t end) {
-    vx *to = j->dst + bh / j->heads * j->t * 3 * j->c + bh % j->heads * j->d;
-    for (int block = 0; block < 3; block++) clear_rows(to + block * j->c, 3 * j->c, row, end, j->d);
-    if (ATT_B_PANELS && row < end)
-        memset(j->dq + (bh * j->t + row) * j->d, 0, (end - row) * j->d * sizeof *j->dq);
+/* Sets the gradients of positions [row, end) of a head of keys, and of the heads that share it, to
+ * 0, and their dq in scratch. */
+static void clear_padding(const attention_job *j, uint64_t sample, uint64_t kv, pst_part heads,
+                          uint64_t row, uint64_t end) {
+    const pst_attention_shape *z = &j->s;
+    const uint64_t d = z->d, at = sample * z->t * z->kv_ld + kv * d;
+    clear_rows(j->dk + at, z->kv_ld, row, end, d);
+    clear_rows(j->dv + at, z->kv_ld, row, end, d);
+    for (uint64_t h = heads.first; h < heads.first + heads.count; h++) {
+        clear_rows(j->dq + sample * z->t * z->q_ld + h * d, z->q_ld, row, end, d);
+        if (ATT_B_PANELS && row < end)
+            memset(j->dq_sum + ((sample * z->heads + h) * z->t + row) * d, 0,
+                   (end - row) * d * sizeof *j->dq_sum);
+    }
 }
 
-static void attention_b_tile(void *arg, uint64_t bh, uint32_t thread) {
-    const attention_job *j = arg;
-    uint64_t ld = 3 * j->c, k0 = j->key_block * ATT,
-             length = pst_length_of(j->lengths, bh / j->heads, j->t), d = j->d;
-    uint64_t n_key = k0 < length ? pst_min_u64(ATT, length - k0) : 0;
-    uint64_t head = bh % j->heads * d, first = bh / j->heads * j->t * ld + head;
-    clear_padding(j, bh, k0 + n_key, behind_block(k0, j->t));
-    if (!n_key) return;
-    const vx *k_at = j->qkv + first + k0 * ld + j->c;
-    vx *dk_to = j->dst + first + k0 * ld + j->c, *dv_to = dk_to + j->c;
-    float *kt = j->scratch + thread * j->scratch_floats, *vt = kt + ATT * d, *s = vt + ATT * d,
-          *dp = s + ATT * ATT;
-    float *own = dp + ATT * ATT;
-    panel k = read_panel(k_at, ld, n_key, d, own);
-    panel dk = sum_panel(dk_to, ld, d, own + ATT * d),
-          dv = sum_panel(dv_to, ld, d, own + 2 * ATT * d);
-    transpose(k_at, ld, n_key, d, kt);
-    transpose(k_at + j->c, ld, n_key, d, vt);
-    const uint64_t q_first = j->bidirectional ? 0 : k0;
-    for (uint64_t q0 = q_first; q0 < length; q0 += ATT) {
-        const uint64_t sample = bh / j->heads;
-        uint64_t n_q = pst_min_u64(ATT, length - q0),
-                 row = (bh / j->heads * j->t + q0) * j->c + head;
-        const start_range starts = starts_of(j, sample, q0, n_q);
-        if (starts.least >= k0 + n_key) continue;
-        panel q = read_panel(j->qkv + first + q0 * ld, ld, n_q, d, own + 3 * ATT * d);
-        panel dout = read_panel(j->dout + row, j->c, n_q, d, own + 4 * ATT * d);
-        panel dq = sum_panel(j->dst + first + q0 * ld, ld, d, j->dq + (bh * j->t + q0) * d);
-        const int diagonal = q0 == k0 && !j->bidirectional;
-        const attention_part scores = diagonal ? ATT_COLS_TO : ATT_ALL,
-                             over_q = diagonal ? ATT_DEPTH_FROM : ATT_ALL,
-                             over_k = diagonal ? ATT_DEPTH_TO : ATT_ALL;
-        small_product(n_q, ATT, (factors){d, q.at, q.ld, 1, kt, ATT, s, ATT, 0, scores});
-        small_product(n_q, ATT, (factors){d, dout.at, dout.ld, 1, vt, ATT, dp, ATT, 0, scores});
-        for (uint64_t i = 0; i < n_q; i++)
-            slope_row(s + i * ATT, dp + i * ATT, j->scale, j->lse_in[bh * j->t + q0 + i],
-                      row_dot(j->dout + row + i * j->c, j->out + row + i * j->c, d),
-                      diagonal ? i + 1 : n_key);
-        for (uint64_t i = 0; k0 < starts.most && i < n_q; i++) {
-            const uint64_t start = pst_start_of(j->starts, sample, j->t, q0 + i);
-            if (start > k0) hide_keys(s + i * ATT, dp + i * ATT, pst_min_u64(start - k0, ATT));
-        }
-        small_product(
-            n_key, d,
-            (factors){n_q, s, 1, ATT, dout.at, dout.ld, dv.at, dv.ld, q0 != q_first, over_q});
-        small_product(n_key, d,
-                      (factors){n_q, dp, 1, ATT, q.at, q.ld, dk.at, dk.ld, q0 != q_first, over_q});
-        small_product(
-            n_q, d,
-            (factors){n_key, dp, ATT, 1, k.at, k.ld, dq.at, dq.ld, k0 > starts.least, over_k});
-        /* the causal mask hides later keys */
-        const int complete = j->bidirectional ? k0 + n_key == length : q0 == k0;
-        if (complete) put_panel(dq, j->dst + first + q0 * ld, ld, n_q, d);
-        pst_device_poll(j->device, thread);
+/* A block of keys, and what is summed for it. */
+typedef struct {
+    uint64_t sample, k0, n_key, length;
+    float *kt, *vt, *s, *dp, *own; /* own: scratch for panels of queries */
+    panel k, dk, dv;
+    int add; /* 0: the first sums overwrite dk and dv */
+} key_block;
+
+/* What the queries [q0, q0 + 64) of a head contribute to the gradients. */
+static void add_queries(const attention_job *j, key_block *b, uint64_t head, uint64_t q0) {
+    const pst_attention_shape *z = &j->s;
+    const uint64_t d = z->d, k0 = b->k0, n_key = b->n_key, n_q = pst_min_u64(ATT, b->length - q0);
+    const uint64_t bh = b->sample * z->heads + head, at = b->sample * z->t + q0;
+    const uint64_t row = at * z->c + head * d, query = at * z->q_ld + head * d;
+    const start_range starts = starts_of(j, b->sample, q0, n_q);
+    if (starts.least >= k0 + n_key) return;
+    panel q = read_panel(j->q + query, z->q_ld, n_q, d, b->own);
+    panel dout = read_panel(j->dout + row, z->c, n_q, d, b->own + ATT * d);
+    panel dq = sum_panel(j->dq + query, z->q_ld, d, j->dq_sum + (bh * z->t + q0) * d);
+    const int diagonal = q0 == k0 && !z->bidirectional;
+    const attention_part scores = diagonal ? ATT_COLS_TO : ATT_ALL,
+                         over_q = diagonal ? ATT_DEPTH_FROM : ATT_ALL,
+                         over_k = diagonal ? ATT_DEPTH_TO : ATT_ALL;
+    float *s = b->s, *dp = b->dp;
+    small_product(n_q, ATT, (factors){d, q.at, q.ld, 1, b->kt, ATT, s, ATT, 0, scores});
+    small_product(n_q, ATT, (factors){d, dout.at, dout.ld, 1, b->vt, ATT, dp, ATT, 0, scores});
+    for (uint64_t i = 0; i < n_q; i++)
+        slope_row(s + i * ATT, dp + i * ATT, z->scale, j->lse_in[bh * z->t + q0 + i],
+                  row_dot(j->dout + row + i * z->c, j->out + row + i * z->c, d),
+                  diagonal ? i + 1 : n_key);
+    for (uint64_t i = 0; k0 < starts.most && i < n_q; i++) {
+        const uint64_t start = pst_attention_first(z, j->starts, b->sample, q0 + i);
+        if (start > k0) hide_keys(s + i * ATT, dp + i * ATT, pst_min_u64(start - k0, ATT));
     }
-    put_panel(dk, dk_to, ld, n_key, d);
-    put_panel(dv, dv_to, ld, n_key, d);
+    small_product(n_key, d,
+                  (factors){n_q, s, 1, ATT, dout.at, dout.ld, b->dv.at, b->dv.ld, b->add, over_q});
+    small_product(n_key, d,
+                  (factors){n_q, dp, 1, ATT, q.at, q.ld, b->dk.at, b->dk.ld, b->add, over_q});
+    b->add = 1;
+    small_product(
+        n_q, d,
+        (factors){n_key, dp, ATT, 1, b->k.at, b->k.ld, dq.at, dq.ld, k0 > starts.least, over_k});
+    /* the causal mask hides later keys */
+    const int complete = z->bidirectional ? k0 + n_key == b->length : q0 == k0;
+    if (complete) put_panel(dq, j->dq + query, z->q_ld, n_q, d);
+}
+
+static void attention_b_tile(void *arg, uint64_t tile, uint32_t thread) {
+    const attention_job *j = arg;
+    const pst_attention_shape *z = &j->s;
+    const uint64_t sample = tile / z->kv_heads, kv = tile % z->kv_heads, d = z->d,
+                   k0 = j->key_block * ATT;
+    const pst_part heads = pst_attention_heads_of(z, kv);
+    key_block b = {.sample = sample, .k0 = k0, .length = pst_length_of(j->lengths, sample, z->t)};
+    b.n_key = k0 < b.length ? pst_min_u64(ATT, b.length - k0) : 0;
+    const uint64_t at = (sample * z->t + k0) * z->kv_ld + kv * d;
+    /* a rank may have no heads that use these keys */
+    clear_padding(j, sample, kv, heads, k0 + (heads.count ? b.n_key : 0), behind_block(k0, z->t));
+    if (!b.n_key || !heads.count) return;
+    b.kt = j->scratch + thread * j->scratch_floats;
+    b.vt = b.kt + ATT * d;
+    b.s = b.vt + ATT * d;
+    b.dp = b.s + ATT * ATT;
+    float *own = b.dp + ATT * ATT;
+    b.own = own + 3 * ATT * d;
+    b.k = read_panel(j->k + at, z->kv_ld, b.n_key, d, own);
+    b.dk = sum_panel(j->dk + at, z->kv_ld, d, own + ATT * d);
+    b.dv = sum_panel(j->dv + at, z->kv_ld, d, own + 2 * ATT * d);
+    transpose(j->k + at, z->kv_ld, b.n_key, d, b.kt);
+    transpose(j->v + at, z->kv_ld, b.n_key, d, b.vt);
+    for (uint64_t h = heads.first; h < heads.first + heads.count; h++)
+        for (uint64_t q0 = z->bidirectional ? 0 : k0; q0 < b.length; q0 += ATT) {
+            add_queries(j, &b, h, q0);
+            pst_device_poll(j->device, thread);
+        }
+    put_panel(b.dk, j->dk + at, z->kv_ld, b.n_key, d);
+    put_panel(b.dv, j->dv + at, z->kv_ld, b.n_key, d);
 }
 
 static uint64_t attention_b_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
@@ -471,18 +511,20 @@ static uint64_t attention_b_scratch(const pst_graph *g, const pst_node *node, ui
     return (threads * attention_b_floats(head_dim(g, node)) + dq) * sizeof(float);
 }
 
-/* IN0 [IN1] OUT0 SAVED0 DOUT0 DIN0 */
+/* IN0 [IN1] OUT0 SAVED0 DOUT0 DIN0, or IN0 IN1 IN2 [IN3] OUT0 SAVED0 DOUT0 DIN0 DIN1 DIN2 */
 static pst_status attention_b(pst_device *device, const pst_call *call) {
     attention_job j = attention_of(device, call);
     void *const *behind = pst_call_behind(call);
     j.out = behind[0];
     j.lse_in = behind[1];
     j.dout = behind[2];
-    j.dst = behind[3];
-    j.scratch_floats = attention_b_floats(j.d);
+    j.dq = behind[3];
+    j.dk = j.s.packed ? j.dq + j.s.c : behind[4];
+    j.dv = j.s.packed ? j.dk + j.s.c : behind[5];
+    j.scratch_floats = attention_b_floats(j.s.d);
     memset(j.scratch, 0, device->threads * j.scratch_floats * sizeof(float));
-    j.dq = ATT_B_PANELS ? j.scratch + device->threads * j.scratch_floats : j.scratch;
-    for (j.key_block = 0; j.key_block * ATT < j.t; j.key_block++)
-        pst_device_run(device, attention_b_tile, &j, j.b * j.heads);
+    j.dq_sum = ATT_B_PANELS ? j.scratch + device->threads * j.scratch_floats : j.scratch;
+    for (j.key_block = 0; j.key_block * ATT < j.s.t; j.key_block++)
+        pst_device_run(device, attention_b_tile, &j, j.s.b * j.s.kv_heads);
     return PST_OK;
 }

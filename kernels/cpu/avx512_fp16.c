@@ -3,8 +3,10 @@
  * the processor. */
 #include "base/rng.h"
 #include "graph/blocks.h"
+#include "kernels/attention.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/loss.h"
+#include "kernels/rope.h"
 #include "kernels/shape.h"
 #include <math.h>
 #include <string.h>
@@ -29,8 +31,11 @@
 #include "kernels/cpu/elementwise_vec.h"
 #include "kernels/cpu/embedding_vec.h"
 #include "kernels/cpu/flat_vec.h"
+#include "kernels/cpu/gated_vec.h"
 #include "kernels/cpu/image_vec.h"
 #include "kernels/cpu/layer_norm_vec.h"
+#include "kernels/cpu/rms_norm_vec.h"
+#include "kernels/cpu/rotary_vec.h"
 
 #include "kernels/cpu/table_vec.h"
 #pragma GCC pop_options

@@ -1,38 +1,37 @@
 /* Reference self-attention (Vaswani et al. 2017). qkv[b,T,3C]: q, k, v blocks of C, heads side by
  * side in each. Scores are recomputed where they are needed; only their log-sum-exp is saved
  * (Dao et al. 2022). */
+#include "kernels/attention.h"
 #include "kernels/ref/ref.h"
-#include "kernels/shape.h"
-#include <math.h>
 #include <string.h>
 
 typedef struct {
-    uint64_t b, t, c, heads, d;
+    pst_attention_shape s;
     double scale;
     const int32_t *lengths, *starts;
-    int bidirectional;
-} sizes;
+    const float *q, *k, *v;
+} operands;
 
-static sizes sizes_of(const pst_call *call) {
-    const pst_tensor *in = pst_call_in(call, 0);
-    sizes s = {
-        .b = in->dim[0], .t = in->dim[1], .c = in->dim[2] / 3, .heads = call->node->attr.heads};
-    s.d = s.c / s.heads;
-    s.scale = 1 / sqrt((double)s.d);
-    s.lengths = pst_call_lengths(call);
-    s.starts = pst_call_starts(call);
-    s.bidirectional = call->node->attr.bidirectional != 0;
-    return s;
+static operands operands_of(const pst_call *call) {
+    operands o = {.s = pst_attention_shape_of(call->graph, call->node)};
+    const int packed = o.s.packed;
+    o.scale = 1 / sqrt((double)o.s.d);
+    o.lengths = pst_call_lengths(call);
+    o.starts = pst_call_starts(call);
+    o.q = call->arg[0];
+    o.k = packed ? o.q + o.s.c : call->arg[1];
+    o.v = packed ? o.k + o.s.c : call->arg[2];
+    return o;
 }
 
-/* The positions [first, end) to which position i of a sample attends; none: it is padding. */
-static uint64_t first_seen(const sizes *s, uint64_t sample, uint64_t i) {
-    return pst_start_of(s->starts, sample, s->t, i);
+/* Positions [from, end) to which position i of a sample attends; none: it is padding. */
+static uint64_t first_seen(const operands *o, uint64_t sample, uint64_t i) {
+    return pst_attention_first(&o->s, o->starts, sample, i);
 }
-static uint64_t seen_by(const sizes *s, uint64_t sample, uint64_t i) {
-    uint64_t length = pst_length_of(s->lengths, sample, s->t);
+static uint64_t seen_by(const operands *o, uint64_t sample, uint64_t i) {
+    uint64_t length = pst_length_of(o->lengths, sample, o->s.t);
     if (i >= length) return 0;
-    return s->bidirectional ? length : i + 1;
+    return o->s.bidirectional ? length : i + 1;
 }
 
 static double dot(const float *a, const float *b, uint64_t n) {
@@ -41,65 +40,91 @@ static double dot(const float *a, const float *b, uint64_t n) {
     return sum;
 }
 
-/* F: IN0 [IN1] OUT0 SAVED0 */
+/* Where position i of a head begins in the output, in queries, and in keys or values. */
+typedef struct {
+    uint64_t out, q, kv;
+} place;
+static place place_of(const pst_attention_shape *s, uint64_t sample, uint64_t head, uint64_t i) {
+    const uint64_t row = sample * s->t + i;
+    return (place){row * s->c + head * s->d, row * s->q_ld + head * s->d,
+                   row * s->kv_ld + pst_attention_kv_of(s, head) * s->d};
+}
+
+/* One query: its output o, and the log-sum-exp of its scores. */
+static float attend(const operands *x, uint64_t sample, uint64_t head, uint64_t i, float *o) {
+    const pst_attention_shape *s = &x->s;
+    const float *q = x->q + place_of(s, sample, head, i).q;
+    const float *k = x->k + place_of(s, sample, head, 0).kv,
+                *v = x->v + place_of(s, sample, head, 0).kv;
+    const uint64_t end = seen_by(x, sample, i), from = first_seen(x, sample, i);
+    double max = -INFINITY, sum = 0;
+    for (uint64_t j = from; j < end; j++)
+        max = fmax(max, x->scale * dot(q, k + j * s->kv_ld, s->d));
+    for (uint64_t j = from; j < end; j++)
+        sum += exp(x->scale * dot(q, k + j * s->kv_ld, s->d) - max);
+    memset(o, 0, s->d * sizeof *o);
+    for (uint64_t j = from; j < end; j++) {
+        double p = exp(x->scale * dot(q, k + j * s->kv_ld, s->d) - max) / sum;
+        for (uint64_t c = 0; c < s->d; c++) o[c] += (float)(p * v[j * s->kv_ld + c]);
+    }
+    return end ? (float)(max + log(sum)) : 0;
+}
+
+/* F: IN0 [IN1] OUT0 SAVED0, or IN0 IN1 IN2 [IN3] OUT0 SAVED0 */
 pst_status pst_ref_attention_f(pst_device *device, const pst_call *call) {
     (void)device;
-    sizes s = sizes_of(call);
-    const float *qkv = call->arg[0];
+    operands x = operands_of(call);
     float *out = pst_call_behind(call)[0], *lse = pst_call_behind(call)[1];
-    for (uint64_t bh = 0; bh < s.b * s.heads; bh++)
-        for (uint64_t i = 0; i < s.t; i++) {
-            /* q of position 0 */
-            const float *first = qkv + bh / s.heads * s.t * 3 * s.c + bh % s.heads * s.d;
-            const float *q = first + i * 3 * s.c;
-            float *o = out + (bh / s.heads * s.t + i) * s.c + bh % s.heads * s.d;
-            double max = -INFINITY, sum = 0;
-            const uint64_t seen = seen_by(&s, bh / s.heads, i),
-                           from = first_seen(&s, bh / s.heads, i);
-            for (uint64_t j = from; j < seen; j++)
-                max = fmax(max, s.scale * dot(q, first + j * 3 * s.c + s.c, s.d));
-            for (uint64_t j = from; j < seen; j++)
-                sum += exp(s.scale * dot(q, first + j * 3 * s.c + s.c, s.d) - max);
-            lse[bh * s.t + i] = seen ? (float)(max + log(sum)) : 0;
-            memset(o, 0, s.d * sizeof *o);
-            for (uint64_t j = from; j < seen; j++) {
-                const float *k = first + j * 3 * s.c + s.c, *v = k + s.c;
-                double p = exp(s.scale * dot(q, k, s.d) - max) / sum;
-                for (uint64_t c = 0; c < s.d; c++) o[c] += (float)(p * v[c]);
-            }
+    for (uint64_t bh = 0; bh < x.s.b * x.s.heads; bh++)
+        for (uint64_t i = 0; i < x.s.t; i++) {
+            const uint64_t sample = bh / x.s.heads, head = bh % x.s.heads;
+            lse[bh * x.s.t + i] =
+                attend(&x, sample, head, i, out + place_of(&x.s, sample, head, i).out);
         }
     return PST_OK;
 }
 
-/* B: IN0 [IN1] OUT0 SAVED0 DOUT0 DIN0. With delta = dot(do, o): dp = dot(do, v), ds = p * (dp -
- * delta) * scale. */
+typedef struct {
+    const float *out, *lse, *dout;
+    float *dq, *dk, *dv;
+} slopes;
+
+/* Adds what one query contributes. With delta = dot(do, o): dp = dot(do, v), ds = p * (dp - delta)
+ * * scale. */
+static void add_slopes(const operands *x, uint64_t bh, uint64_t i, const slopes *g) {
+    const pst_attention_shape *s = &x->s;
+    const uint64_t sample = bh / s->heads, head = bh % s->heads;
+    const place at = place_of(s, sample, head, i), zero = place_of(s, sample, head, 0);
+    const float *q = x->q + at.q, *d_o = g->dout + at.out;
+    float *dq = g->dq + at.q;
+    const double delta = dot(d_o, g->out + at.out, s->d);
+    const uint64_t end = seen_by(x, sample, i);
+    for (uint64_t j = first_seen(x, sample, i); j < end; j++) {
+        const uint64_t kv = zero.kv + j * s->kv_ld;
+        const float *k = x->k + kv, *v = x->v + kv;
+        double p = exp(x->scale * dot(q, k, s->d) - g->lse[bh * s->t + i]);
+        double ds = p * (dot(d_o, v, s->d) - delta) * x->scale;
+        for (uint64_t c = 0; c < s->d; c++) {
+            dq[c] += (float)(ds * k[c]);
+            g->dk[kv + c] += (float)(ds * q[c]);
+            g->dv[kv + c] += (float)(p * d_o[c]);
+        }
+    }
+}
+
+/* B: IN0 [IN1] OUT0 SAVED0 DOUT0 DIN0, or IN0 IN1 IN2 [IN3] OUT0 SAVED0 DOUT0 DIN0 DIN1 DIN2 */
 pst_status pst_ref_attention_b(pst_device *device, const pst_call *call) {
     (void)device;
-    sizes s = sizes_of(call);
+    operands x = operands_of(call);
+    const pst_attention_shape *s = &x.s;
     void *const *behind = pst_call_behind(call);
-    const float *qkv = call->arg[0], *out = behind[0], *lse = behind[1], *dout = behind[2];
-    float *dqkv = behind[3];
-    memset(dqkv, 0, s.b * s.t * 3 * s.c * sizeof *dqkv);
-    for (uint64_t bh = 0; bh < s.b * s.heads; bh++)
-        for (uint64_t i = 0; i < s.t; i++) {
-            uint64_t first = bh / s.heads * s.t * 3 * s.c + bh % s.heads * s.d;
-            uint64_t row = (bh / s.heads * s.t + i) * s.c + bh % s.heads * s.d;
-            const float *q = qkv + first + i * 3 * s.c, *d_o = dout + row;
-            float *dq = dqkv + first + i * 3 * s.c;
-            double delta = dot(d_o, out + row, s.d);
-            const uint64_t seen = seen_by(&s, bh / s.heads, i),
-                           from = first_seen(&s, bh / s.heads, i);
-            for (uint64_t j = from; j < seen; j++) {
-                const float *k = qkv + first + j * 3 * s.c + s.c, *v = k + s.c;
-                float *dk = dqkv + first + j * 3 * s.c + s.c, *dv = dk + s.c;
-                double p = exp(s.scale * dot(q, k, s.d) - lse[bh * s.t + i]);
-                double ds = p * (dot(d_o, v, s.d) - delta) * s.scale;
-                for (uint64_t c = 0; c < s.d; c++) {
-                    dq[c] += (float)(ds * k[c]);
-                    dk[c] += (float)(ds * q[c]);
-                    dv[c] += (float)(p * d_o[c]);
-                }
-            }
-        }
+    slopes g = {.out = behind[0], .lse = behind[1], .dout = behind[2], .dq = behind[3]};
+    g.dk = s->packed ? g.dq + s->c : behind[4];
+    g.dv = s->packed ? g.dk + s->c : behind[5];
+    memset(g.dq, 0, s->b * s->t * s->q_ld * sizeof *g.dq);
+    if (!s->packed) memset(g.dk, 0, s->b * s->t * s->kv_ld * sizeof *g.dk);
+    if (!s->packed) memset(g.dv, 0, s->b * s->t * s->kv_ld * sizeof *g.dv);
+    for (uint64_t bh = 0; bh < s->b * s->heads; bh++)
+        for (uint64_t i = 0; i < s->t; i++) add_slopes(&x, bh, i, &g);
     return PST_OK;
 }

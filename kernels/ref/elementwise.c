@@ -1,7 +1,8 @@
-/* Reference dropout, residual add, narrow and gradient sum. */
+/* Reference dropout, residual add, narrow, gated product and gradient sum. */
 #include "base/rng.h"
 #include "kernels/ref/ref.h"
 #include "kernels/shape.h"
+#include <math.h>
 #include <string.h>
 
 /* Element e of sample s, counted in the whole sample also where a tensor rank has a part of it, is
@@ -63,6 +64,31 @@ pst_status pst_ref_add_b(pst_device *device, const pst_call *call) {
 pst_status pst_ref_narrow_f(pst_device *device, const pst_call *call) {
     (void)device;
     memmove(call->arg[1], call->arg[0], pst_tensor_count(pst_call_in(call, 0)) * sizeof(float));
+    return PST_OK;
+}
+
+/* F: IN0 IN1 OUT0: silu(gate) * up */
+pst_status pst_ref_gated_f(pst_device *device, const pst_call *call) {
+    (void)device;
+    const float *gate = call->arg[0], *up = call->arg[1];
+    float *out = call->arg[2];
+    uint64_t n = pst_tensor_count(pst_call_in(call, 0));
+    for (uint64_t i = 0; i < n; i++)
+        out[i] = (float)(gate[i] / (1 + exp(-(double)gate[i])) * up[i]);
+    return PST_OK;
+}
+
+/* B: IN0 IN1 DOUT0 DIN0 DIN1, in place or not */
+pst_status pst_ref_gated_b(pst_device *device, const pst_call *call) {
+    (void)device;
+    const float *gate = call->arg[0], *up = call->arg[1], *dout = call->arg[2];
+    float *dgate = call->arg[3], *dup = call->arg[4];
+    uint64_t n = pst_tensor_count(pst_call_in(call, 0));
+    for (uint64_t i = 0; i < n; i++) {
+        const double g = gate[i], u = up[i], d = dout[i], s = 1 / (1 + exp(-g));
+        dgate[i] = (float)(d * u * s * (1 + g * (1 - s)));
+        dup[i] = (float)(d * g * s);
+    }
     return PST_OK;
 }
 

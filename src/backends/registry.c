@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const pst_model_row *const models[] = {&pst_model_gpt, &pst_model_bert, &pst_model_mlp,
-                                              &pst_model_resnet};
+static const pst_model_row *const models[] = {&pst_model_gpt, &pst_model_llama, &pst_model_bert,
+                                              &pst_model_mlp, &pst_model_resnet};
 static const pst_data_row *const datas[] = {&pst_data_text, &pst_data_tokens, &pst_data_lines,
                                             &pst_data_chat, &pst_data_mnist,  &pst_data_cifar10};
 /* The module's device is not in this list; it is preferred if it can be used. */
@@ -283,8 +283,10 @@ static const char *reject_node(const pst_kernel_row *row, const pst_graph *g, co
 }
 
 static int isolates(const pst_graph *g, const pst_node *node) {
-    return (!strcmp(node->op->name, "attention") || !strcmp(node->op->name, "embedding")) &&
-           pst_node_has_starts(g, node);
+    static const char *const ops[] = {"attention", "embedding", "rotary"};
+    int reads = 0;
+    for (uint32_t i = 0; i < COUNT(ops); i++) reads |= !strcmp(node->op->name, ops[i]);
+    return reads && pst_node_has_starts(g, node);
 }
 
 pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, int extra,

@@ -22,6 +22,10 @@ struct pst_config {
         char *kind, *preset, *weights, *activation;
         int64_t layers, heads, channels, context, vocabulary, image;
         double dropout;
+        /* llama; tied, bias: "preset", "true" or "false" */
+        int64_t kv_heads, intermediate, window, rope_context;
+        char *tied, *bias, *rope_scaling;
+        double norm_eps, rope_theta, rope_factor;
     } model;
     struct {
         char *kind, *tokenizer, *cache, *field, *on_error, *template, *isolate;

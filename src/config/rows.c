@@ -27,12 +27,14 @@ static const pst_row rows[] = {
     {"", "name", PST_ROW_TEXT, "", 0, 0, 0, NULL, AT(name), 0,
      "Name of the run's folder; by default the name of the run file without the extension.", NULL},
 
-    TEXT(model, kind, NULL, REQUIRED, "gpt|bert|mlp|resnet|custom",
+    TEXT(model, kind, NULL, REQUIRED, "gpt|llama|bert|mlp|resnet|custom",
          "Model family; custom: a graph that a program builds with the library."),
     TEXT(model, preset, "", 0, NULL, "A named size of the family; the keys below override it."),
     TEXT(model, weights, "", PATH, NULL,
-         "Initial weights: a safetensors file of a Hugging Face GPT-2 with the same tokenizer as "
-         "the data; empty: random."),
+         "Initial weights, and sizes that no other key sets: a folder with config.json and "
+         "model.safetensors (or its shards) as Hugging Face writes them for GPT-2, Llama, Qwen 2 "
+         "and Mistral, or a safetensors file in it, with the same tokenizer as the data; empty: "
+         "random."),
     TEXT(model, activation, "gelu_tanh", 0, "gelu_tanh|gelu_erf|relu",
          "Activation function (bert always uses gelu_erf)."),
     WHOLE(model, layers, "0", 0, 10000, "Number of layers; 0: from the preset."),
@@ -42,6 +44,30 @@ static const pst_row rows[] = {
     WHOLE(model, context, "0", 0, 1048576, "Tokens per sample; 0: from the preset."),
     WHOLE(model, vocabulary, "0", 0, 16777216,
           "Number of distinct tokens, or of image classes; 0: from the preset or the data."),
+    WHOLE(model, kv_heads, "0", 0, 4096,
+          "Number of heads of keys and values, each of which serves several heads; 0: from the "
+          "preset, else heads."),
+    WHOLE(model, intermediate, "0", 0, 1048576, "Width of the gated MLP; 0: from the preset."),
+    WHOLE(model, window, "0", 0, 1048576,
+          "Number of positions to which a position attends, itself included; 0: from the preset, "
+          "else all."),
+    REAL(model, norm_eps, "0", 0, 1, 0, "Epsilon of RMS norms; 0: from the preset, else 1e-5."),
+    TEXT(model, tied, "preset", 0, "preset|true|false",
+         "true: the output layer has the weights of the token embedding; preset: from the preset, "
+         "else false."),
+    TEXT(model, bias, "preset", 0, "preset|true|false",
+         "true: the layers of queries, keys and values have biases; preset: from the preset, else "
+         "false."),
+    REAL(model, rope_theta, "0", 0, INFINITY, 0,
+         "Base of rotary positions; 0: from the preset, else 10000."),
+    TEXT(
+        model, rope_scaling, "preset", 0, "preset|none|linear|llama3|yarn",
+        "How rotary positions are stretched beyond the context that they were trained for; preset: "
+        "from the preset, else none."),
+    REAL(model, rope_factor, "8", 1, INFINITY, 0,
+         "Factor by which rope_scaling stretches the context."),
+    WHOLE(model, rope_context, "8192", 1, 1048576,
+          "llama3, yarn: context before rope_scaling stretched it."),
     WHOLE(model, image, "0", 0, 65536, "Width and height of an image in pixels; 0: from the data."),
     REAL(model, dropout, "0", 0, 1, BELOW,
          "Probability with which an activation is dropped during training."),

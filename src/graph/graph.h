@@ -107,20 +107,49 @@ typedef struct {
     uint64_t total;      /* heads, features, tokens or positions of all ranks, split in n blocks */
 } pst_blocks;
 
+/* How rotary positions stretch the context that they were trained for. */
+typedef enum {
+    PST_ROPE_PLAIN,
+    PST_ROPE_LINEAR, /* all frequencies divided by `factor` (Chen et al. 2023) */
+    PST_ROPE_LLAMA3, /* low frequencies divided by `factor` (Llama 3.1) */
+    PST_ROPE_YARN    /* the same with a ramp and scaled queries and keys (Peng et al. 2023) */
+} pst_rope_scaling;
+const char *pst_rope_scaling_name(pst_rope_scaling scaling);
+/* EINPUT lists the names. */
+pst_status pst_rope_scaling_find(const char *name, pst_rope_scaling *scaling);
+enum { PST_ROPE_PAIRS = 256 }; /* maximum number of pairs of channels of a head */
+/* Rotary positions (Su et al. 2021). Pair i of a head of D channels turns by
+ * position * theta^(-2i/D); kernels/rope.h applies the scaling. */
+typedef struct {
+    float theta;
+    pst_rope_scaling scaling;
+    float factor;
+    /* LLAMA3: wavelengths above context/low are divided by `factor`, those below context/high stay;
+     * YARN: the same with turns within `context`: those with fewer than `low`, more than `high` */
+    float low, high;
+    float attention;  /* YARN: factor of sines and cosines; 0: 0.1 ln(factor) + 1 */
+    uint32_t context; /* LLAMA3, YARN: positions before the context was stretched */
+} pst_rope;
+
 /* Attributes of all operator kinds; each kind reads its own. */
 typedef struct {
-    uint32_t heads;            /* attention */
-    uint32_t bidirectional;    /* attention: 0: a position attends to itself and earlier positions
-                                  (causal); 1: to all positions */
-    uint32_t features;         /* linear: output features */
+    uint32_t heads;         /* attention, rotary */
+    uint32_t kv_heads;      /* attention: heads of keys and values, which are inputs of their own;
+                               0: as many as heads, and one input has queries, keys and values */
+    uint32_t bidirectional; /* attention: 0: a position attends to itself and earlier positions
+                               (causal); 1: to all positions */
+    uint32_t features;      /* linear: output features */
     pst_activation activation; /* linear, batch norm */
-    float eps;                 /* layer norm, batch norm */
+    float eps;                 /* norms */
     float rate;                /* dropout: probability of zero */
     /* cross_entropy, and vocabulary_part and vocabulary_loss: label smoothing, and the weight of
      * z-loss (kernels/loss.h); pst_graph_set_loss */
     float smoothing, z_loss;
-    uint32_t stride, padding; /* convolution, max_pool: in pixels, along height and width */
-    uint32_t window;          /* max_pool: height and width of a window */
+    uint32_t stride, padding;  /* convolution, max_pool: in pixels, along height and width */
+    /* max_pool: height and width of a window; attention: positions to which a position attends,
+     * itself included; 0: all */
+    uint32_t window;
+    pst_rope rope; /* rotary */
     uint32_t wide; /* embedding, layer norm, linear (a part of a sum): 1: the output is F32 although
                       the graph's dtype has 16 bits */
     /* add: 1: input 1 has 16 bits and the output is F32, so B converts the gradient of input 1. Set
@@ -131,9 +160,11 @@ typedef struct {
                              group */
     uint32_t length;      /* exchanges along the sequence: positions of the whole sequence */
     /* embedding, vocabulary_*: first token of this rank; dropout: first element of a sample on this
-     * rank */
+     * rank; attention, where each rank has all keys and values: first head of this rank */
     uint64_t first;
-    uint64_t total; /* embedding, vocabulary_*: number of tokens of all ranks together */
+    /* number of all ranks together: embedding, vocabulary_*: of tokens; attention, as above: of
+     * heads */
+    uint64_t total;
     pst_blocks blocks;
     /* layer norm: number of parts of the rows whose sums B saves for W; 0: W reads the rows. Set by
      * pst_graph_leave_sums */

@@ -17,6 +17,12 @@ static uint64_t hash_u32(const uint32_t *value, uint32_t n, uint64_t h) {
 /* Without the one that pst_graph_leave_sums adds for a device. */
 static uint32_t saved_by_model(const pst_node *d) { return d->n_saved - (d->attr.sum_parts != 0); }
 
+static uint64_t hash_rope(const pst_rope *r, uint64_t h) {
+    const float number[] = {r->theta, r->factor, r->low, r->high, r->attention};
+    const uint32_t whole[] = {(uint32_t)r->scaling, r->context};
+    return hash_u32(whole, 2, pst_hash64(number, sizeof number, h));
+}
+
 static uint64_t hash_node(const pst_node *d, uint64_t h) {
     uint32_t float_bits[2];
     memcpy(&float_bits[0], &d->attr.eps, sizeof(float));
@@ -35,6 +41,9 @@ static uint64_t hash_node(const pst_node *d, uint64_t h) {
     memcpy(&loss_bits[1], &d->attr.z_loss, sizeof(float));
     if (d->attr.smoothing != 0 || d->attr.z_loss != 0) h = hash_u32(loss_bits, 2, h);
     if (d->attr.wide) h = hash_u32(&d->attr.wide, 1, h);
+    uint32_t reach[] = {d->attr.kv_heads, d->attr.window};
+    if (d->attr.kv_heads || (!d->op->image && d->attr.window)) h = hash_u32(reach, 2, h);
+    if (d->attr.rope.theta != 0) h = hash_rope(&d->attr.rope, h);
     const pst_blocks *b = &d->attr.blocks;
     uint64_t blocks[] = {b->of, b->n, b->first, b->own, b->ranges, b->total};
     if (b->n) h = hash_u64(blocks, sizeof blocks / sizeof *blocks, h);

@@ -82,9 +82,13 @@ typedef enum {
 static inline int pst_node_has_past(const pst_graph *g, const pst_node *node) {
     return node->n_in > 1 && g->tensor[node->in[1]].n_dim == 1;
 }
-/* attention, embedding: 1: the second input is the start of each position, not a length. */
+/* attention: index of the input with lengths or starts; n_in: the node has none. Other operators:
+ * the second input. */
+static inline uint32_t pst_node_mask(const pst_node *node) { return node->attr.kv_heads ? 3 : 1; }
+/* attention, embedding, rotary: 1: the input has the start of each position, not a length. */
 static inline int pst_node_has_starts(const pst_graph *g, const pst_node *node) {
-    return node->n_in > 1 && g->tensor[node->in[1]].n_dim == 2;
+    const uint32_t i = pst_node_mask(node);
+    return node->n_in > i && g->tensor[node->in[i]].n_dim == 2;
 }
 
 static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, pst_pass pass) {
@@ -109,6 +113,19 @@ enum { PST_CACHE_BLOCK = 64 }; /* positions of a block of keys in a cache, see c
  *     F: IN0 PARAM0 PARAM1 OUT0 SAVED0
  *     B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0=SUM0; with sum_parts: ... DIN0 SAVED1
  *     W: IN0 SAVED0 DOUT0 DPARAM0 DPARAM1; with sum_parts: SAVED1 DPARAM0 DPARAM1
+ * rms_norm        in: x[..,C], which may be F32 in any graph; param: weight[C]; saved0: rstd f32
+ *                 [rows]
+ *     F: IN0 PARAM0 OUT0 SAVED0
+ *     B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0=SUM0
+ *     W: IN0 SAVED0 DOUT0 DPARAM0
+ * rotary          in: x[b,T,heads*D] (+ starts[b,T] i32: position t counts as t - start; see
+ *                 attention); out: x with each head turned by its position (attr.rope)
+ *     F: IN0 [IN1] OUT0=IN0
+ *     B: DOUT0 [IN1] DIN0=DOUT0
+ * gated           in: gate[..,N], up[..,N]; out: silu(gate) * up. Row "gated" restores OUT0:
+ *                 IN0 IN1 OUT0
+ *     F: IN0 IN1 OUT0=IN1
+ *     B: IN0 IN1 DOUT0 DIN0=IN0 DIN1=IN1
  * linear          in: x[..,K]; param: weight[N,K] (+ bias[N]); y = act(x weight^T + bias)
  *     F: IN0 PARAM0 [PARAM1] OUT0
  *     B: PARAM0 DOUT0 DIN0
@@ -125,6 +142,10 @@ enum { PST_CACHE_BLOCK = 64 }; /* positions of a block of keys in a cache, see c
  * saved0: log-sum-exp f32 [b,heads,T]; rows of padding are 0 in out, in its gradient and in saved0
  *     F: IN0 [IN1] OUT0 SAVED0
  *     B: IN0 [IN1] OUT0 SAVED0 DOUT0 DIN0
+ *   with kv_heads, in: q[b,T,heads*D], k[b,T,kv_heads*D], v[b,T,kv_heads*D] (+ lengths or starts):
+ *                 consecutive heads share a head of keys and values
+ *     F: IN0 IN1 IN2 [IN3] OUT0 SAVED0
+ *     B: IN0 IN1 IN2 [IN3] OUT0 SAVED0 DOUT0 DIN0 DIN1 DIN2
  * dropout         mask from (seed, name, sample)
  *     F: IN0 OUT0=IN0
  *     B: DOUT0 DIN0=DOUT0

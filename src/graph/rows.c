@@ -10,7 +10,8 @@ static const pst_op_row *const rows[] = {
     &pst_op_tensor_sum,   &pst_op_tensor_gather,   &pst_op_tensor_scatter,
     &pst_op_tensor_stack, &pst_op_vocabulary_part, &pst_op_vocabulary_loss,
     &pst_op_convolution,  &pst_op_batch_norm,      &pst_op_pixels,
-    &pst_op_max_pool,     &pst_op_average_pool,    &pst_op_cached_attention,
+    &pst_op_max_pool,     &pst_op_average_pool,    &pst_op_rms_norm,
+    &pst_op_rotary,       &pst_op_gated,           &pst_op_cached_attention,
     &pst_op_pick,
 };
 

@@ -9,7 +9,8 @@
 /* An operator whose W sums over positions, which tensor ranks may split, in blocks. */
 static int sums_positions(const pst_splitter *b, const pst_node *d) {
     return b->o.blocks && b->split[pst_split_index_of(b, d)] == PST_SPLIT_PLAIN && d->n_param &&
-           (pst_split_is_op(d, "layer_norm") || pst_split_is_op(d, "linear")) &&
+           (pst_split_is_op(d, "layer_norm") || pst_split_is_op(d, "rms_norm") ||
+            pst_split_is_op(d, "linear")) &&
            b->whole->tensor[d->in[0]].n_dim == 3;
 }
 
@@ -125,15 +126,18 @@ static void set_blocks(const pst_splitter *b, const pst_node *d, pst_split how, 
     const pst_node *before =
                        how == PST_SPLIT_ROW ? pst_split_node_of(b, b->producer[d->in[0]]) : NULL,
                    *reader = how == PST_SPLIT_COLUMN ? pst_split_only_reader(b, d) : NULL;
+    if (reader && pst_split_join_behind(b, d)) reader = pst_split_join_behind(b, d);
     int attends = (before && pst_split_is_op(before, "attention")) ||
                   (reader && pst_split_is_op(reader, "attention"));
     if (how == PST_SPLIT_PLAIN && sums_positions(b, d)) attr->blocks = blocks_of_positions(b, d);
     if (how == PST_SPLIT_ROW) {
-        attr->blocks = blocks_of_split(b, d, PST_BLOCKS_IN, attends ? before->attr.heads : dim[1]);
+        attr->blocks =
+            blocks_of_split(b, d, PST_BLOCKS_IN, attends ? pst_split_units(b, before) : dim[1]);
         attr->wide = b->o.parts > 1 && b->g->dtype != PST_F32;
     } else if (how != PST_SPLIT_PLAIN) {
-        attr->blocks = blocks_of_split(b, d, PST_BLOCKS_OUT, attends ? reader->attr.heads : dim[0]);
-        if (attends) attr->blocks.ranges = 3;
+        attr->blocks =
+            blocks_of_split(b, d, PST_BLOCKS_OUT, attends ? pst_split_units(b, reader) : dim[0]);
+        if (attends && !reader->attr.kv_heads) attr->blocks.ranges = 3;
     }
 }
 
@@ -149,6 +153,8 @@ static pst_status add_linear(pst_splitter *b, const pst_node *d, pst_split how) 
     PST_TRY(pst_graph_add(
         b->g, &(pst_new_node){"linear", d->name, &attr, &in, 1, d->param, n_param}, &out));
     b->mapped[d->out[0]] = out;
+    if (how == PST_SPLIT_SHARED)
+        return add_column_input(b, pst_split_only_reader(b, d), d->out[0], &b->mapped[d->out[0]]);
     return how == PST_SPLIT_ROW ? add_reduction(b, d, out) : PST_OK;
 }
 
@@ -186,16 +192,34 @@ static pst_status add_loss(pst_splitter *b, const pst_node *d) {
                          &b->mapped[d->out[0]]);
 }
 
+/* attention, rotary: this rank's heads. */
+static void set_heads(const pst_splitter *b, const pst_node *d, pst_attr *attr) {
+    const pst_node *attention = d;
+    while (pst_split_is_op(attention, "rotary")) attention = pst_split_only_reader(b, attention);
+    const uint64_t units = pst_split_units(b, attention);
+    const pst_part own = pst_part_of(units, pst_split_parts_of(b, d), pst_split_part_of(b, d));
+    const int shares = pst_split_shares_kv(b, attention),
+              keys = attention != d && attr->heads == attention->attr.kv_heads &&
+                     pst_split_linear_before(b, d->out[0]) !=
+                         pst_split_linear_before(b, attention->in[0]);
+    if (shares && keys) return; /* all */
+    attr->heads = (uint32_t)(attr->heads / units * own.count);
+    if (attention != d || !attr->kv_heads) return;
+    if (!shares) {
+        attr->kv_heads = (uint32_t)own.count;
+        return;
+    }
+    attr->first = own.first;
+    attr->total = units;
+}
+
 static pst_status add_plain(pst_splitter *b, const pst_node *d, pst_split how) {
     uint32_t in[PST_MAX_IN], out;
     pst_attr attr = d->attr;
     const pst_tensor *x = b->whole->tensor + d->in[0];
     for (uint32_t i = 0; i < d->n_in; i++) in[i] = b->mapped[d->in[i]];
-    if (how == PST_SPLIT_HEADS)
-        attr.heads =
-            (uint32_t)pst_part_of(attr.heads, pst_split_parts_of(b, d), pst_split_part_of(b, d))
-                .count;
-    if (pst_split_is_op(d, "layer_norm") && sums_positions(b, d))
+    if (how == PST_SPLIT_HEADS) set_heads(b, d, &attr);
+    if (how != PST_SPLIT_HEADS && !pst_split_is_op(d, "linear") && sums_positions(b, d))
         attr.blocks = blocks_of_positions(b, d);
     if (pst_split_is_op(d, "dropout") && b->o.sequence)
         attr.first =

@@ -55,11 +55,26 @@ static int can_be_row(const pst_splitter *b, const pst_node *d) {
            !is_output_layer(b, d);
 }
 
+/* Whether an operator that reads several linears, whose outputs only it reads, can work on a part
+ * of their columns: all of them, and the linear after it, can be split. */
+static int joins_columns(const pst_splitter *b, const pst_node *join, uint32_t n) {
+    const pst_node *behind = pst_split_only_reader(b, join);
+    if (!behind || !can_be_row(b, behind)) return 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const pst_node *linear = pst_split_linear_before(b, join->in[i]);
+        if (!linear || linear->attr.activation != PST_ACT_NONE || !used_once(b, linear) ||
+            pst_split_join_behind(b, linear) != join || !pst_split_is_together(b, linear, behind))
+            return 0;
+    }
+    return 1;
+}
+
 /* Whether a linear that reads whole inputs can be split by columns: the operators after it must be
  * able to work on a part of the columns. */
 static int can_be_column(const pst_splitter *b, const pst_node *d) {
-    const pst_node *reader = pst_split_only_reader(b, d);
+    const pst_node *reader = pst_split_only_reader(b, d), *join = pst_split_join_behind(b, d);
     if (!used_once(b, d) || !reader) return 0;
+    if (join) return joins_columns(b, join, join->attr.kv_heads ? 3 : 2);
     if (!pst_split_is_op(reader, "attention"))
         return can_be_row(b, reader) && pst_split_is_together(b, d, reader);
     const pst_node *behind = pst_split_only_reader(b, reader);
@@ -72,8 +87,11 @@ static pst_split split_of(const pst_splitter *b, const pst_node *d) {
     pst_split in = before == PST_NONE ? PST_SPLIT_PLAIN : b->split[before];
     if (pst_split_is_op(d, "embedding"))
         return is_vocabulary(b, d->param[0]) ? PST_SPLIT_VOCABULARY : PST_SPLIT_PLAIN;
-    if (pst_split_is_op(d, "attention"))
-        return in == PST_SPLIT_COLUMN ? PST_SPLIT_HEADS : PST_SPLIT_PLAIN;
+    if (pst_split_is_op(d, "attention") || pst_split_is_op(d, "rotary"))
+        return in == PST_SPLIT_COLUMN || in == PST_SPLIT_HEADS || in == PST_SPLIT_SHARED
+                   ? PST_SPLIT_HEADS
+                   : PST_SPLIT_PLAIN;
+    if (pst_split_is_op(d, "gated")) return in == PST_SPLIT_COLUMN ? in : PST_SPLIT_PLAIN;
     if (pst_split_is_op(d, "cross_entropy"))
         return in == PST_SPLIT_VOCABULARY && pst_split_is_op(pst_split_node_of(b, before), "linear")
                    ? PST_SPLIT_VOCABULARY
@@ -81,7 +99,11 @@ static pst_split split_of(const pst_splitter *b, const pst_node *d) {
     if (!pst_split_is_op(d, "linear")) return PST_SPLIT_PLAIN;
     if (in == PST_SPLIT_COLUMN || in == PST_SPLIT_HEADS) return PST_SPLIT_ROW;
     if (is_output_layer(b, d) && is_vocabulary(b, d->param[0])) return PST_SPLIT_VOCABULARY;
-    return can_be_column(b, d) ? PST_SPLIT_COLUMN : PST_SPLIT_PLAIN;
+    if (!can_be_column(b, d)) return PST_SPLIT_PLAIN;
+    const pst_node *join = pst_split_join_behind(b, d);
+    const int shared =
+        join && pst_split_shares_kv(b, join) && pst_split_linear_before(b, join->in[0]) != d;
+    return shared ? PST_SPLIT_SHARED : PST_SPLIT_COLUMN;
 }
 
 /* --- parts of parameters ---------------------------------------------------------------------- */
@@ -113,9 +135,22 @@ static void keep_on_first_rank(pst_splitter *b, const pst_node *d, uint32_t para
     b->slice[param].held = pst_split_part_of(b, d) ? PST_HELD_ELSEWHERE : PST_HELD_ALONE;
 }
 
+/* A linear of queries, keys or values with fewer heads of keys: a rank has a part of the heads of
+ * keys, with the heads that share them; or, if there are not enough, of the heads of queries. */
+static pst_status slice_group(pst_splitter *b, const pst_node *d, const pst_node *attention) {
+    const uint64_t units = pst_split_units(b, attention), n = b->whole->param[d->param[0]].dim[0];
+    const int shares = pst_split_shares_kv(b, attention);
+    PST_TRY(pst_split_check_parts(b, pst_split_pieces_of(b, d), units,
+                                  shares ? "heads" : "heads of keys and values", attention->name));
+    for (uint32_t k = 0; k < d->n_param; k++)
+        b->slice[d->param[k]] = slice_of(b, d, 0, 1, units, n / units);
+    return PST_OK;
+}
+
 /* A rank has a part of the output features, or of the heads in each of q, k and v. */
 static pst_status slice_column(pst_splitter *b, const pst_node *d) {
-    const pst_node *reader = pst_split_only_reader(b, d);
+    const pst_node *reader = pst_split_only_reader(b, d), *join = pst_split_join_behind(b, d);
+    if (join && join->attr.kv_heads) return slice_group(b, d, join);
     uint64_t n = b->whole->param[d->param[0]].dim[0], heads = reader->attr.heads;
     int attends = pst_split_is_op(reader, "attention");
     PST_TRY(attends
@@ -129,10 +164,9 @@ static pst_status slice_column(pst_splitter *b, const pst_node *d) {
 
 static void slice_row(pst_splitter *b, const pst_node *d) {
     const pst_node *before = pst_split_node_of(b, b->producer[d->in[0]]);
-    uint64_t n = b->whole->param[d->param[0]].dim[1], heads = before->attr.heads;
-    b->slice[d->param[0]] = pst_split_is_op(before, "attention")
-                                ? slice_of(b, d, 1, 1, heads, n / heads)
-                                : slice_of(b, d, 1, 1, n, 1);
+    uint64_t n = b->whole->param[d->param[0]].dim[1],
+             units = pst_split_is_op(before, "attention") ? pst_split_units(b, before) : n;
+    b->slice[d->param[0]] = slice_of(b, d, 1, 1, units, n / units);
     if (d->n_param > 1) keep_on_first_rank(b, d, d->param[1]);
 }
 
@@ -156,7 +190,7 @@ pst_status pst_split_choose(pst_splitter *b) {
         if (b->split[i] == PST_SPLIT_ROW) slice_row(b, d);
         if (b->split[i] == PST_SPLIT_VOCABULARY && d->n_param) PST_TRY(slice_vocabulary(b, d));
         int mixes = pst_split_is_op(d, "embedding") || pst_split_is_op(d, "attention") ||
-                    pst_split_is_op(d, "cross_entropy");
+                    pst_split_is_op(d, "rotary") || pst_split_is_op(d, "cross_entropy");
         if (d->op->image && pst_split_parts_of(b, d) > 1)
             return pst_fail(PST_EINPUT,
                             "parallel.tensor: %s works on images, which cannot be split over "

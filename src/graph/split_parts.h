@@ -11,6 +11,9 @@ typedef enum {
     PST_SPLIT_COLUMN,
     PST_SPLIT_ROW,
     PST_SPLIT_HEADS,
+    /* linear of keys or values that all ranks need whole, because there are fewer of these heads
+     * than ranks: repeated, but its gradient is a sum over the ranks */
+    PST_SPLIT_SHARED,
     PST_SPLIT_VOCABULARY
 } pst_split;
 
@@ -65,6 +68,36 @@ static inline int pst_split_is_together(const pst_splitter *b, const pst_node *d
 static inline const pst_node *pst_split_only_reader(const pst_splitter *b, const pst_node *d) {
     uint32_t reader = b->reader[d->out[0]];
     return reader == PST_NONE ? NULL : pst_split_node_of(b, reader);
+}
+
+/* The operator that works on the columns of several linears, whether `linear` is one of these:
+ * attention with inputs for queries, keys and values (after rotary positions), or gated. NULL:
+ * none. */
+static inline const pst_node *pst_split_join_behind(const pst_splitter *b, const pst_node *linear) {
+    const pst_node *reader = pst_split_only_reader(b, linear);
+    while (reader && pst_split_is_op(reader, "rotary")) reader = pst_split_only_reader(b, reader);
+    if (!reader) return NULL;
+    return pst_split_is_op(reader, "gated") || reader->attr.kv_heads ? reader : NULL;
+}
+/* The linear that computes a tensor, before rotary positions; NULL: another operator does. */
+static inline const pst_node *pst_split_linear_before(const pst_splitter *b, uint32_t tensor) {
+    while (b->producer[tensor] != PST_NONE) {
+        const pst_node *d = pst_split_node_of(b, b->producer[tensor]);
+        if (pst_split_is_op(d, "linear")) return d;
+        if (!pst_split_is_op(d, "rotary")) break;
+        tensor = d->in[0];
+    }
+    return NULL;
+}
+/* attention: 1: each rank has all keys and values; they have fewer heads than there are ranks. */
+static inline int pst_split_shares_kv(const pst_splitter *b, const pst_node *attention) {
+    return attention->attr.kv_heads && !b->o.blocks &&
+           attention->attr.kv_heads < pst_split_parts_of(b, attention);
+}
+/* attention: number of groups of heads that ranks split. */
+static inline uint64_t pst_split_units(const pst_splitter *b, const pst_node *attention) {
+    const pst_attr *a = &attention->attr;
+    return a->kv_heads && !pst_split_shares_kv(b, attention) ? a->kv_heads : a->heads;
 }
 
 /* split_choose.c: decides how each operator and parameter is split. EINPUT: more parts or blocks

@@ -51,6 +51,23 @@ static void print_param(const pst_param *p, FILE *out) {
     fputc('\n', out);
 }
 
+/* 0, which is left out, is the default. */
+static void print_number(const char *name, float value, FILE *out) {
+    if (value == 0) return;
+    fprintf(out, " %s=", name);
+    print_float(value, out);
+}
+
+static void print_rope(const pst_rope *r, FILE *out) {
+    print_number("theta", r->theta, out);
+    if (r->scaling) fprintf(out, " scaling=%s", pst_rope_scaling_name(r->scaling));
+    print_number("factor", r->factor, out);
+    print_number("low", r->low, out);
+    print_number("high", r->high, out);
+    print_number("attention", r->attention, out);
+    if (r->context) fprintf(out, " context=%u", r->context);
+}
+
 static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
     fprintf(out, "node %s %s", d->name, d->op->name);
     for (uint32_t i = 0; i < d->n_in; i++)
@@ -58,6 +75,7 @@ static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
     for (uint32_t i = 0; i < d->n_param; i++)
         fprintf(out, "%s%s", i ? "," : " param ", g->param[d->param[i]].name);
     if (d->attr.heads) fprintf(out, " heads=%u", d->attr.heads);
+    if (d->attr.kv_heads) fprintf(out, " kv_heads=%u", d->attr.kv_heads);
     if (d->attr.bidirectional) fprintf(out, " bidirectional=%u", d->attr.bidirectional);
     if (d->attr.features) fprintf(out, " features=%u", d->attr.features);
     if (d->attr.wide) fprintf(out, " wide=%u", d->attr.wide);
@@ -65,22 +83,11 @@ static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
     if (d->attr.stride) fprintf(out, " stride=%u", d->attr.stride);
     if (d->attr.padding) fprintf(out, " padding=%u", d->attr.padding);
     if (d->attr.activation) fprintf(out, " activation=%s", pst_activation_name(d->attr.activation));
-    if (d->attr.eps != 0) {
-        fputs(" eps=", out);
-        print_float(d->attr.eps, out);
-    }
-    if (d->attr.rate != 0) {
-        fputs(" rate=", out);
-        print_float(d->attr.rate, out);
-    }
-    if (d->attr.smoothing != 0) {
-        fputs(" smoothing=", out);
-        print_float(d->attr.smoothing, out);
-    }
-    if (d->attr.z_loss != 0) {
-        fputs(" z_loss=", out);
-        print_float(d->attr.z_loss, out);
-    }
+    print_number("eps", d->attr.eps, out);
+    print_number("rate", d->attr.rate, out);
+    print_number("smoothing", d->attr.smoothing, out);
+    print_number("z_loss", d->attr.z_loss, out);
+    if (d->attr.rope.theta != 0) print_rope(&d->attr.rope, out);
     fputc('\n', out);
 }
 
@@ -206,19 +213,31 @@ static pst_status read_attr(char *text, pst_attr *attr) {
     if (!value) return pst_fail(PST_EINPUT, "\"%.40s\" is not an attribute such as heads=4", text);
     *value++ = 0;
     uint64_t number = 0;
-    if (strcmp(text, "eps") == 0) return read_float(value, &attr->eps);
-    if (strcmp(text, "rate") == 0) return read_float(value, &attr->rate);
-    if (strcmp(text, "smoothing") == 0) return read_float(value, &attr->smoothing);
-    if (strcmp(text, "z_loss") == 0) return read_float(value, &attr->z_loss);
+    const struct {
+        const char *name;
+        float *at;
+    } real[] = {{"eps", &attr->eps},
+                {"rate", &attr->rate},
+                 {"smoothing", &attr->smoothing},
+                 {"z_loss", &attr->z_loss},
+                {"theta", &attr->rope.theta},
+                {"factor", &attr->rope.factor},
+                {"low", &attr->rope.low},
+                {"high", &attr->rope.high},
+                {"attention", &attr->rope.attention}};
+    for (size_t i = 0; i < sizeof real / sizeof *real; i++)
+        if (!strcmp(text, real[i].name)) return read_float(value, real[i].at);
     if (strcmp(text, "activation") == 0) return pst_activation_find(value, &attr->activation);
+    if (strcmp(text, "scaling") == 0) return pst_rope_scaling_find(value, &attr->rope.scaling);
     uint32_t *field = NULL;
     const struct {
         const char *name;
         uint32_t *at;
-    } integer[] = {{"heads", &attr->heads},       {"bidirectional", &attr->bidirectional},
-                   {"features", &attr->features}, {"window", &attr->window},
-                   {"stride", &attr->stride},     {"padding", &attr->padding},
-                   {"wide", &attr->wide}};
+    } integer[] = {{"heads", &attr->heads},         {"bidirectional", &attr->bidirectional},
+                   {"features", &attr->features},   {"window", &attr->window},
+                   {"stride", &attr->stride},       {"padding", &attr->padding},
+                   {"wide", &attr->wide},           {"kv_heads", &attr->kv_heads},
+                   {"context", &attr->rope.context}};
     for (size_t i = 0; i < sizeof integer / sizeof *integer; i++)
         if (!strcmp(text, integer[i].name)) field = integer[i].at;
     if (!field) return pst_fail(PST_EINPUT, "unknown attribute \"%.40s\"", text);

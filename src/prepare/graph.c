@@ -27,6 +27,33 @@ static pst_status fit_data(const pst_config *c, pst_model_config *m) {
     return PST_OK;
 }
 
+static pst_switch switch_of(const char *text) {
+    if (!strcmp(text, "preset")) return PST_UNSET;
+    return strcmp(text, "true") ? PST_NO : PST_YES;
+}
+
+/* Sizes of llama that the run file gives. */
+static pst_status take_llama(const pst_config *c, pst_llama *l) {
+    *l = (pst_llama){.kv_heads = (uint32_t)c->model.kv_heads,
+                     .intermediate = (uint32_t)c->model.intermediate,
+                     .window = (uint32_t)c->model.window,
+                     .norm_eps = (float)c->model.norm_eps,
+                     .tied = switch_of(c->model.tied),
+                     .bias = switch_of(c->model.bias),
+                     .rope = {.theta = (float)c->model.rope_theta}};
+    if (!strcmp(c->model.rope_scaling, "preset")) return PST_OK;
+    PST_TRY(pst_rope_scaling_find(c->model.rope_scaling, &l->rope.scaling));
+    l->rope.factor = 1;
+    if (l->rope.scaling == PST_ROPE_PLAIN) return PST_OK;
+    l->rope.factor = (float)c->model.rope_factor;
+    l->rope.context = (uint32_t)c->model.rope_context;
+    /* the values of Llama 3.1, and those that YaRN's authors found */
+    const int yarn = l->rope.scaling == PST_ROPE_YARN;
+    l->rope.low = 1;
+    l->rope.high = yarn ? 32 : 4;
+    return PST_OK;
+}
+
 pst_status pst_prepare_model(const pst_config *c, const pst_model_row **row, pst_model_config *m) {
     pst_model_config out = {.layers = (uint32_t)c->model.layers,
                             .heads = (uint32_t)c->model.heads,
@@ -48,14 +75,16 @@ pst_status pst_prepare_model(const pst_config *c, const pst_model_row **row, pst
     snprintf(out.kind, sizeof out.kind, "%s", c->model.kind);
     snprintf(out.preset, sizeof out.preset, "%s", c->model.preset);
     PST_TRY(pst_activation_find(c->model.activation, &out.activation));
+    PST_TRY(take_llama(c, &out.llama));
     pst_status status = r->preset(&out);
     PST_TRY(pst_config_at(c, "model", pst_config_given(c, "model", "preset") ? "preset" : "kind",
                           status));
     if (out.isolate && !r->isolates)
-        return pst_config_at(c, "data", "isolate",
-                             pst_fail(PST_EINPUT,
-                                      "model.kind %s cannot keep documents apart; only gpt can",
-                                      c->model.kind));
+        return pst_config_at(
+            c, "data", "isolate",
+            pst_fail(PST_EINPUT,
+                     "model.kind %s cannot keep documents apart; only gpt and llama can",
+                     c->model.kind));
     PST_TRY(fit_data(c, &out));
     /* models that predict masked tokens need the tokenizer, whatever the vocabulary */
     if (!out.vocabulary && !r->masked && !strcmp(c->data.kind, "tokens"))
@@ -156,7 +185,10 @@ static pst_status check_trains(const pst_graph *g) {
 
 /* Checks train.residual against the graph, for models that use the key. */
 static pst_status check_stream(const pst_config *c, const pst_graph *g) {
-    const int read = !strcmp(c->model.kind, "gpt") || !strcmp(c->model.kind, "bert");
+    static const char *const kinds[] = {"gpt", "llama", "bert"};
+    int read = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        read |= !strcmp(c->model.kind, kinds[i]);
     int wide = 0;
     for (uint32_t i = 0; i < g->n_node; i++) wide |= g->node[i].attr.wide != 0;
     if (!read || !pst_dtype_is_half(g->dtype) || wide == !strcmp(c->train.residual, "fp32"))

@@ -118,6 +118,59 @@ static void preset_sizes(void **unused) {
     }
 }
 
+/* The published numbers of parameters, as transformers counts them. */
+static void llama_sizes(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *preset;
+        uint64_t count;
+    } known[] = {
+        {"llama-tiny", 803968},        {"tinyllama-1.1b", 1100048384},
+        {"llama-2-7b", 6738415616},    {"llama-2-13b", 13015864320},
+        {"llama-2-70b", 68976648192},  {"llama-3-8b", 8030261248},
+        {"llama-3-70b", 70553706496},  {"llama-3.1-405b", 405853388800},
+        {"qwen-2.5-0.5b", 494032768},  {"qwen-2.5-1.5b", 1543714304},
+        {"qwen-2.5-3b", 3085938688},   {"qwen-2.5-7b", 7615616512},
+        {"qwen-2.5-14b", 14770033664}, {"qwen-2.5-32b", 32763876352},
+        {"qwen-2.5-72b", 72706203648}, {"mistral-7b", 7241732096},
+    };
+    assert_int_equal(sizeof known / sizeof *known, pst_model_llama.n_preset);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        pst_model_config c = {.kind = "llama", .micro_batch = 1};
+        pst_graph *g = NULL;
+        pst_tape *t;
+        strcpy(c.preset, known[i].preset);
+        assert_int_equal(pst_model_llama.preset(&c), PST_OK);
+        if (pst_model_llama.build(&c, &g) != PST_OK) fail_msg("%s", pst_error());
+        assert_int_equal(pst_graph_weights(g), known[i].count);
+        assert_int_equal(pst_graph_check(g), PST_OK);
+        assert_int_equal(pst_tape_build(g, 1, &t), PST_OK);
+        assert_int_equal(pst_tape_check_gradients(t, g), PST_OK);
+        pst_tape_close(t);
+        pst_graph_close(g);
+    }
+}
+
+/* What the run file sets wins over the preset, and "none" over its scaling. */
+static void llama_options(void **unused) {
+    (void)unused;
+    pst_model_config c = {.kind = "llama",
+                          .preset = "llama-3.1-405b",
+                          .layers = 1,
+                          .micro_batch = 1,
+                          .llama = {.rope = {.factor = 1}, .tied = PST_YES}};
+    assert_int_equal(pst_model_llama.preset(&c), PST_OK);
+    assert_int_equal(c.llama.rope.scaling, PST_ROPE_PLAIN);
+    assert_true(c.llama.rope.theta == 5e5f && c.llama.rope.factor == 0);
+    assert_true(c.llama.kv_heads == 8 && c.llama.tied == PST_YES && c.llama.bias == PST_NO);
+    c = (pst_model_config){.kind = "llama", .layers = 1, .heads = 4, .channels = 8, .context = 4};
+    assert_int_equal(pst_model_llama.preset(&c), PST_OK);
+    assert_true(c.llama.kv_heads == 4 && c.llama.rope.theta == 1e4f);
+    c = (pst_model_config){.kind = "llama", .preset = "qwen-2.5-72b"};
+    assert_int_equal(pst_model_llama.preset(&c), PST_OK);
+    assert_true(c.llama.bias == PST_YES && c.llama.rope.theta == 1e6f);
+}
+
 /* Devlin et al. 2019 give 110M and 340M, of which segments, the pooled output and its own bias are
  * not here. */
 static void bert_sizes(void **unused) {
@@ -281,6 +334,20 @@ static void contradictions(void **unused) {
            "does not generate");
     refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .micro_batch = 1},
            "model.kind gpt: set model.preset (nano");
+    pst_model_config llama = {.kind = "llama", .preset = "llama-tiny", .micro_batch = 1};
+    llama.llama.kv_heads = 3;
+    refuse(&pst_model_llama, llama, "model.kv_heads is 3, which does not divide model.heads 4");
+    llama.llama.kv_heads = 0;
+    llama.channels = 4;
+    refuse(&pst_model_llama, llama, "is odd");
+    refuse(&pst_model_llama,
+           (pst_model_config){.layers = 1,
+                              .heads = 2,
+                              .channels = 8,
+                              .context = 4,
+                              .vocabulary = 9,
+                              .micro_batch = 1},
+           "model.intermediate is 0");
     refuse(&pst_model_mlp, (pst_model_config){.kind = "mlp", .layers = 2, .micro_batch = 1},
            "model.kind mlp: set model.preset (tiny), or layers, channels and context");
     refuse(&pst_model_resnet, (pst_model_config){.kind = "resnet", .micro_batch = 1},
@@ -368,6 +435,7 @@ static void whole_parameters(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(preset_sizes),    cmocka_unit_test(bert_sizes),
+        cmocka_unit_test(llama_sizes),     cmocka_unit_test(llama_options),
         cmocka_unit_test(given_sizes_win), cmocka_unit_test(structure),
         cmocka_unit_test(wide_streams),    cmocka_unit_test(inference),
         cmocka_unit_test(flops),           cmocka_unit_test(hugging_face_names),

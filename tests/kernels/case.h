@@ -16,6 +16,8 @@ typedef struct {
     uint64_t b, t, c; /* input [b,t,c]; attention: c channels of q, of k and of v */
     uint64_t f;       /* linear: outputs; embedding: vocabulary */
     uint32_t heads;
+    uint32_t kv_heads; /* attention: heads of keys and values, if they are inputs of their own */
+    pst_rope_scaling scaling; /* rotary */
     /* attention: is it, and has it lengths of samples (0, 1, T and others) */
     int bidirectional, lengths;
     int starts; /* attention, embedding: positions have starts, also such as are clamped */
@@ -27,10 +29,10 @@ typedef struct {
     pst_dtype factors; /* of linear: TF32, F8 (then factors are numbers of 8 bits to begin with), or
                           0: as dtype */
     /* images: input [b,t,w,c]; convolution: f channels out, windows of `window` pixels */
-    uint64_t w, window;
+    uint64_t w, window; /* attention: window: positions to which one attends */
     uint32_t stride, padding;
     uint64_t first, total; /* embedding, vocabulary_*: tokens of other tensor ranks; dropout:
-                              elements of others */
+                              elements of others; attention: heads of others */
     int sums;              /* layer_norm: B leaves sums for W (pst_graph_leave_sums) */
     uint32_t wide;         /* of a graph of 16 bits: what is fp32, CASE_WIDE_ */
 } kernel_case;
@@ -43,13 +45,15 @@ static inline uint64_t case_round_up(uint64_t bytes) { return (bytes + 63) / 64 
 CASE_USED const char *case_text(const kernel_case *k) {
     static char text[320];
     snprintf(text, sizeof text,
-             "%s b=%lu t=%lu c=%lu f=%lu heads=%u%s%s%s act=%d second=%d %s %s w=%lu window=%lu "
+             "%s b=%lu t=%lu c=%lu f=%lu heads=%u kv_heads=%u scaling=%d%s%s%s act=%d second=%d %s "
+             "%s w=%lu window=%lu "
              "stride=%u padding=%u sums=%d wide=%u smoothing=%g z=%g",
              k->op, (unsigned long)k->b, (unsigned long)k->t, (unsigned long)k->c,
-             (unsigned long)k->f, k->heads, k->bidirectional ? " bidirectional" : "",
-             k->lengths ? " lengths" : "", k->starts ? " starts" : "", (int)k->act, k->second,
-             pst_dtype_name(k->dtype), k->factors ? pst_dtype_name(k->factors) : "",
-             (unsigned long)k->w, (unsigned long)k->window, k->stride, k->padding, k->sums, k->wide,
+             (unsigned long)k->f, k->heads, k->kv_heads, (int)k->scaling,
+             k->bidirectional ? " bidirectional" : "", k->lengths ? " lengths" : "",
+             k->starts ? " starts" : "", (int)k->act, k->second, pst_dtype_name(k->dtype),
+             k->factors ? pst_dtype_name(k->factors) : "", (unsigned long)k->w,
+             (unsigned long)k->window, k->stride, k->padding, k->sums, k->wide,
              (double)k->smoothing, (double)k->z_loss);
     return text;
 }
@@ -102,9 +106,12 @@ static pst_status case_image(const kernel_case *k, pst_graph *g) {
 
 static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
     pst_graph *g;
-    uint32_t in[3], param[2] = {0, 0}, n_in = 1, n_param = 0, tokens, out;
-    uint64_t dim[2] = {k->b, k->t}, c = strcmp(k->op, "attention") ? k->c : 3 * k->c;
+    uint32_t in[4], param[2] = {0, 0}, n_in = 1, n_param = 0, tokens, out;
+    uint64_t dim[2] = {k->b, k->t};
+    uint64_t c = strcmp(k->op, "attention") || k->kv_heads ? k->c : 3 * k->c;
     pst_attr attr = {.heads = k->heads,
+                     .kv_heads = k->kv_heads,
+                     .window = (uint32_t)k->window,
                      .bidirectional = (uint32_t)k->bidirectional,
                      .features = (uint32_t)k->f,
                      .activation = k->act,
@@ -115,6 +122,9 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
                      .wide = (k->wide & CASE_WIDE_OUT) != 0,
                      .first = k->first,
                      .total = k->total};
+    if (!strcmp(k->op, "rotary"))
+        attr.rope = (pst_rope){
+            .theta = 100, .scaling = k->scaling, .factor = 4, .low = 1, .high = 4, .context = 64};
     PST_TRY(pst_graph_open("case", (uint32_t)k->b, &g));
     *graph = g;
     g->dtype = k->dtype;
@@ -128,9 +138,12 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
     } else {
         PST_TRY(case_input(g, "x", tokens, c, k->wide & CASE_WIDE_IN, &in[0]));
     }
+    for (; k->kv_heads && n_in < 3; n_in++)
+        PST_TRY(
+            case_input(g, n_in == 1 ? "k" : "v", tokens, c / k->heads * k->kv_heads, 0, &in[n_in]));
     if (k->lengths) PST_TRY(pst_graph_data(g, "lengths", 1, dim, &in[n_in++]));
     if (k->starts) PST_TRY(pst_graph_data(g, "starts", 2, dim, &in[n_in++]));
-    if (!strcmp(k->op, "add"))
+    if (!strcmp(k->op, "add") || !strcmp(k->op, "gated"))
         PST_TRY(case_input(g, "x2", tokens, c, k->wide & CASE_WIDE_IN2, &in[n_in++]));
     if (!strcmp(k->op, "cross_entropy") || !strncmp(k->op, "vocabulary", 10))
         PST_TRY(pst_graph_data(g, "targets", 2, dim, &in[n_in++]));
@@ -142,7 +155,8 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
                               &in[n_in++]));
     }
     if (!strcmp(k->op, "linear")) PST_TRY(case_param(g, "weight", k->f, k->c, &param[n_param++]));
-    if (!strcmp(k->op, "layer_norm")) PST_TRY(case_param(g, "weight", k->c, 0, &param[n_param++]));
+    if (!strcmp(k->op, "layer_norm") || !strcmp(k->op, "rms_norm"))
+        PST_TRY(case_param(g, "weight", k->c, 0, &param[n_param++]));
     if (!strcmp(k->op, "layer_norm") || (!strcmp(k->op, "linear") && k->second))
         PST_TRY(case_param(g, "bias", strcmp(k->op, "linear") ? k->c : k->f, 0, &param[n_param++]));
     return pst_graph_add(g, &(pst_new_node){k->op, k->op, &attr, in, n_in, param, n_param}, &out);
@@ -178,6 +192,9 @@ CASE_USED void case_streams(uint64_t c, uint64_t first, int sums,
             k = (kernel_case){.op = "layer_norm", .b = 1, .t = t + 2, .c = c, .dtype = type};
             k.wide = norm[i];
             for (; k.sums <= sums; k.sums++) check(&k);
+            k.op = "rms_norm";
+            k.sums = 0;
+            check(&k);
         }
     }
 }
@@ -327,13 +344,14 @@ static void case_fill(case_state *s, case_buffer *b) {
              value && i < b->n && b->kind == PST_ARG_IN && !strcmp(k->op, "max_pool"); i++)
             value[i] = 0.05f * (float)(i * 7919 % b->n);
         if (value && k->factors == PST_F8) case_round_f8(b, value);
-        int sums = b->kind == PST_ARG_IN && b->index == 2; /* of exponentials */
+        int sums = b->kind == PST_ARG_IN && !strcmp(k->op, "vocabulary_loss") && b->index == 2;
+        /* sums of exponentials are positive */
         for (uint64_t i = 0; value && i < b->n; i++)
             case_put(b, i, sums || variance ? 0.1f + fabsf(value[i]) : value[i]);
         free(value);
         return;
     }
-    if (k->starts && b->index == 1) {
+    if (k->starts && b->index == pst_node_mask(s->node)) {
         case_fill_starts(s, b);
         return;
     }

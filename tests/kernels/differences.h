@@ -66,8 +66,8 @@ CASE_USED void check_differences(const kernel_case *k, uint64_t seed, case_pass 
         }
         check_operand(k, seed, run, &s, PST_ARG_IN, 0);
     }
-    if (case_has_pass(&s, PST_PASS_B) && case_find(&s, PST_ARG_DIN, 1))
-        check_operand(k, seed, run, &s, PST_ARG_IN, 1);
+    for (uint32_t i = 1; i < s.node->n_in; i++)
+        if (case_find(&s, PST_ARG_DIN, i)) check_operand(k, seed, run, &s, PST_ARG_IN, i);
     for (uint32_t i = 0; i < s.node->n_param; i++)
         if (!(s.node->op->statistics >> i & 1)) check_operand(k, seed, run, &s, PST_ARG_PARAM, i);
     case_close(&s);
@@ -89,6 +89,17 @@ static const kernel_case difference_cases[] = {
     {.op = "attention", .b = 5, .t = 6, .c = 4, .heads = 2, .bidirectional = 1, .lengths = 1},
     {.op = "attention", .b = 5, .t = 4, .c = 3, .heads = 1, .lengths = 1},
     {.op = "attention", .b = 2, .t = 9, .c = 4, .heads = 2, .starts = 1},
+    {.op = "attention", .b = 2, .t = 7, .c = 8, .heads = 4, .kv_heads = 2},
+    {.op = "attention", .b = 1, .t = 9, .c = 4, .heads = 2, .kv_heads = 1, .window = 3},
+    {.op = "attention", .b = 2, .t = 6, .c = 9, .heads = 3, .kv_heads = 1, .starts = 1},
+    {.op = "attention", .b = 1, .t = 5, .c = 4, .heads = 2, .kv_heads = 2, .first = 1, .total = 6},
+    {.op = "attention", .b = 1, .t = 6, .c = 4, .heads = 2, .window = 2},
+    {.op = "rms_norm", .b = 2, .t = 3, .c = 7},
+    {.op = "rms_norm", .b = 1, .t = 1, .c = 17},
+    {.op = "rotary", .b = 2, .t = 5, .c = 12, .heads = 3},
+    {.op = "rotary", .b = 1, .t = 7, .c = 8, .heads = 1, .scaling = PST_ROPE_YARN},
+    {.op = "rotary", .b = 2, .t = 6, .c = 8, .heads = 2, .starts = 1},
+    {.op = "gated", .b = 2, .t = 3, .c = 5},
     {.op = "embedding", .b = 2, .t = 9, .c = 3, .f = 5, .second = 1, .starts = 1},
     {.op = "dropout", .b = 2, .t = 3, .c = 5, .rate = 0.4f},
     {.op = "narrow", .b = 2, .t = 3, .c = 5, .wide = CASE_WIDE_IN},

@@ -189,6 +189,72 @@ static void test_attention(void **state) {
         }
 }
 
+static void test_grouped_attention(void **state) {
+    (void)state;
+    static const uint64_t length[] = {3, 7, 33, 65, 130}, size[] = {2, 8, 64, 17};
+    static const uint32_t group[] = {1, 2, 3, 4};
+    for (size_t i = 0; i < sizeof length / sizeof *length; i++)
+        for (size_t j = 0; j < sizeof size / sizeof *size; j++) {
+            const uint32_t kv = 1 + (uint32_t)(i + j) % 2, heads = kv * group[(i + 2 * j) % 4];
+            kernel_case k = {.op = "attention",
+                             .b = 1 + i % 2,
+                             .t = length[i],
+                             .c = heads * size[j],
+                             .heads = heads,
+                             .kv_heads = kv};
+            check_case(&k);
+            k.starts = (int)(i + j) % 2;
+            k.window = 1 + length[i] / 3;
+            check_case(&k);
+            k.window = k.starts = 0;
+            k.b = 5;
+            k.lengths = 1;
+            k.bidirectional = (int)j % 2;
+            check_case(&k);
+            /* a tensor rank with all keys, some of which its heads do not use */
+            k = (kernel_case){.op = "attention", .b = 2, .t = length[i], .c = 3 * size[j]};
+            k.heads = 3;
+            k.kv_heads = 4;
+            k.first = 3;
+            k.total = 8;
+            check_case(&k);
+        }
+    check_case(&(kernel_case){
+        .op = "attention", .b = 1, .t = 200, .c = 16, .heads = 2, .window = 70}); /* packed */
+}
+
+static void test_rms_norm(void **state) {
+    (void)state;
+    static const uint64_t width[] = {3, 7, 17, 33, 65, 130, 768}; /* of 1: dx is 0 */
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++)
+        check_case(
+            &(kernel_case){.op = "rms_norm", .b = 1 + i % 3, .t = 3 + 30 * (i % 4), .c = width[i]});
+}
+
+static void test_rotary(void **state) {
+    (void)state;
+    static const uint64_t size[] = {2, 4, 14, 34, 64, 130};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        for (int scaling = 0; scaling <= PST_ROPE_YARN; scaling++) {
+            kernel_case k = {.op = "rotary",
+                             .b = 1 + i % 2,
+                             .t = i % 2 ? 19 : 1100,
+                             .c = (1 + i % 3) * size[i],
+                             .heads = 1 + (uint32_t)i % 3,
+                             .scaling = (pst_rope_scaling)scaling};
+            check_case(&k);
+            k.starts = 1;
+            check_case(&k);
+        }
+}
+
+static void test_gated(void **state) {
+    (void)state;
+    static const uint64_t width[] = {1, 17, 33, 768};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++)
+        check_case(&(kernel_case){.op = "gated", .b = 2, .t = 33, .c = width[i]});
+}
+
 /* --- documents in a sample -------------------------------------------------------------------- */
 
 /* Copies positions [first, first + to->spec.t) of the only sample of `from`. */
@@ -686,6 +752,10 @@ int main(void) {
         cmocka_unit_test(test_layer_norm),
         cmocka_unit_test(test_linear),
         cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_grouped_attention),
+        cmocka_unit_test(test_rms_norm),
+        cmocka_unit_test(test_rotary),
+        cmocka_unit_test(test_gated),
         cmocka_unit_test(test_elementwise),
         cmocka_unit_test(test_documents),
         cmocka_unit_test(test_streams),
