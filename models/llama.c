@@ -7,31 +7,32 @@
 
 #define STD 0.02f
 
-/* Heads of keys and values, width of the MLP, window, epsilon, tied output layer, biases, rotary
+/* Heads of keys and values, width of the MLP, window, 0, epsilon, tied output layer, biases, rotary
  * positions: as in the config.json of each model. */
-static const pst_llama tiny = {2, 352, 0, 1e-5f, PST_NO, PST_NO, {.theta = 1e4f}};
-static const pst_llama tinyllama = {4, 5632, 0, 1e-5f, PST_NO, PST_NO, {.theta = 1e4f}};
-static const pst_llama llama_2_7b = {32, 11008, 0, 1e-5f, PST_NO, PST_NO, {.theta = 1e4f}};
-static const pst_llama llama_2_13b = {40, 13824, 0, 1e-5f, PST_NO, PST_NO, {.theta = 1e4f}};
-static const pst_llama llama_2_70b = {8, 28672, 0, 1e-5f, PST_NO, PST_NO, {.theta = 1e4f}};
-static const pst_llama llama_3_8b = {8, 14336, 0, 1e-5f, PST_NO, PST_NO, {.theta = 5e5f}};
-static const pst_llama llama_3_70b = {8, 28672, 0, 1e-5f, PST_NO, PST_NO, {.theta = 5e5f}};
+static const pst_llama tiny = {2, 352, 0, 0, 1e-5f, PST_NO, PST_NO, {.theta = 1e4f}};
+static const pst_llama tinyllama = {4, 5632, 0, 0, 1e-5f, PST_NO, PST_NO, {.theta = 1e4f}};
+static const pst_llama llama_2_7b = {32, 11008, 0, 0, 1e-5f, PST_NO, PST_NO, {.theta = 1e4f}};
+static const pst_llama llama_2_13b = {40, 13824, 0, 0, 1e-5f, PST_NO, PST_NO, {.theta = 1e4f}};
+static const pst_llama llama_2_70b = {8, 28672, 0, 0, 1e-5f, PST_NO, PST_NO, {.theta = 1e4f}};
+static const pst_llama llama_3_8b = {8, 14336, 0, 0, 1e-5f, PST_NO, PST_NO, {.theta = 5e5f}};
+static const pst_llama llama_3_70b = {8, 28672, 0, 0, 1e-5f, PST_NO, PST_NO, {.theta = 5e5f}};
 static const pst_llama llama_3_405b = {
     8,
     53248,
+    0,
     0,
     1e-5f,
     PST_NO,
     PST_NO,
     {.theta = 5e5f, .scaling = PST_ROPE_LLAMA3, .factor = 8, .low = 1, .high = 4, .context = 8192}};
-static const pst_llama qwen_05b = {2, 4864, 0, 1e-6f, PST_YES, PST_YES, {.theta = 1e6f}};
-static const pst_llama qwen_15b = {2, 8960, 0, 1e-6f, PST_YES, PST_YES, {.theta = 1e6f}};
-static const pst_llama qwen_3b = {2, 11008, 0, 1e-6f, PST_YES, PST_YES, {.theta = 1e6f}};
-static const pst_llama qwen_7b = {4, 18944, 0, 1e-6f, PST_NO, PST_YES, {.theta = 1e6f}};
-static const pst_llama qwen_14b = {8, 13824, 0, 1e-5f, PST_NO, PST_YES, {.theta = 1e6f}};
-static const pst_llama qwen_32b = {8, 27648, 0, 1e-5f, PST_NO, PST_YES, {.theta = 1e6f}};
-static const pst_llama qwen_72b = {8, 29568, 0, 1e-5f, PST_NO, PST_YES, {.theta = 1e6f}};
-static const pst_llama mistral_7b = {8, 14336, 4096, 1e-5f, PST_NO, PST_NO, {.theta = 1e4f}};
+static const pst_llama qwen_05b = {2, 4864, 0, 0, 1e-6f, PST_YES, PST_YES, {.theta = 1e6f}};
+static const pst_llama qwen_15b = {2, 8960, 0, 0, 1e-6f, PST_YES, PST_YES, {.theta = 1e6f}};
+static const pst_llama qwen_3b = {2, 11008, 0, 0, 1e-6f, PST_YES, PST_YES, {.theta = 1e6f}};
+static const pst_llama qwen_7b = {4, 18944, 0, 0, 1e-6f, PST_NO, PST_YES, {.theta = 1e6f}};
+static const pst_llama qwen_14b = {8, 13824, 0, 0, 1e-5f, PST_NO, PST_YES, {.theta = 1e6f}};
+static const pst_llama qwen_32b = {8, 27648, 0, 0, 1e-5f, PST_NO, PST_YES, {.theta = 1e6f}};
+static const pst_llama qwen_72b = {8, 29568, 0, 0, 1e-5f, PST_NO, PST_YES, {.theta = 1e6f}};
+static const pst_llama mistral_7b = {8, 14336, 4096, 0, 1e-5f, PST_NO, PST_NO, {.theta = 1e4f}};
 
 static const pst_model_preset presets[] = {
     {"llama-tiny", 4, 4, 128, 64, 256, &tiny}, /* bytes as tokens */

@@ -9,6 +9,7 @@ typedef enum { PST_UNSET, PST_YES, PST_NO } pst_switch;
 /* The sizes and options of llama; 0: from the preset. */
 typedef struct {
     uint32_t kv_heads, intermediate, window;
+    uint32_t trained; /* positions for which the weights were trained; 0: unknown */
     float norm_eps;
     pst_switch tied; /* the output layer has the weights of the token embedding */
     pst_switch bias; /* the layers of queries, keys and values have biases */

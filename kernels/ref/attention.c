@@ -89,26 +89,57 @@ typedef struct {
     float *dq, *dk, *dv;
 } slopes;
 
-/* Adds what one query contributes. With delta = dot(do, o): dp = dot(do, v), ds = p * (dp - delta)
- * * scale. */
-static void add_slopes(const operands *x, uint64_t bh, uint64_t i, const slopes *g) {
+/* The probability with which query i of a head attends to key j, and the slope of the score: with
+ * delta = dot(do, o): dp = dot(do, v), ds = p * (dp - delta) * scale. */
+typedef struct {
+    double p, ds;
+} pair;
+static pair pair_of(const operands *x, uint64_t bh, uint64_t i, uint64_t j, const slopes *g) {
     const pst_attention_shape *s = &x->s;
-    const uint64_t sample = bh / s->heads, head = bh % s->heads;
-    const place at = place_of(s, sample, head, i), zero = place_of(s, sample, head, 0);
-    const float *q = x->q + at.q, *d_o = g->dout + at.out;
-    float *dq = g->dq + at.q;
-    const double delta = dot(d_o, g->out + at.out, s->d);
-    const uint64_t end = seen_by(x, sample, i);
+    const place q = place_of(s, bh / s->heads, bh % s->heads, i),
+                k = place_of(s, bh / s->heads, bh % s->heads, j);
+    const float *d_o = g->dout + q.out;
+    const double p = exp(x->scale * dot(x->q + q.q, x->k + k.kv, s->d) - g->lse[bh * s->t + i]);
+    const double over = dot(d_o, x->v + k.kv, s->d) - dot(d_o, g->out + q.out, s->d);
+    return (pair){p, p * over * x->scale};
+}
+
+enum { AT_ONCE = 64 }; /* channels that are summed in double at a time */
+
+/* Channels [c, c + n) of dq of one query. */
+static void query_slope(const operands *x, uint64_t bh, uint64_t i, const slopes *g, pst_part c) {
+    const pst_attention_shape *s = &x->s;
+    const uint64_t sample = bh / s->heads, head = bh % s->heads, end = seen_by(x, sample, i);
+    double sum[AT_ONCE] = {0};
     for (uint64_t j = first_seen(x, sample, i); j < end; j++) {
-        const uint64_t kv = zero.kv + j * s->kv_ld;
-        const float *k = x->k + kv, *v = x->v + kv;
-        double p = exp(x->scale * dot(q, k, s->d) - g->lse[bh * s->t + i]);
-        double ds = p * (dot(d_o, v, s->d) - delta) * x->scale;
-        for (uint64_t c = 0; c < s->d; c++) {
-            dq[c] += (float)(ds * k[c]);
-            g->dk[kv + c] += (float)(ds * q[c]);
-            g->dv[kv + c] += (float)(p * d_o[c]);
+        const double ds = pair_of(x, bh, i, j, g).ds;
+        const float *k = x->k + place_of(s, sample, head, j).kv + c.first;
+        for (uint64_t e = 0; e < c.count; e++) sum[e] += ds * (double)k[e];
+    }
+    float *dq = g->dq + place_of(s, sample, head, i).q + c.first;
+    for (uint64_t e = 0; e < c.count; e++) dq[e] = (float)sum[e];
+}
+
+/* Channels [c, c + n) of dk and dv of one key, of all heads that share it. */
+static void key_slope(const operands *x, uint64_t sample, uint64_t kv, uint64_t j, const slopes *g,
+                      pst_part c) {
+    const pst_attention_shape *s = &x->s;
+    const pst_part heads = pst_attention_heads_of(s, kv);
+    const uint64_t at = (sample * s->t + j) * s->kv_ld + kv * s->d + c.first;
+    double dk[AT_ONCE] = {0}, dv[AT_ONCE] = {0};
+    for (uint64_t h = heads.first; h < heads.first + heads.count; h++)
+        for (uint64_t i = s->bidirectional ? 0 : j; i < s->t; i++) {
+            if (j >= seen_by(x, sample, i) || j < first_seen(x, sample, i)) continue;
+            const pair by = pair_of(x, sample * s->heads + h, i, j, g);
+            const place q = place_of(s, sample, h, i);
+            for (uint64_t e = 0; e < c.count; e++) {
+                dk[e] += by.ds * (double)x->q[q.q + c.first + e];
+                dv[e] += by.p * (double)g->dout[q.out + c.first + e];
+            }
         }
+    for (uint64_t e = 0; e < c.count; e++) {
+        g->dk[at + e] = (float)dk[e];
+        g->dv[at + e] = (float)dv[e];
     }
 }
 
@@ -121,10 +152,13 @@ pst_status pst_ref_attention_b(pst_device *device, const pst_call *call) {
     slopes g = {.out = behind[0], .lse = behind[1], .dout = behind[2], .dq = behind[3]};
     g.dk = s->packed ? g.dq + s->c : behind[4];
     g.dv = s->packed ? g.dk + s->c : behind[5];
-    memset(g.dq, 0, s->b * s->t * s->q_ld * sizeof *g.dq);
-    if (!s->packed) memset(g.dk, 0, s->b * s->t * s->kv_ld * sizeof *g.dk);
-    if (!s->packed) memset(g.dv, 0, s->b * s->t * s->kv_ld * sizeof *g.dv);
-    for (uint64_t bh = 0; bh < s->b * s->heads; bh++)
-        for (uint64_t i = 0; i < s->t; i++) add_slopes(&x, bh, i, &g);
+    for (uint64_t first = 0; first < s->d; first += AT_ONCE) {
+        const pst_part c = {first, pst_min_u64(AT_ONCE, s->d - first)};
+        for (uint64_t bh = 0; bh < s->b * s->heads; bh++)
+            for (uint64_t i = 0; i < s->t; i++) query_slope(&x, bh, i, &g, c);
+        for (uint64_t bk = 0; bk < s->b * s->kv_heads; bk++)
+            for (uint64_t j = 0; j < s->t; j++)
+                key_slope(&x, bk / s->kv_heads, bk % s->kv_heads, j, &g, c);
+    }
     return PST_OK;
 }

@@ -1,55 +1,71 @@
-/* Writes Hugging Face GPT-2: a folder that transformers loads as GPT2LMHeadModel. */
+/* Writes a folder that transformers loads as GPT2LMHeadModel, LlamaForCausalLM, Qwen2ForCausalLM or
+ * MistralForCausalLM. */
 #include "checkpoint/durable.h"
 #include "checkpoint/hf.h"
 #include "checkpoint/parts.h"
 #include "config/config.h"
 #include "penstock/run.h"
 #include "prepare/prepare.h"
+#include "tokenizer/tokenizer.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static pst_status write_config(const char *path, const pst_model_config *c) {
-    double dropout = (double)c->dropout;
-    json_t *root = json_pack(
-        "{s:s, s:[s], s:f, s:n, s:f, s:n, s:f, s:f, s:s, s:i, s:i, s:n, s:i, s:i, s:s*, s:f, s:b, "
-        "s:b, s:s, s:i}",
-        "activation_function", pst_hf_activation_name(c->activation), "architectures",
-        "GPT2LMHeadModel", "attn_pdrop", 0.0, "bos_token_id", "embd_pdrop", dropout, "eos_token_id",
-        "initializer_range", 0.02, "layer_norm_epsilon", 1e-5, "model_type", "gpt2", "n_embd",
-        (int)c->channels, "n_head", (int)c->heads, "n_inner", "n_layer", (int)c->layers,
-        "n_positions", (int)c->context, "penstock_tokenizer", *c->tokenizer ? c->tokenizer : NULL,
-        "resid_pdrop", dropout, "scale_attn_weights", 1, "tie_word_embeddings", 1, "torch_dtype",
-        "float32", "vocab_size", (int)c->vocabulary);
-    char *text = root ? pst_ckpt_json(root, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) : NULL;
-    json_decref(root);
-    pst_status status =
-        text ? pst_durable_file(path, text, strlen(text)) : pst_no_memory("to export weights");
+/* Writes a text that it frees. */
+static pst_status write_text(const char *path, char *text) {
+    pst_status status = pst_durable_file(path, text, strlen(text));
     free(text);
     return status;
 }
 
+static pst_status write_config(const char *path, const pst_hf_model *m) {
+    char *text = NULL;
+    PST_TRY(pst_hf_config_text(m->config, m->end, &text));
+    return write_text(path, text);
+}
+
 typedef char hf_text[PST_NAME_MAX + 16];
 
-/* Declares the tensors under GPT2LMHeadModel's names; names[i] holds the text. */
-static pst_status declare(const pst_model_row *model, const pst_graph *g,
-                          pst_safetensors_decl *decl, hf_text *names, int *transposed) {
+/* A tensor of the file, in the order in which it is written. */
+typedef struct {
+    hf_text name;
+    uint32_t param;
+    int transposed;
+} tensor;
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const tensor *)a)->name, ((const tensor *)b)->name);
+}
+
+/* Sets the n_param tensors under the names of the class with an output layer, in the order of
+ * names, as transformers writes them. */
+static pst_status list_tensors(const pst_hf_model *m, tensor *list) {
     char buffer[PST_NAME_MAX];
-    for (uint32_t i = 0; i < g->n_param; i++) {
-        const pst_param *p = &g->param[i];
-        const char *name = model->hf_name ? model->hf_name(p, buffer, &transposed[i]) : NULL;
+    for (uint32_t i = 0; i < m->graph->n_param; i++) {
+        const pst_param *p = &m->graph->param[i];
+        tensor *t = &list[i];
+        const char *name = m->model->hf_name ? m->model->hf_name(p, buffer, &t->transposed) : NULL;
         if (!name) return pst_fail(PST_EINPUT, "parameter %s has no Hugging Face name", p->name);
-        snprintf(names[i], sizeof names[i], "transformer.%s", name);
-        decl[i] = (pst_safetensors_decl){.name = names[i], .dtype = PST_F32, .n_dim = p->n_dim};
+        const char *prefix = strcmp(name, "lm_head.weight") ? m->model->hf_prefix : "";
+        snprintf(t->name, sizeof t->name, "%s%s", prefix, name);
+        t->param = i;
+    }
+    qsort(list, m->graph->n_param, sizeof *list, by_name);
+    return PST_OK;
+}
+
+static void declare(const pst_graph *g, const tensor *list, pst_safetensors_decl *decl) {
+    for (uint32_t i = 0; i < g->n_param; i++) {
+        const pst_param *p = &g->param[list[i].param];
+        decl[i] = (pst_safetensors_decl){.name = list[i].name, .dtype = PST_F32, .n_dim = p->n_dim};
         memcpy(decl[i].dim, p->dim, sizeof p->dim);
-        if (transposed[i]) {
+        if (list[i].transposed) {
             decl[i].dim[0] = p->dim[1];
             decl[i].dim[1] = p->dim[0];
         }
     }
-    return PST_OK;
 }
 
 static void transpose(const float *from, float *to, uint64_t rows, uint64_t columns) {
@@ -72,31 +88,31 @@ static pst_status write_param(pst_safetensors_writer *w, const pst_param *p, int
                                  pst_param_elements(p) * sizeof *s->one);
 }
 
-static pst_status write_weights(const char *path, const pst_model_row *model, const pst_graph *g,
-                                pst_hf_read_fn read, void *arg) {
+static pst_status write_weights(const char *path, const pst_hf_model *m, pst_hf_read_fn read,
+                                void *arg) {
     static const char *const key[] = {"format"}, *const value[] = {"pt"};
     /* transformers refuses files without it */
     const pst_safetensors_meta_list meta = {key, value, 1};
+    const pst_graph *g = m->graph;
     size_t n = g->n_param + (size_t)1;
     uint64_t largest = 1;
     pst_safetensors_writer *w = NULL;
     for (uint32_t i = 0; i < g->n_param; i++)
         if (pst_param_elements(&g->param[i]) > largest) largest = pst_param_elements(&g->param[i]);
     pst_safetensors_decl *decl = calloc(n, sizeof *decl);
-    hf_text *names = calloc(n, sizeof *names);
-    int *transposed = calloc(n, sizeof *transposed);
+    tensor *list = calloc(n, sizeof *list);
     source s = {read, arg, calloc(largest, sizeof *s.one), calloc(largest, sizeof *s.two)};
     pst_status status =
-        decl && names && transposed && s.one && s.two ? PST_OK : pst_no_memory("to export weights");
-    if (status == PST_OK) status = declare(model, g, decl, names, transposed);
+        decl && list && s.one && s.two ? PST_OK : pst_no_memory("to export weights");
+    if (status == PST_OK) status = list_tensors(m, list);
+    if (status == PST_OK) declare(g, list, decl);
     if (status == PST_OK) status = pst_safetensors_create(path, decl, g->n_param, &meta, &w);
     for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
-        status = write_param(w, &g->param[i], transposed[i], &s);
+        status = write_param(w, &g->param[list[i].param], list[i].transposed, &s);
     if (status == PST_OK) status = pst_safetensors_finish(w);
     else pst_safetensors_discard(w);
     free(decl);
-    free(names);
-    free(transposed);
+    free(list);
     free(s.one);
     free(s.two);
     return status;
@@ -112,32 +128,47 @@ static pst_status make_folder(const char *folder) {
                     strerror(errno));
 }
 
-pst_status pst_hf_export(const char *folder, const pst_model_config *config,
-                         const pst_model_row *model, const pst_graph *g, pst_hf_read_fn read,
+/* The files of a folder: names, and names while they are written. */
+enum { WEIGHTS, CONFIG, GENERATION, N_FILE };
+static const char *const file_name[N_FILE] = {"model.safetensors", "config.json",
+                                              "generation_config.json"};
+static const char *const new_name[N_FILE] = {".tmp-model", ".tmp-config", ".tmp-generation"};
+
+/* Writes the new files, then renames them. */
+static pst_status write_files(char *const path[N_FILE], char *const new_path[N_FILE],
+                              const pst_hf_model *m, pst_hf_read_fn read, void *arg) {
+    char *generation = NULL;
+    pst_status status = write_weights(new_path[WEIGHTS], m, read, arg);
+    if (status == PST_OK) status = write_config(new_path[CONFIG], m);
+    if (status == PST_OK) status = pst_hf_generation_text(m->config, m->end, &generation);
+    const int n = generation ? N_FILE : GENERATION;
+    if (status == PST_OK && generation) status = write_text(new_path[GENERATION], generation);
+    for (int i = 0; i < n && status == PST_OK; i++)
+        status = pst_durable_rename(new_path[i], path[i]);
+    return status;
+}
+
+pst_status pst_hf_export(const char *folder, const pst_hf_model *m, pst_hf_read_fn read,
                          void *arg) {
-    char *weights = pst_ckpt_join(folder, "model.safetensors"),
-         *new_weights = pst_ckpt_join(folder, ".tmp-model");
-    char *json = pst_ckpt_join(folder, "config.json"),
-         *new_json = pst_ckpt_join(folder, ".tmp-config");
-    pst_status status = weights && new_weights && json && new_json ? PST_OK : PST_ENOMEM;
+    char *path[N_FILE], *new_path[N_FILE];
+    pst_status status = PST_OK;
     int made = access(folder, F_OK) != 0;
+    for (int i = 0; i < N_FILE; i++) {
+        path[i] = pst_ckpt_join(folder, file_name[i]);
+        new_path[i] = pst_ckpt_join(folder, new_name[i]);
+        if (!path[i] || !new_path[i]) status = PST_ENOMEM;
+    }
     if (status == PST_OK) status = make_folder(folder);
     if (status == PST_OK) {
-        status = write_weights(new_weights, model, g, read, arg);
-        if (status == PST_OK) status = write_config(new_json, config);
-        if (status == PST_OK) status = pst_durable_rename(new_weights, weights);
-        if (status == PST_OK) status = pst_durable_rename(new_json, json);
+        status = write_files(path, new_path, m, read, arg);
         if (status == PST_OK) status = pst_durable_sync_folder(folder);
-        if (status != PST_OK) {
-            pst_durable_remove(new_weights);
-            pst_durable_remove(new_json);
-        }
+        for (int i = 0; status != PST_OK && i < N_FILE; i++) pst_durable_remove(new_path[i]);
         if (status != PST_OK && made) rmdir(folder);
     }
-    free(weights);
-    free(new_weights);
-    free(json);
-    free(new_json);
+    for (int i = 0; i < N_FILE; i++) {
+        free(path[i]);
+        free(new_path[i]);
+    }
     return status;
 }
 
@@ -149,11 +180,13 @@ static pst_status read_from_ckpt(void *arg, const pst_param *param, float *out) 
 static pst_status build(const pst_ckpt *ckpt, const pst_config *config, const pst_model_row **model,
                         pst_model_config *sizes, pst_graph **graph) {
     const pst_ckpt_tensor *wte = pst_ckpt_tensor_find(ckpt, "wte.weight");
+    if (!wte) wte = pst_ckpt_tensor_find(ckpt, "embed_tokens.weight");
     PST_TRY(pst_prepare_model(config, model, sizes));
     if (!(*model)->hf_name)
         return pst_fail(
             PST_EINPUT,
-            "%s: model.kind is %s; penstock convert supports only gpt, which it writes as GPT-2",
+            "%s: model.kind is %s; penstock convert supports gpt, which it writes as GPT-2, and "
+            "llama",
             ckpt->path, (*model)->name);
     if (wte && !sizes->vocabulary)
         sizes->vocabulary = (uint32_t)wte->dim[0]; /* a program may have trained on other tokens */
@@ -168,8 +201,11 @@ static pst_status export_ckpt(const pst_ckpt *ckpt, const pst_config *config,
     const pst_model_row *model;
     pst_model_config sizes;
     pst_status status = build(ckpt, config, &model, &sizes, &graph);
-    if (status == PST_OK)
-        status = pst_hf_export(folder, &sizes, model, graph, read_from_ckpt, (void *)ckpt);
+    if (status == PST_OK) {
+        const pst_hf_model m = {&sizes, model, graph,
+                                tokenizer ? pst_tokenizer_end(tokenizer) : -1};
+        status = pst_hf_export(folder, &m, read_from_ckpt, (void *)ckpt);
+    }
     if (status == PST_OK && tokenizer) status = pst_ckpt_tokenizer_copy(tokenizer, folder);
     pst_graph_close(graph);
     return status;
@@ -177,8 +213,7 @@ static pst_status export_ckpt(const pst_ckpt *ckpt, const pst_config *config,
 
 /* EINPUT if one of the files exists. */
 static pst_status check_new(const char *folder) {
-    static const char *const names[] = {"model.safetensors", "config.json"};
-    for (int i = 0; i < 2; i++) PST_TRY(pst_ckpt_check_new(folder, names[i]));
+    for (int i = 0; i < N_FILE; i++) PST_TRY(pst_ckpt_check_new(folder, file_name[i]));
     return PST_OK;
 }
 

@@ -1,4 +1,4 @@
-/* What the token numbers of a Hugging Face GPT-2 mean. Weights do not tell, and with another
+/* What the token numbers of a Hugging Face model mean. Weights do not tell, and with another
  * tokenizer they are useless: penstock writes its tokenizer into config.json, and takes other
  * models' tokens as bytes only if they cannot be anything else. */
 #include "checkpoint/hf.h"
@@ -42,6 +42,7 @@ static pst_status count_rows(const char *source, uint32_t *n) {
     if (status == PST_OK) {
         const pst_safetensors_entry *wte = pst_safetensors_find(f, "wte.weight");
         if (!wte) wte = pst_safetensors_find(f, "transformer.wte.weight");
+        if (!wte) wte = pst_safetensors_find(f, "model.embed_tokens.weight");
         if (wte && wte->n_dim == 2 && wte->dim[0] <= INT32_MAX) *n = (uint32_t)wte->dim[0];
     }
     pst_safetensors_close(f);
@@ -50,11 +51,8 @@ static pst_status count_rows(const char *source, uint32_t *n) {
 }
 
 static pst_status read_sizes(const char *source, pst_model_config *m) {
-    char *path = pst_hf_path(source, "config.json");
-    int there = path && access(path, F_OK) == 0;
-    pst_status status = path ? PST_OK : PST_ENOMEM;
-    free(path);
-    PST_TRY(status);
+    int there;
+    PST_TRY(pst_hf_has_config(source, &there));
     return there ? pst_hf_config(source, m) : count_rows(source, &m->vocabulary);
 }
 

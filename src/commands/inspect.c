@@ -64,13 +64,18 @@ static pst_status inspect_safetensors(const char *path, FILE *out) {
 static pst_status inspect_hf(const char *folder, FILE *out) {
     pst_model_config m;
     PST_TRY(pst_hf_config(folder, &m));
-    fprintf(
-        out,
-        "Hugging Face GPT-2: %u layers, %u heads, %u channels, context %u, vocabulary %u, %s%s%s\n",
-        m.layers, m.heads, m.channels, m.context, m.vocabulary, pst_activation_name(m.activation),
-        *m.tokenizer ? ", tokenizer " : "", m.tokenizer);
+    const int gpt = !strcmp(m.kind, "gpt");
+    fprintf(out, "Hugging Face %s: %u layers, %u heads, %u channels, context %u, vocabulary %u, ",
+            gpt ? "GPT-2" : "Llama", m.layers, m.heads, m.channels, m.context, m.vocabulary);
+    if (gpt) fputs(pst_activation_name(m.activation), out);
+    else
+        fprintf(out, "%u heads of keys and values, intermediate %u", m.llama.kv_heads,
+                m.llama.intermediate);
+    fprintf(out, "%s%s\n", *m.tokenizer ? ", tokenizer " : "", m.tokenizer);
     char *path = pst_ckpt_join(folder, "model.safetensors");
-    pst_status status = path ? inspect_safetensors(path, out) : PST_ENOMEM;
+    pst_status status = path ? PST_OK : PST_ENOMEM;
+    if (path && access(path, F_OK)) fputs("weights in shards, model-*.safetensors\n", out);
+    else if (path) status = inspect_safetensors(path, out);
     free(path);
     return status;
 }

@@ -25,7 +25,7 @@ struct pst_config {
         /* llama; tied, bias: "preset", "true" or "false" */
         int64_t kv_heads, intermediate, window, rope_context;
         char *tied, *bias, *rope_scaling;
-        double norm_eps, rope_theta, rope_factor;
+        double norm_eps, rope_theta, rope_factor, rope_low, rope_high, rope_attention;
     } model;
     struct {
         char *kind, *tokenizer, *cache, *field, *on_error, *template, *isolate;

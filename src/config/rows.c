@@ -68,6 +68,13 @@ static const pst_row rows[] = {
          "Factor by which rope_scaling stretches the context."),
     WHOLE(model, rope_context, "8192", 1, 1048576,
           "llama3, yarn: context before rope_scaling stretched it."),
+    REAL(model, rope_low, "0", 0, INFINITY, 0,
+         "llama3, yarn: pairs of channels with fewer turns within rope_context are stretched by "
+         "rope_factor; 0: 1."),
+    REAL(model, rope_high, "0", 0, INFINITY, 0,
+         "llama3, yarn: pairs with more turns stay as they are; 0: 4 for llama3, 32 for yarn."),
+    REAL(model, rope_attention, "0", 0, INFINITY, 0,
+         "yarn: factor of queries and keys; 0: 0.1 ln(rope_factor) + 1."),
     WHOLE(model, image, "0", 0, 65536, "Width and height of an image in pixels; 0: from the data."),
     REAL(model, dropout, "0", 0, 1, BELOW,
          "Probability with which an activation is dropped during training."),

@@ -61,7 +61,7 @@ static pst_status open_checkpoint(pst_source *g, const char *source) {
  * its tokens must be bytes. */
 static pst_status open_hf(pst_source *g, const char *source) {
     pst_model_config m = {0};
-    char *text = NULL, *folder = NULL, *override = NULL;
+    char text[200], *folder = NULL, *override[2] = {NULL, NULL};
     struct stat st;
     pst_safetensors_file *f;
     if (stat(source, &st) == 0 && S_ISREG(st.st_mode)) {
@@ -78,20 +78,17 @@ static pst_status open_hf(pst_source *g, const char *source) {
                      "but the files of a tokenizer (tokenizer.json, or vocab.json with "
                      "merges.txt) are not beside it; put them there, or use a model with bytes as "
                      "tokens, such as one that penstock convert wrote from a run on text");
+    snprintf(text, sizeof text, "model: {kind: %s}\ndata: {kind: text, paths: [none]}\n", m.kind);
     if (status == PST_OK &&
-        (asprintf(&text,
-                  "model: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, "
-                  "vocabulary: %u, activation: %s}\ndata: {kind: text, paths: [none]}\n",
-                  m.layers, m.heads, m.channels, m.context, m.vocabulary,
-                  pst_activation_name(m.activation)) < 0 ||
-         asprintf(&override, "data.tokenizer=%s", folder ? folder : "byte") < 0))
+        (asprintf(&override[0], "model.weights=%s", source) < 0 ||
+         asprintf(&override[1], "data.tokenizer=%s", folder ? folder : "byte") < 0))
         status = pst_no_memory("for a configuration");
     if (status == PST_OK)
-        status = pst_config_parse(text, source, (const char *const *)&override, 1, &g->config);
+        status = pst_config_parse(text, source, (const char *const *)override, 2, &g->config);
     if (status == PST_OK) status = open_tokenizer(g, source, 0);
-    free(text);
     free(folder);
-    free(override);
+    free(override[0]);
+    free(override[1]);
     return status;
 }
 

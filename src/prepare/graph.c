@@ -1,6 +1,8 @@
 /* The graph of a run: of the model that the run file names, or one that a program has built;
  * unsplit, and split for each tensor rank. Declared in prepare.h. */
+#include "base/log.h"
 #include "graph/split.h"
+#include "prepare/hf_config.h"
 #include "prepare/prepare.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -48,9 +50,56 @@ static pst_status take_llama(const pst_config *c, pst_llama *l) {
     l->rope.factor = (float)c->model.rope_factor;
     l->rope.context = (uint32_t)c->model.rope_context;
     /* the values of Llama 3.1, and those that YaRN's authors found */
-    const int yarn = l->rope.scaling == PST_ROPE_YARN;
-    l->rope.low = 1;
+    const int yarn = l->rope.scaling == PST_ROPE_YARN, ramps = l->rope.scaling != PST_ROPE_LINEAR;
+    l->rope.low = c->model.rope_low > 0 ? (float)c->model.rope_low : 1;
     l->rope.high = yarn ? 32 : 4;
+    if (c->model.rope_high > 0) l->rope.high = (float)c->model.rope_high;
+    if (yarn) l->rope.attention = (float)c->model.rope_attention;
+    if (!ramps) l->rope = (pst_rope){l->rope.theta, l->rope.scaling, l->rope.factor, 0, 0, 0, 0};
+    return PST_OK;
+}
+
+static void fill(uint32_t *size, uint32_t value) {
+    if (!*size) *size = value;
+}
+
+static void fill_llama(pst_llama *to, const pst_llama *from) {
+    fill(&to->kv_heads, from->kv_heads);
+    fill(&to->intermediate, from->intermediate);
+    fill(&to->window, from->window);
+    if (to->norm_eps == 0) to->norm_eps = from->norm_eps;
+    if (to->tied == PST_UNSET) to->tied = from->tied;
+    if (to->bias == PST_UNSET) to->bias = from->bias;
+    if (to->rope.factor == 0) {
+        const float theta = to->rope.theta;
+        to->rope = from->rope;
+        if (theta != 0) to->rope.theta = theta;
+    }
+    if (to->rope.theta == 0) to->rope.theta = from->rope.theta;
+    to->trained = from->trained;
+}
+
+/* Sizes that neither the run file nor a preset gives, from config.json beside the weights. */
+static pst_status take_weights(const pst_config *c, const pst_model_row *row, pst_model_config *m) {
+    pst_model_config from;
+    const int all = m->layers && m->heads && m->channels && m->context &&
+                    (strcmp(m->kind, "llama") || m->llama.intermediate);
+    int there = 0;
+    if (!*c->model.weights || *m->preset || all || !row->hf_name) return PST_OK;
+    PST_TRY(pst_hf_has_config(c->model.weights, &there));
+    if (!there) return PST_OK;
+    PST_TRY(pst_hf_config(c->model.weights, &from));
+    if (strcmp(from.kind, m->kind) != 0)
+        return pst_fail(PST_EINPUT, "%s has a model of kind %s, but model.kind is %s",
+                        c->model.weights, from.kind, m->kind);
+    fill(&m->layers, from.layers);
+    fill(&m->heads, from.heads);
+    fill(&m->channels, from.channels);
+    fill(&m->context, from.context);
+    fill(&m->vocabulary, from.vocabulary);
+    fill_llama(&m->llama, &from.llama);
+    if (!strcmp(m->kind, "gpt") && !pst_config_given(c, "model", "activation"))
+        m->activation = from.activation;
     return PST_OK;
 }
 
@@ -76,6 +125,7 @@ pst_status pst_prepare_model(const pst_config *c, const pst_model_row **row, pst
     snprintf(out.preset, sizeof out.preset, "%s", c->model.preset);
     PST_TRY(pst_activation_find(c->model.activation, &out.activation));
     PST_TRY(take_llama(c, &out.llama));
+    PST_TRY(pst_config_at(c, "model", "weights", take_weights(c, r, &out)));
     pst_status status = r->preset(&out);
     PST_TRY(pst_config_at(c, "model", pst_config_given(c, "model", "preset") ? "preset" : "kind",
                           status));
@@ -142,6 +192,12 @@ pst_status pst_prepare_precision(const pst_config *c, const pst_prepare_options 
 static pst_status build_graph(pst_prepared *p) {
     PST_TRY(pst_prepare_model(p->config, &p->model, &p->model_config));
     p->model_config.micro_batch = p->plan->layout.micro_batch;
+    const pst_model_config *m = &p->model_config;
+    if (m->llama.trained && m->context > m->llama.trained && !p->options.quiet)
+        pst_log(PST_LOG_WARN,
+                "model.context is %u, but the rotary positions of %s were trained for %u; see "
+                "model.rope_scaling",
+                m->context, p->config->model.weights, m->llama.trained);
     if (p->options.infer) {
         p->model_config.infer = 1;
         p->model_config.dropout = 0;

@@ -64,8 +64,10 @@ pst_status pst_shape_apply(pst_config *config, const pst_shape_keys *keys) {
 /* --- sizes ------------------------------------------------------------------------------------ */
 
 static int has_layers(const pst_config *c) {
-    return !strcmp(c->model.kind, "gpt") || !strcmp(c->model.kind, "bert") ||
-           !strcmp(c->model.kind, "mlp");
+    static const char *const kinds[] = {"gpt", "llama", "bert", "mlp"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(c->model.kind, kinds[i])) return 1;
+    return 0;
 }
 
 /* The layout names operators or numbers of micro-batches of this model. */

@@ -1,6 +1,6 @@
 """Computes with PyTorch what a run on one rank has recorded, from the text of its graph, and compares: loss, norm and
 gradients of every step from the recorded weights, and the optimizer's step from the recorded gradients and states.
-Where transformers is installed, its GPT-2 or BERT with the same weights also computes loss and gradients.
+Where transformers is installed, its GPT-2, BERT or Llama with the same weights also computes loss and gradients.
 
     python3 with_torch.py FOLDER    reads graph.txt, index.txt and data.bin there; prints one line of JSON"""
 
@@ -117,23 +117,70 @@ def embedding(ins, params, attr):
     return x + params[1][positions] if len(params) > 1 else x
 
 
+def heads_of(ins, attr):
+    """q, k, v [B,heads,T,D]: of one input, or of three with fewer heads of keys and values."""
+    B, T, _ = ins[0].shape
+    heads, kv_heads = int(attr["heads"]), int(attr.get("kv_heads", 0))
+    if not kv_heads:
+        return [part.view(B, T, heads, -1).transpose(1, 2) for part in ins[0].chunk(3, dim=2)]
+    q, k, v = (x.view(B, T, n, -1).transpose(1, 2) for x, n in zip(ins, (heads, kv_heads, kv_heads)))
+    return [q] + [x.repeat_interleave(heads // kv_heads, dim=1) for x in (k, v)]
+
+
 def attention(ins, params, attr):
-    B, T, C = ins[0].shape
-    heads = int(attr["heads"])
-    q, k, v = (part.view(B, T, heads, -1).transpose(1, 2) for part in ins[0].split(C // 3, dim=2))
+    (q, k, v), (B, T, _) = heads_of(ins, attr), ins[0].shape
+    mask = ins[3 if "kv_heads" in attr else 1:]
     sees = torch.ones(T, T, dtype=torch.bool)
     if not int(attr.get("bidirectional", 0)):
         sees = sees.tril()
+    if "window" in attr:
+        sees = sees.triu(1 - int(attr["window"]))
     sees = sees.expand(B, 1, T, T)
     inside = torch.ones(B, T, dtype=torch.bool)
-    if len(ins) > 1 and ins[1].dim() == 2:  # starts
-        sees = sees & (torch.arange(T) >= ins[1][:, :, None])[:, None]
-    elif len(ins) > 1:
-        inside = torch.arange(T)[None] < ins[1].clamp(0, T)[:, None]
+    if mask and mask[0].dim() == 2:  # starts
+        sees = sees & (torch.arange(T) >= mask[0][:, :, None])[:, None]
+    elif mask:
+        inside = torch.arange(T)[None] < mask[0].clamp(0, T)[:, None]
         sees = sees & inside[:, None, None, :]
     scores = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).masked_fill(~sees, -1e30)
-    y = (scores.softmax(dim=-1) @ v).transpose(1, 2).reshape(B, T, C // 3)
+    y = (scores.softmax(dim=-1) @ v).transpose(1, 2).reshape(B, T, -1)
     return y * inside[:, :, None]
+
+
+def rope_angles(attr, D):
+    """Radians from a position to the next for each pair, and the factor of sines and cosines."""
+    theta, factor, scaling = float(attr["theta"]), float(attr.get("factor", 1)), attr.get("scaling", "none")
+    pairs = torch.arange(D // 2, dtype=torch.float64)
+    angle = theta ** (-2 * pairs / D)
+    low, high, context = (float(attr.get(name, 0)) for name in ("low", "high", "context"))
+    if scaling == "linear":
+        return angle / factor, 1.0
+    if scaling == "llama3":
+        keep = ((context * angle / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
+        return (1 - keep) * angle / factor + keep * angle, 1.0
+    if scaling == "yarn":
+        first, last = (D * math.log(context / (turns * 2 * math.pi)) / (2 * math.log(theta)) for turns in (high, low))
+        first, last = max(math.floor(first), 0), min(math.ceil(last), D - 1)
+        divided = ((pairs - first) / max(last - first, 0.001)).clamp(0, 1)
+        return angle / factor * divided + angle * (1 - divided), float(attr.get("attention", 0.1 * math.log(factor) + 1))
+    return angle, 1.0
+
+
+def rotary(ins, params, attr):
+    B, T, C = ins[0].shape
+    heads = int(attr["heads"])
+    angle, factor = rope_angles(attr, C // heads)
+    positions = torch.arange(T)[None].expand(B, T)
+    if len(ins) > 1:  # starts
+        positions = positions - ins[1].long()
+    turn = positions[:, :, None, None].float() * angle.float()
+    a, b = ins[0].view(B, T, heads, -1).chunk(2, dim=3)
+    cosine, sine = turn.cos() * factor, turn.sin() * factor
+    return torch.cat([a * cosine - b * sine, b * cosine + a * sine], dim=3).view(B, T, C)
+
+
+def rms_norm(ins, params, attr):
+    return ins[0] * torch.rsqrt(ins[0].pow(2).mean(-1, keepdim=True) + float(attr["eps"])) * params[0]
 
 
 def cross_entropy(ins, params, attr):
@@ -169,6 +216,9 @@ OPERATORS = {
     "attention": attention,
     "cross_entropy": cross_entropy,
     "layer_norm": lambda i, p, a: F.layer_norm(i[0], i[0].shape[-1:], p[0], p[1], float(a["eps"])),
+    "rms_norm": rms_norm,
+    "rotary": rotary,
+    "gated": lambda i, p, a: F.silu(i[0]) * i[1],
     "linear": lambda i, p, a: activate(F.linear(i[0], p[0], p[1] if len(p) > 1 else None), a),
     "add": lambda i, p, a: i[0] + i[1],
     "narrow": lambda i, p, a: i[0],
@@ -373,8 +423,42 @@ def their_bert(graph):
     return model, names
 
 
+def node_attr(graph, op):
+    return next(node["attr"] for node in graph.nodes if node["op"] == op)
+
+
+def their_llama(graph):
+    rope, seen, norm = (node_attr(graph, op) for op in ("rotary", "attention", "rms_norm"))
+    tokens, channels = graph.shapes["embed_tokens.weight"]
+    layers = sum(name.endswith("q_proj.weight") for name in graph.shapes)
+    scaling = {"rope_type": rope.get("scaling", "default"), "rope_theta": float(rope["theta"])}
+    if "factor" in rope:
+        scaling["factor"] = float(rope["factor"])
+    if "context" in rope:
+        scaling["original_max_position_embeddings"] = int(rope["context"])
+        names = {"llama3": ("low_freq_factor", "high_freq_factor"), "yarn": ("beta_slow", "beta_fast")}
+        for name, key in zip(names[rope["scaling"]], ("low", "high")):
+            scaling[name] = float(rope[key])
+    if "attention" in rope:
+        scaling["attention_factor"] = float(rope["attention"])
+    sizes = dict(vocab_size=tokens, hidden_size=channels, num_hidden_layers=layers,
+                 intermediate_size=graph.shapes["layers.0.mlp.gate_proj.weight"][0],
+                 num_attention_heads=int(seen["heads"]), num_key_value_heads=int(seen["kv_heads"]),
+                 max_position_embeddings=graph.data["tokens"][1], rms_norm_eps=float(norm["eps"]),
+                 rope_parameters=scaling, tie_word_embeddings="lm_head.weight" not in graph.shapes,
+                 attn_implementation="eager")
+    kind = "Llama"
+    if "layers.0.self_attn.q_proj.bias" in graph.shapes:
+        kind = "Qwen2"
+    elif "window" in seen:
+        kind, sizes["sliding_window"] = "Mistral", int(seen["window"])
+    model = getattr(transformers, kind + "ForCausalLM")(getattr(transformers, kind + "Config")(**sizes))
+    names = {name: [("" if name.startswith("lm_head") else "model.") + name] for name in graph.shapes}
+    return model, {name: [(to, False) for to in list_] for name, list_ in names.items()}
+
+
 def their_logits(graph, model, data):
-    if graph.kind == "gpt":
+    if graph.kind in ("gpt", "llama"):
         return model(data["tokens"].long()).logits
     positions = torch.arange(data["tokens"].shape[1])[None]
     mask = (positions < data["lengths"][:, None]).long()
@@ -383,7 +467,7 @@ def their_logits(graph, model, data):
 
 def check_transformers(record, graph, step, result):
     """Loss and gradients of the model of transformers."""
-    model, names = {"gpt": their_gpt, "bert": their_bert}[graph.kind](graph)
+    model, names = {"gpt": their_gpt, "bert": their_bert, "llama": their_llama}[graph.kind](graph)
     attr = next(node["attr"] for node in graph.nodes if node["op"] == "cross_entropy")
     theirs = dict(model.named_parameters())
     with torch.no_grad():
@@ -411,7 +495,7 @@ def main():
     if transformers is not None:
         transformers.logging.set_verbosity_error()
     record, graph, result = Record(), Graph(), Comparison()
-    also = transformers is not None and graph.kind in ("gpt", "bert") and "starts" not in graph.data
+    also = transformers is not None and graph.kind in ("gpt", "bert", "llama") and "starts" not in graph.data
     for step in record.steps():
         check_step(record, graph, step, result)
         if also:

@@ -217,7 +217,7 @@ expect 2 'neither a run' "$PENSTOCK" generate run.yaml
 expect 2 'no complete checkpoint' "$PENSTOCK" generate nothing
 mkdir foreign
 echo '{"model_type": "bert"}' >foreign/config.json
-expect 2 'only gpt2' "$PENSTOCK" generate foreign
+expect 2 'supported are gpt2' "$PENSTOCK" generate foreign
 expect 2 'truncated' "$PENSTOCK" inspect truncated.safetensors
 expect 2 'huge.safetensors' "$PENSTOCK" inspect huge.safetensors
 expect 2 "--show 'foo': expected graph" "$PENSTOCK" inspect run.yaml --show foo

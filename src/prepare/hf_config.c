@@ -1,0 +1,274 @@
+/* See hf_config.h. Reading; hf_config_text.c writes. */
+#include "prepare/hf_config.h"
+#include "base/file.h"
+#include "penstock/option.h"
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_CONFIG = 16 << 20 };
+#define BAD(...) pst_fail(PST_EINPUT, __VA_ARGS__)
+
+int pst_hf_is_folder(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+char *pst_hf_path(const char *source, const char *name) {
+    const char *slash = strrchr(source, '/');
+    char *path = NULL;
+    int n = (int)strlen(source), made;
+    if (!pst_hf_is_folder(source)) n = slash ? (int)(slash - source) : 0;
+    if (slash == source && !pst_hf_is_folder(source)) n = 1;
+    if (n) made = asprintf(&path, "%.*s/%s", n, source, name);
+    else made = asprintf(&path, "./%s", name);
+    if (made >= 0) return path;
+    pst_fail(PST_ENOMEM, "%s: out of memory", source);
+    return NULL;
+}
+
+static pst_status size_of(const json_t *root, const char *file, const char *key, uint32_t *out) {
+    const json_t *value = json_object_get(root, key);
+    if (!json_is_integer(value) || json_integer_value(value) < 1 ||
+        json_integer_value(value) > INT32_MAX)
+        return BAD("%s: %s is missing or not an integer from 1 to 2^31 - 1", file, key);
+    *out = (uint32_t)json_integer_value(value);
+    return PST_OK;
+}
+
+/* Checks a switch that must have the value that our models implement. */
+static pst_status must_be(const json_t *root, const char *file, const char *key, int wanted) {
+    const json_t *value = json_object_get(root, key);
+    if (!value || json_is_null(value) || (json_is_boolean(value) && json_is_true(value) == wanted))
+        return PST_OK;
+    return BAD("%s: %s must be %s; other values are not supported", file, key,
+               wanted ? "true" : "false");
+}
+
+/* The first row of each activation has the name that is written. */
+static const struct {
+    const char *name;
+    pst_activation activation;
+} activations[] = {{"gelu_new", PST_ACT_GELU_TANH},
+                   {"gelu_pytorch_tanh", PST_ACT_GELU_TANH},
+                   {"gelu_fast", PST_ACT_GELU_TANH},
+                   {"gelu", PST_ACT_GELU_ERF},
+                   {"relu", PST_ACT_RELU}};
+enum { N_ACTIVATION = sizeof activations / sizeof *activations };
+
+const char *pst_hf_activation_name(pst_activation activation) {
+    int i = 0;
+    while (i + 1 < N_ACTIVATION && activations[i].activation != activation) i++;
+    return activations[i].name;
+}
+
+static pst_status parse_activation(const json_t *root, const char *file, pst_activation *out) {
+    const json_t *value = json_object_get(root, "activation_function");
+    const char *name = value ? json_string_value(value) : "gelu_new";
+    for (int i = 0; name && i < N_ACTIVATION; i++)
+        if (!strcmp(name, activations[i].name)) {
+            *out = activations[i].activation;
+            return PST_OK;
+        }
+    return BAD("%s: activation_function %.40s is unknown; expected gelu_new, gelu or relu", file,
+               name ? name : "(none)");
+}
+
+static pst_status parse_gpt2(const json_t *root, const char *file, pst_model_config *out) {
+    pst_model_config c = {.kind = "gpt"};
+    const json_t *inner = json_object_get(root, "n_inner"),
+                 *eps = json_object_get(root, "layer_norm_epsilon");
+    const json_t *dropout = json_object_get(root, "resid_pdrop");
+    PST_TRY(size_of(root, file, "n_layer", &c.layers));
+    PST_TRY(size_of(root, file, "n_head", &c.heads));
+    PST_TRY(size_of(root, file, "n_embd", &c.channels));
+    PST_TRY(size_of(root, file, "n_positions", &c.context));
+    PST_TRY(size_of(root, file, "vocab_size", &c.vocabulary));
+    PST_TRY(parse_activation(root, file, &c.activation));
+    PST_TRY(must_be(root, file, "scale_attn_weights", 1));
+    PST_TRY(must_be(root, file, "scale_attn_by_inverse_layer_idx", 0));
+    PST_TRY(must_be(root, file, "add_cross_attention", 0));
+    PST_TRY(must_be(root, file, "tie_word_embeddings", 1));
+    if (c.channels % c.heads)
+        return BAD("%s: n_head %u does not divide n_embd %u", file, c.heads, c.channels);
+    if (inner && !json_is_null(inner) && json_integer_value(inner) != 4 * (json_int_t)c.channels)
+        return BAD("%s: n_inner must be null or 4 * n_embd", file);
+    if (eps && !(fabs(json_number_value(eps) - 1e-5) <= 1e-12))
+        return BAD("%s: layer_norm_epsilon must be 1e-05", file);
+    c.dropout = dropout ? (float)json_number_value(dropout) : 0.1f;
+    if (!(c.dropout >= 0 && c.dropout < 1))
+        return BAD("%s: resid_pdrop must be at least 0 and below 1", file);
+    *out = c;
+    return PST_OK;
+}
+
+/* --- llama ------------------------------------------------------------------------------------ */
+
+/* A number >= 0; `fallback` if the key is missing. */
+static pst_status number_of(const json_t *root, const char *file, const char *key, double fallback,
+                            float *out) {
+    const json_t *value = json_object_get(root, key);
+    *out = (float)fallback;
+    if (!value || json_is_null(value)) return PST_OK;
+    *out = (float)json_number_value(value);
+    if (json_is_number(value) && isfinite(*out) && *out >= 0) return PST_OK;
+    return BAD("%s: %s must be a number >= 0", file, key);
+}
+
+/* A size; `fallback` if the key is missing or null. */
+static pst_status optional_size(const json_t *root, const char *file, const char *key,
+                                uint32_t fallback, uint32_t *out) {
+    const json_t *value = json_object_get(root, key);
+    *out = fallback;
+    return value && !json_is_null(value) ? size_of(root, file, key, out) : PST_OK;
+}
+
+/* The scaling of rotary positions: an object with its type and numbers. */
+static pst_status parse_scaling(const json_t *from, const char *file, uint32_t context,
+                                pst_rope *rope) {
+    const char *type = json_string_value(json_object_get(from, "rope_type"));
+    if (!type) type = json_string_value(json_object_get(from, "type"));
+    if (!type || !strcmp(type, "default")) return PST_OK;
+    if (pst_rope_scaling_find(type, &rope->scaling) != PST_OK || !rope->scaling)
+        return BAD("%s: rope_type %.40s is not supported; expected default, linear, llama3 or yarn",
+                   file, type);
+    const int yarn = rope->scaling == PST_ROPE_YARN, llama3 = rope->scaling == PST_ROPE_LLAMA3;
+    PST_TRY(number_of(from, file, "factor", 1, &rope->factor));
+    if (llama3) PST_TRY(number_of(from, file, "low_freq_factor", 1, &rope->low));
+    if (llama3) PST_TRY(number_of(from, file, "high_freq_factor", 4, &rope->high));
+    if (yarn) PST_TRY(number_of(from, file, "beta_slow", 1, &rope->low));
+    if (yarn) PST_TRY(number_of(from, file, "beta_fast", 32, &rope->high));
+    if (yarn) PST_TRY(number_of(from, file, "attention_factor", 0, &rope->attention));
+    if (json_object_get(from, "mscale") || json_object_get(from, "mscale_all_dim"))
+        return BAD("%s: mscale is not supported in the scaling of rotary positions", file);
+    PST_TRY(must_be(from, file, "truncate", 1));
+    return yarn || llama3 ? optional_size(from, file, "original_max_position_embeddings", context,
+                                          &rope->context)
+                          : PST_OK;
+}
+
+/* transformers 5 has one object; earlier versions a base and an object for the scaling. */
+static pst_status parse_rope(const json_t *root, const char *file, uint32_t context,
+                             pst_rope *rope) {
+    const json_t *all = json_object_get(root, "rope_parameters");
+    const json_t *scaling = json_object_get(root, "rope_scaling");
+    if (json_is_object(all)) scaling = all;
+    else all = root;
+    PST_TRY(number_of(all, file, "rope_theta", 1e4, &rope->theta));
+    if (!(rope->theta > 1)) return BAD("%s: rope_theta must be above 1", file);
+    return json_is_object(scaling) ? parse_scaling(scaling, file, context, rope) : PST_OK;
+}
+
+static pst_status check_llama(const json_t *root, const char *file, const pst_model_config *c) {
+    const char *act = json_string_value(json_object_get(root, "hidden_act"));
+    const json_t *partial = json_object_get(root, "partial_rotary_factor");
+    uint32_t head;
+    PST_TRY(must_be(root, file, "attention_bias", 0));
+    PST_TRY(must_be(root, file, "mlp_bias", 0));
+    PST_TRY(must_be(root, file, "use_sliding_window", 0));
+    if (act && strcmp(act, "silu"))
+        return BAD("%s: hidden_act is %.40s; only silu is supported", file, act);
+    if (partial && !(json_number_value(partial) == 1))
+        return BAD("%s: partial_rotary_factor must be 1", file);
+    if (c->channels % c->heads)
+        return BAD("%s: num_attention_heads %u does not divide hidden_size %u", file, c->heads,
+                   c->channels);
+    if (c->heads % c->llama.kv_heads)
+        return BAD("%s: num_key_value_heads %u does not divide num_attention_heads %u", file,
+                   c->llama.kv_heads, c->heads);
+    PST_TRY(optional_size(root, file, "head_dim", c->channels / c->heads, &head));
+    if (head != c->channels / c->heads)
+        return BAD("%s: head_dim is %u; only hidden_size / num_attention_heads, %u, is supported",
+                   file, head, c->channels / c->heads);
+    return PST_OK;
+}
+
+static pst_status parse_llama(const json_t *root, const char *file, pst_model_config *out) {
+    pst_model_config c = {.kind = "llama"};
+    const char *type = json_string_value(json_object_get(root, "model_type"));
+    const int mistral = !strcmp(type, "mistral");
+    pst_llama *l = &c.llama;
+    PST_TRY(size_of(root, file, "num_hidden_layers", &c.layers));
+    PST_TRY(size_of(root, file, "num_attention_heads", &c.heads));
+    PST_TRY(size_of(root, file, "hidden_size", &c.channels));
+    PST_TRY(size_of(root, file, "intermediate_size", &l->intermediate));
+    PST_TRY(size_of(root, file, "vocab_size", &c.vocabulary));
+    PST_TRY(size_of(root, file, "max_position_embeddings", &c.context));
+    PST_TRY(optional_size(root, file, "num_key_value_heads", mistral ? 8 : c.heads, &l->kv_heads));
+    if (mistral) PST_TRY(optional_size(root, file, "sliding_window", 0, &l->window));
+    PST_TRY(number_of(root, file, "rms_norm_eps", 1e-6, &l->norm_eps));
+    if (!(l->norm_eps > 0)) return BAD("%s: rms_norm_eps must be above 0", file);
+    PST_TRY(parse_rope(root, file, c.context, &l->rope));
+    l->tied = json_is_true(json_object_get(root, "tie_word_embeddings")) ? PST_YES : PST_NO;
+    l->bias = strcmp(type, "qwen2") ? PST_NO : PST_YES;
+    l->trained = c.context;
+    PST_TRY(check_llama(root, file, &c));
+    *out = c;
+    return PST_OK;
+}
+
+/* --- all models ------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *type; /* model_type */
+    pst_status (*parse)(const json_t *root, const char *file, pst_model_config *out);
+} types[] = {
+    {"gpt2", parse_gpt2}, {"llama", parse_llama}, {"qwen2", parse_llama}, {"mistral", parse_llama}};
+enum { N_TYPE = sizeof types / sizeof *types };
+
+/* Names what is near: "qwen3" is unknown, but "qwen2" is not. */
+static pst_status refuse_type(const json_t *root, const char *file, const char *type) {
+    const char *names[N_TYPE],
+        *near = NULL,
+        *class = json_string_value(json_array_get(json_object_get(root, "architectures"), 0));
+    for (int i = 0; i < N_TYPE; i++) names[i] = types[i].type;
+    if (type) near = pst_did_you_mean(type, names, N_TYPE);
+    return BAD("%s: model_type is %.40s%s%.60s%s; supported are gpt2, llama, qwen2 and mistral%s%s",
+               file, type ? type : "missing", class ? " (" : "", class ? class : "",
+               class ? ")" : "", near ? "; did you mean " : "", near ? near : "");
+}
+
+static pst_status parse_config(const json_t *root, const char *file, pst_model_config *out) {
+    const char *type = json_string_value(json_object_get(root, "model_type"));
+    const char *tokenizer = json_string_value(json_object_get(root, "penstock_tokenizer"));
+    int i = 0;
+    while (i < N_TYPE && (!type || strcmp(type, types[i].type))) i++;
+    if (i == N_TYPE) return refuse_type(root, file, type);
+    PST_TRY(types[i].parse(root, file, out));
+    if (tokenizer) snprintf(out->tokenizer, sizeof out->tokenizer, "%s", tokenizer);
+    return PST_OK;
+}
+
+pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file,
+                               pst_model_config *config) {
+    json_error_t error;
+    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!root && json_error_code(&error) == json_error_out_of_memory)
+        return pst_fail(PST_ENOMEM, "%s: out of memory", file);
+    if (!root) return BAD("%s:%d:%d: not JSON: %s", file, error.line, error.column, error.text);
+    pst_status status = parse_config(root, file, config);
+    json_decref(root);
+    return status;
+}
+
+static pst_status parse_into(const char *text, size_t bytes, const char *path, void *what) {
+    return pst_hf_parse_config(text, bytes, path, what);
+}
+
+pst_status pst_hf_config(const char *source, pst_model_config *config) {
+    char *path = pst_hf_path(source, "config.json");
+    pst_status status = path ? pst_file_parse(path, MAX_CONFIG, parse_into, config) : PST_ENOMEM;
+    free(path);
+    return status;
+}
+
+pst_status pst_hf_has_config(const char *source, int *there) {
+    char *path = pst_hf_path(source, "config.json");
+    if (!path) return PST_ENOMEM;
+    *there = access(path, F_OK) == 0;
+    free(path);
+    return PST_OK;
+}

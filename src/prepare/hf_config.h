@@ -1,0 +1,29 @@
+/* config.json of Hugging Face folders: GPT-2, Llama, Qwen 2 and Mistral. */
+#ifndef PST_PREPARE_HF_CONFIG_H
+#define PST_PREPARE_HF_CONFIG_H
+#include "models/model.h"
+#include <stddef.h>
+
+/* Sizes, dropout, activation and tokenizer from config.json in the folder `source`, or in the
+ * folder of the file `source`; kind is that of penstock's model. EINPUT: another kind of model, or
+ * an option that penstock does not support; the message names the option. */
+pst_status pst_hf_config(const char *source, pst_model_config *config);
+/* The same from the text of config.json; `file` is a name for messages. */
+pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file,
+                               pst_model_config *config);
+/* Whether config.json is there. ENOMEM. */
+pst_status pst_hf_has_config(const char *source, int *there);
+/* The text of config.json for the model; the caller frees. end: the token that ends a document, -1:
+ * unknown. EINPUT: no Hugging Face model has this combination of options. */
+pst_status pst_hf_config_text(const pst_model_config *config, int32_t end, char **text);
+/* The same of generation_config.json; NULL: this kind of model has none. */
+pst_status pst_hf_generation_text(const pst_model_config *config, int32_t end, char **text);
+
+/* The path of `name` in the folder `source`, or in the folder of the file `source`; owned by the
+ * caller. NULL: no memory. */
+char *pst_hf_path(const char *source, const char *name);
+int pst_hf_is_folder(const char *path);
+
+/* The name of an activation in config.json. */
+const char *pst_hf_activation_name(pst_activation activation);
+#endif
