@@ -151,6 +151,12 @@ def bert(form, batch, context):
     return torch_peer("peer_bert", form, "-B", batch, "-T", context)
 
 
+def llama(form, batch, context, layers):
+    if not importlib.util.find_spec("transformers"):
+        raise Absent("needs the package transformers: pip install transformers")
+    return torch_peer("peer_llama", form, "-B", batch, "-T", context, "--layers", layers)
+
+
 def resnet(form, net, *layout):
     """layout: "--channels-last" or nothing."""
     return torch_peer("peer_resnet", form, "--net", net, *layout)

@@ -187,6 +187,27 @@ def bert(_args):
                                  memory(results, "penstock", list(torch))]
 
 
+def llama(_args):
+    """Memory beside weights, gradients and AdamW's moments, which take 16 bytes a parameter on both sides."""
+    layers, batch, context = 4, 2, 512
+    torch = torch_forms(c.llama, batch, context, layers)
+    model = f"kind: llama, preset: tinyllama-1.1b, layers: {layers}, context: {context}"
+    of_layer = 2 * 2048 + 2 * 2048 * 2048 + 2 * 256 * 2048 + 3 * 2048 * 5632
+    states = 16 * (2 * 32000 * 2048 + 2048 + layers * of_layer) / 2**20
+    run = {"penstock": lambda: c.penstock(model, batch, batch, forms.STEPS), **torch}
+
+    def checks(results):
+        sizes = {name: [r["peak_mib"] for r in results.get(name) or [] if r] for name in torch}
+        medians = {name: statistics.median(found) for name, found in sizes.items() if found}
+        least = min(medians, key=medians.get) if medians else None
+        above = per_round(results, ["penstock", least],
+                          lambda o, p: (o["peak_mib"] - states) / (p["peak_mib"] - states)) if least else []
+        return [ratio(results, "penstock", list(torch), 1.2),
+                check(f"resident memory above 16 bytes a parameter, penstock / {least or 'torch'}, the smallest", above, 0.6,
+                      "<=")]
+    return run, checks
+
+
 def resnet(net, model, kind, batch):
     """PyTorch also with channels last, as ours are."""
     torch = {**torch_forms(c.resnet, net), **{f"torch channels-last {form}": functools.partial(c.resnet, form, net, "--channels-last")
@@ -287,6 +308,7 @@ ROWS = {
     "replicas": ("GPT-2 124M, T=128, batch 8, two replicas of one thread", 360, False, replicas),
     "products": ("matrix products of GPT-2 124M, B=4 T=256", 100, False, products),
     "bert": ("BERT-base, masked language model, full step, B=8 T=128", 360, False, bert),
+    "llama": ("TinyLlama's shape with 4 layers, full step, B=2 T=512", 700, False, llama),
     "resnet20": ("ResNet-20 on 32x32 images, full step, batch 128", 200, False,
                  lambda a: resnet("resnet20", "kind: resnet, preset: resnet20", "cifar10", 128)),
     "resnet50": ("ResNet-50 on 224x224 images, full step, batch 16", 700, False,

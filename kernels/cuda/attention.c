@@ -5,6 +5,7 @@
  * With another cuDNN version a plan may need more: the device allocates that at set-up, before the
  * arena, so that a lack of memory is reported then. */
 #include "base/log.h"
+#include "kernels/attention.h"
 #include "kernels/cuda/attention_graph.h"
 #include "kernels/cuda/attention_plain.h"
 #include "kernels/cuda/cuda.h"
@@ -22,12 +23,12 @@ static pst_cuda_attention_shape shape_of(const pst_graph *g, const pst_node *nod
     const pst_tensor *in = &g->tensor[node->in[0]];
     pst_cuda_attention_shape s = {.b = in->dim[0],
                                   .t = in->dim[1],
-                                  .c = in->dim[2] / 3,
+                                  .c = node->attr.kv_heads ? in->dim[2] : in->dim[2] / 3,
                                   .heads = node->attr.heads,
                                   .dtype = g->dtype,
                                   .backward = pass == PST_PASS_B,
                                   .bidirectional = node->attr.bidirectional,
-                                  .padded = node->n_in > 1,
+                                  .padded = node->n_in > pst_node_mask(node),
                                   .loose = (uint64_t)g->loose};
     pst_cuda_attention_divide(&s);
     return s;
@@ -149,11 +150,23 @@ static uint64_t scratch_bytes(const pst_cuda_attention_shape *s) {
 /* F: IN0 [IN1] OUT0 SAVED0    B: IN0 [IN1] OUT0 SAVED0 DOUT0 DIN0 */
 static pst_cuda_attention operands(const pst_call *call, const pst_cuda_attention_shape *s) {
     void *const *behind = pst_call_behind(call);
-    return (pst_cuda_attention){.qkv = call->arg[0],
+    const pst_attention_shape z = pst_attention_shape_of(call->graph, call->node);
+    const int own = !z.packed, gives = own && s->backward;
+    return (pst_cuda_attention){.qkv = own ? NULL : call->arg[0],
+                                .q = own ? call->arg[0] : NULL,
+                                .k = own ? call->arg[1] : NULL,
+                                .v = own ? call->arg[2] : NULL,
+                                .dq = gives ? behind[3] : NULL,
+                                .dk = gives ? behind[4] : NULL,
+                                .dv = gives ? behind[5] : NULL,
+                                .kv_heads = z.kv_heads,
+                                .group = z.group,
+                                .first = z.first,
+                                .window = z.window,
                                 .out = behind[0],
                                 .lse = behind[1],
                                 .dout = s->backward ? behind[2] : NULL,
-                                .dqkv = s->backward ? behind[3] : NULL,
+                                .dqkv = s->backward && !own ? behind[3] : NULL,
                                 .lengths = pst_call_lengths(call),
                                 .bidirectional = s->bidirectional,
                                 .b = s->b,
@@ -307,9 +320,15 @@ static uint64_t scratch_b(const pst_graph *g, const pst_node *node, uint32_t thr
     return scratch_of(g, node, PST_PASS_B);
 }
 
+/* The graphs for cuDNN read queries, keys and values from one operand, without a window. */
+static const char grouped[] = "queries, keys and values are separate operands",
+                  windowed[] = "attention has a window";
+
 static const char *refuses(const pst_graph *g, const pst_node *node, const pst_device *device) {
     (void)device;
     pst_cuda_attention_shape s = shape_of(g, node, PST_PASS_F);
+    if (node->attr.kv_heads) return grouped;
+    if (node->attr.window) return windowed;
     return pst_cuda_attention_refuses(&s);
 }
 

@@ -16,11 +16,13 @@ enum { TILE = 32, LINES = 8, EACH = TILE / LINES };
 struct place {
     uint64_t t, c, d; /* positions, channels of all heads and of one */
     uint64_t length;  /* positions before the padding */
+    uint64_t window;
     bool bidirectional;
-    uint64_t qkv, out; /* where the head begins in qkv (its q) and in out */
-    uint64_t row;      /* where it begins in lse */
-    uint64_t first;    /* row of the block's tile */
-    uint64_t channel;  /* first of the block's channels of the head */
+    uint64_t q, kv, out;  /* where the head begins in queries, in keys and values, and in out */
+    uint64_t q_ld, kv_ld; /* elements from a position to the next */
+    uint64_t row;         /* where it begins in lse */
+    uint64_t first;       /* row of the block's tile */
+    uint64_t channel;     /* first of the block's channels of the head */
 };
 
 __device__ inline uint64_t length_of(const pst_cuda_attention &a, uint64_t sample) {
@@ -30,24 +32,47 @@ __device__ inline uint64_t length_of(const pst_cuda_attention &a, uint64_t sampl
     return (uint64_t)n < a.t ? (uint64_t)n : a.t;
 }
 
-__device__ inline place find(const pst_cuda_attention &a) {
-    uint64_t tiles = div_up(a.t, TILE), head = blockIdx.x / tiles;
+/* Queries, keys and values are blocks of one operand, or operands of their own. */
+template <typename T> struct operands {
+    const T *q, *k, *v;
+    T *dq, *dk, *dv;
+};
+template <typename T> __device__ inline operands<T> operands_of(const pst_cuda_attention &a) {
+    if (!a.qkv)
+        return {(const T *)a.q, (const T *)a.k, (const T *)a.v, (T *)a.dq, (T *)a.dk, (T *)a.dv};
+    const T *q = (const T *)a.qkv;
+    T *dq = (T *)a.dqkv;
+    return {q, q + a.c, q + 2 * a.c, dq, dq + a.c, dq + 2 * a.c};
+}
+
+/* The place of a head of a sample; the tile is the block's. */
+__device__ inline place place_of(const pst_cuda_attention &a, uint64_t sample, uint64_t head) {
     place p;
     p.t = a.t;
     p.c = a.c;
     p.d = a.c / a.heads;
-    p.qkv = head / a.heads * a.t * 3 * a.c + head % a.heads * p.d;
-    p.out = head / a.heads * a.t * a.c + head % a.heads * p.d;
-    p.row = head * a.t;
-    p.length = length_of(a, head / a.heads);
+    p.q_ld = a.qkv ? 3 * a.c : a.c;
+    p.kv_ld = a.qkv ? 3 * a.c : p.d * a.kv_heads;
+    p.q = sample * a.t * p.q_ld + head * p.d;
+    p.kv = sample * a.t * p.kv_ld + (a.qkv ? head : (a.first + head) / a.group) * p.d;
+    p.out = sample * a.t * a.c + head * p.d;
+    p.row = (sample * a.heads + head) * a.t;
+    p.length = length_of(a, sample);
+    p.window = a.window;
     p.bidirectional = a.bidirectional;
-    p.first = blockIdx.x % tiles * TILE;
+    p.first = blockIdx.x % div_up(a.t, TILE) * TILE;
     p.channel = (uint64_t)blockIdx.y * TILE;
     return p;
 }
 
+__device__ inline place find(const pst_cuda_attention &a) {
+    uint64_t head = blockIdx.x / div_up(a.t, TILE);
+    return place_of(a, head / a.heads, head % a.heads);
+}
+
 /* Whether the position `query` sees `key`. */
 __device__ inline bool sees(const place &p, uint64_t query, uint64_t key) {
+    if (p.window && key + p.window <= query) return false;
     return query < p.length && key < p.length && (p.bidirectional || key <= query);
 }
 
@@ -55,6 +80,10 @@ __device__ inline bool sees(const place &p, uint64_t query, uint64_t key) {
 __device__ inline uint64_t keys_end(const place &p) {
     uint64_t seen = p.bidirectional || p.length < p.first + TILE ? p.length : p.first + TILE;
     return p.first < p.length ? seen : 0;
+}
+/* The first tile of keys that they see. */
+__device__ inline uint64_t keys_begin(const place &p) {
+    return p.window && p.first + 1 > p.window ? (p.first + 1 - p.window) / TILE * TILE : 0;
 }
 __device__ inline uint64_t queries_begin(const place &p) {
     if (p.first >= p.length) return p.length;
@@ -101,15 +130,16 @@ template <typename T>
 __global__ void __launch_bounds__(TILE *LINES) forward(const pst_cuda_attention a) {
     __shared__ float left[TILE][TILE + 1], right[TILE][TILE + 1], weight[TILE][TILE + 1];
     const place p = find(a);
-    const T *q = (const T *)a.qkv + p.qkv, *k = q + p.c, *v = k + p.c;
+    const operands<T> o = operands_of<T>(a);
+    const T *q = o.q + p.q, *k = o.k + p.kv, *v = o.v + p.kv;
     float max[EACH], sum[EACH], out[EACH], score[EACH];
     for (int i = 0; i < EACH; i++) {
-        max[i] = -INFINITY;
+        max[i] = p.window ? -3.4e38f : -INFINITY; /* a row may see nothing of its first tile */
         sum[i] = 0;
         out[i] = 0;
     }
-    for (uint64_t keys = 0, end = keys_end(p); keys < end; keys += TILE) {
-        dot_tile(score, q, 3 * p.c, p.first, k, 3 * p.c, keys, p, left, right);
+    for (uint64_t keys = keys_begin(p), end = keys_end(p); keys < end; keys += TILE) {
+        dot_tile(score, q, p.q_ld, p.first, k, p.kv_ld, keys, p, left, right);
         for (int i = 0; i < EACH; i++) {
             uint64_t r = threadIdx.y + (uint64_t)i * LINES;
             float s = sees(p, p.first + r, keys + threadIdx.x) ? score[i] * a.scale : -INFINITY;
@@ -121,7 +151,7 @@ __global__ void __launch_bounds__(TILE *LINES) forward(const pst_cuda_attention 
             weight[r][threadIdx.x] = w;
         }
         __syncthreads();
-        load_tile(right, v, 3 * p.c, keys, p.channel, p);
+        load_tile(right, v, p.kv_ld, keys, p.channel, p);
         __syncthreads();
         for (int n = 0; n < TILE; n++)
             for (int i = 0; i < EACH; i++)
@@ -158,11 +188,11 @@ __device__ inline void
 gradient_tile(float (&weight)[EACH], float (&ds)[EACH], const float (&delta)[EACH],
               const pst_cuda_attention &a, uint64_t queries, uint64_t keys, const place &p,
               float (&left)[TILE][TILE + 1], float (&right)[TILE][TILE + 1]) {
-    const T *q = (const T *)a.qkv + p.qkv, *k = q + p.c, *v = k + p.c,
-            *dout = (const T *)a.dout + p.out;
+    const operands<T> o = operands_of<T>(a);
+    const T *q = o.q + p.q, *k = o.k + p.kv, *v = o.v + p.kv, *dout = (const T *)a.dout + p.out;
     float score[EACH], dp[EACH];
-    dot_tile(score, q, 3 * p.c, queries, k, 3 * p.c, keys, p, left, right);
-    dot_tile(dp, dout, p.c, queries, v, 3 * p.c, keys, p, left, right);
+    dot_tile(score, q, p.q_ld, queries, k, p.kv_ld, keys, p, left, right);
+    dot_tile(dp, dout, p.c, queries, v, p.kv_ld, keys, p, left, right);
     for (int i = 0; i < EACH; i++) {
         uint64_t row = queries + threadIdx.y + (uint64_t)i * LINES;
         weight[i] =
@@ -176,14 +206,15 @@ template <typename T>
 __global__ void __launch_bounds__(TILE *LINES, 2) backward_q(const pst_cuda_attention a) {
     __shared__ float left[TILE][TILE + 1], right[TILE][TILE + 1], grad[TILE][TILE + 1];
     const place p = find(a);
-    const T *k = (const T *)a.qkv + p.qkv + p.c;
+    const operands<T> o = operands_of<T>(a);
+    const T *k = o.k + p.kv;
     float delta[EACH], weight[EACH], ds[EACH], dq[EACH] = {0};
     delta_of<T>(delta, a, p.first, p);
-    for (uint64_t keys = 0, end = keys_end(p); keys < end; keys += TILE) {
+    for (uint64_t keys = keys_begin(p), end = keys_end(p); keys < end; keys += TILE) {
         gradient_tile<T>(weight, ds, delta, a, p.first, keys, p, left, right);
         for (int i = 0; i < EACH; i++) grad[threadIdx.y + i * LINES][threadIdx.x] = ds[i];
         __syncthreads();
-        load_tile(right, k, 3 * p.c, keys, p.channel, p);
+        load_tile(right, k, p.kv_ld, keys, p.channel, p);
         __syncthreads();
         for (int n = 0; n < TILE; n++)
             for (int i = 0; i < EACH; i++)
@@ -191,19 +222,25 @@ __global__ void __launch_bounds__(TILE *LINES, 2) backward_q(const pst_cuda_atte
     }
     for (int i = 0; i < EACH; i++) {
         uint64_t row = p.first + threadIdx.y + (uint64_t)i * LINES, at = p.channel + threadIdx.x;
-        if (row < p.t && at < p.d) ((T *)a.dqkv)[p.qkv + row * 3 * p.c + at] = narrowed<T>(dq[i]);
+        if (row < p.t && at < p.d) o.dq[p.q + row * p.q_ld + at] = narrowed<T>(dq[i]);
     }
 }
 
-/* Rows are keys. */
+/* The queries whose tiles see the block's keys end here. */
+__device__ inline uint64_t queries_end(const place &p) {
+    return p.window && p.first + TILE + p.window < p.length ? p.first + TILE + p.window : p.length;
+}
+
+/* Adds what one head of queries contributes to dk and dv; rows are keys. */
 template <typename T>
-__global__ void __launch_bounds__(TILE *LINES) backward_kv(const pst_cuda_attention a) {
-    __shared__ float left[TILE][TILE + 1], right[TILE][TILE + 1], share[TILE][TILE + 1],
-        grad[TILE][TILE + 1];
-    const place p = find(a);
-    const T *q = (const T *)a.qkv + p.qkv, *dout = (const T *)a.dout + p.out;
-    float delta[EACH], weight[EACH], ds[EACH], dk[EACH] = {0}, dv[EACH] = {0};
-    for (uint64_t queries = queries_begin(p); queries < p.length; queries += TILE) {
+__device__ inline void add_head(float (&dk)[EACH], float (&dv)[EACH], const pst_cuda_attention &a,
+                                const place &p, float (&left)[TILE][TILE + 1],
+                                float (&right)[TILE][TILE + 1], float (&share)[TILE][TILE + 1],
+                                float (&grad)[TILE][TILE + 1]) {
+    const T *q = operands_of<T>(a).q + p.q, *dout = (const T *)a.dout + p.out;
+    float delta[EACH], weight[EACH], ds[EACH];
+    for (uint64_t queries = queries_begin(p), end = queries_end(p); queries < end;
+         queries += TILE) {
         delta_of<T>(delta, a, queries, p);
         gradient_tile<T>(weight, ds, delta, a, queries, p.first, p, left, right);
         for (int i = 0; i < EACH; i++) {
@@ -211,7 +248,7 @@ __global__ void __launch_bounds__(TILE *LINES) backward_kv(const pst_cuda_attent
             grad[threadIdx.y + i * LINES][threadIdx.x] = ds[i];
         }
         __syncthreads();
-        load_tile(left, q, 3 * p.c, queries, p.channel, p);
+        load_tile(left, q, p.q_ld, queries, p.channel, p);
         load_tile(right, dout, p.c, queries, p.channel, p);
         __syncthreads();
         for (int n = 0; n < TILE; n++)
@@ -220,10 +257,27 @@ __global__ void __launch_bounds__(TILE *LINES) backward_kv(const pst_cuda_attent
                 dv[i] = fmaf(share[n][threadIdx.y + i * LINES], right[n][threadIdx.x], dv[i]);
             }
     }
+}
+
+/* Rows are keys; the heads that share them are added in order. */
+template <typename T>
+__global__ void __launch_bounds__(TILE *LINES) backward_kv(const pst_cuda_attention a) {
+    __shared__ float left[TILE][TILE + 1], right[TILE][TILE + 1], share[TILE][TILE + 1],
+        grad[TILE][TILE + 1];
+    const uint64_t heads = a.qkv ? a.heads : a.kv_heads, block = blockIdx.x / div_up(a.t, TILE),
+                   sample = block / heads, kv = block % heads;
+    float dk[EACH] = {0}, dv[EACH] = {0};
+    for (uint64_t h = 0; h < a.heads; h++)
+        if ((a.qkv ? h : (a.first + h) / a.group) == kv)
+            add_head<T>(dk, dv, a, place_of(a, sample, h), left, right, share, grad);
+    place p = place_of(a, sample, 0);
+    const operands<T> o = operands_of<T>(a);
+    p.kv = sample * a.t * p.kv_ld + kv * p.d;
     for (int i = 0; i < EACH; i++) {
         uint64_t row = p.first + threadIdx.y + (uint64_t)i * LINES, at = p.channel + threadIdx.x;
-        T *to = (T *)a.dqkv + p.qkv + row * 3 * p.c + at;
-        if (row < p.t && at < p.d) to[p.c] = narrowed<T>(dk[i]), to[2 * p.c] = narrowed<T>(dv[i]);
+        if (row >= p.t || at >= p.d) continue;
+        o.dk[p.kv + row * p.kv_ld + at] = narrowed<T>(dk[i]);
+        o.dv[p.kv + row * p.kv_ld + at] = narrowed<T>(dv[i]);
     }
 }
 
@@ -235,8 +289,8 @@ __global__ void __launch_bounds__(TILE *LINES) clear(const pst_cuda_attention a)
     for (int i = 0; i < EACH; i++) {
         uint64_t row = p.first + threadIdx.y + (uint64_t)i * LINES;
         if (row < p.length || row >= p.t || at >= p.d) continue;
-        T *to = BACKWARD ? (T *)a.dqkv + p.qkv + row * 3 * p.c + at
-                         : (T *)a.out + p.out + row * p.c + at;
+        T *to =
+            BACKWARD ? (T *)a.dqkv + p.q + row * 3 * p.c + at : (T *)a.out + p.out + row * p.c + at;
         to[0] = narrowed<T>(0.0f);
         if (BACKWARD) to[p.c] = to[2 * p.c] = narrowed<T>(0.0f);
         else if (at == 0) a.lse[p.row + row] = 0.0f;
@@ -251,10 +305,12 @@ __global__ void __launch_bounds__(TILE *LINES) clamp(const pst_cuda_attention a,
 }
 
 /* One block per tile of rows, head, and 32 channels of the head. */
-dim3 grid(const pst_cuda_attention *a) {
-    return dim3((unsigned)(div_up(a->t, TILE) * a->b * a->heads),
+dim3 grid_over(const pst_cuda_attention *a, uint64_t heads) {
+    return dim3((unsigned)(div_up(a->t, TILE) * a->b * heads),
                 (unsigned)div_up(a->c / a->heads, TILE));
 }
+
+dim3 grid(const pst_cuda_attention *a) { return grid_over(a, a->heads); }
 
 } // namespace
 
@@ -268,7 +324,8 @@ extern "C" void pst_cuda_attention_b(pst_cuda_queue q, pst_dtype dtype,
                                      const pst_cuda_attention *a) {
     by_type(dtype, [&](auto type) {
         launch(q, backward_q<decltype(type)>, grid(a), dim3(TILE, LINES), *a);
-        launch(q, backward_kv<decltype(type)>, grid(a), dim3(TILE, LINES), *a);
+        launch(q, backward_kv<decltype(type)>, grid_over(a, a->qkv ? a->heads : a->kv_heads),
+               dim3(TILE, LINES), *a);
     });
 }
 

@@ -8,11 +8,17 @@ extern "C" {
 #endif
 
 typedef struct {
-    const void *qkv;  /* [b,t,3c] */
+    const void *qkv;  /* [b,t,3c]; NULL: q, k and v are operands of their own */
     void *out;        /* [b,t,c]; written by F, read by B */
     float *lse;       /* [b,heads,t] log-sum-exp; written by F, read by B */
     const void *dout; /* [b,t,c] */
     void *dqkv;       /* [b,t,3c] */
+    /* [b,t,c], [b,t,c / heads * kv_heads] twice, and their gradients */
+    const void *q, *k, *v;
+    void *dq, *dk, *dv;
+    /* kv_heads 0: one for each head. Head h uses head (first + h) / group of the keys. */
+    uint64_t kv_heads, group, first;
+    uint64_t window; /* positions to which a position attends, itself included; 0: all */
     uint64_t b, t, c, heads;
     float scale;            /* 1/sqrt(c/heads) */
     const int32_t *lengths; /* [b] tokens of each sample, clamped to 0..t; NULL: all have t */

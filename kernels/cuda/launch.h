@@ -77,6 +77,34 @@ typedef struct {
 void pst_cuda_layer_norm_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_norm *norm);
 void pst_cuda_layer_norm_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_norm *norm);
 
+/* --- llama.cu ----------------------------------------------------------------------------------
+ */
+/* RMS norm: as pst_cuda_norm, but without mean and bias; saved is 1/deviation [rows]. W adds to, or
+ * with `first` overwrites, dweight. */
+void pst_cuda_rms_norm_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_norm *norm);
+void pst_cuda_rms_norm_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_norm *norm);
+void pst_cuda_rms_norm_w(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_norm *norm,
+                         float *dweight, int first);
+/* Rotary positions; y may be x. */
+enum { PST_CUDA_ROTARY_PAIRS = 256 };
+typedef struct {
+    const void *x;
+    void *y;
+    uint64_t rows, t, heads, d;         /* rows: positions of all samples; t: of one */
+    float cosine, sine;                 /* factors; sine < 0 turns back */
+    float angle[PST_CUDA_ROTARY_PAIRS]; /* radians from a position to the next, of each pair */
+} pst_cuda_rotary;
+void pst_cuda_rotate(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_rotary *r);
+/* out = silu(gate) * up, and its gradients; dgate may be gate, dup may be up. */
+void pst_cuda_gated_f(pst_cuda_queue q, pst_dtype dtype, const void *gate, const void *up,
+                      void *out, uint64_t n);
+typedef struct {
+    const void *gate, *up, *dout;
+    void *dgate, *dup;
+    uint64_t n;
+} pst_cuda_gated;
+void pst_cuda_gated_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_gated *g);
+
 /* --- column_sum.cu: (+)= into fp32, in two stages through scratch ----------------------------- */
 /* sum[0][c] (+)= sum over rows of dy[r,c]. If saved is not NULL, also sum[1][c] (+)= sum over rows
  * of dy * (x - mean) / deviation. */

@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "kernels/cuda/own.h"
 #include "kernels/loss.h"
+#include "kernels/rope.h"
 #include "kernels/shape.h"
 
 static pst_dtype dtype_of(const pst_call *call) { return call->graph->dtype; }
@@ -167,6 +168,80 @@ static pst_status layer_norm_w(pst_device *device, const pst_call *call) {
     return pst_cuda_launched("layer norm's weight gradient");
 }
 
+/* --- RMS norm, rotary positions, gated product ------------------------------------------------ */
+
+/* IN0 PARAM0 OUT0 SAVED0 */
+static pst_status rms_norm_f(pst_device *device, const pst_call *call) {
+    pst_cuda_norm norm = norm_of(call);
+    norm.y = call->arg[2];
+    norm.saved = call->arg[3];
+    pst_cuda_rms_norm_f(pst_cuda_queue_of(device), dtype_of(call), &norm);
+    return pst_cuda_launched("RMS norm");
+}
+
+/* IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0 */
+static pst_status rms_norm_b(pst_device *device, const pst_call *call) {
+    pst_cuda_norm norm = norm_of(call);
+    norm.saved = call->arg[2];
+    norm.dy = call->arg[3];
+    norm.sum = call->arg[4];
+    norm.dx = call->arg[5];
+    pst_cuda_rms_norm_b(pst_cuda_queue_of(device), dtype_of(call), &norm);
+    return pst_cuda_launched("RMS norm's input gradient");
+}
+
+/* IN0 SAVED0 DOUT0 DPARAM0 */
+static pst_status rms_norm_w(pst_device *device, const pst_call *call) {
+    pst_cuda_norm norm = norm_of(call);
+    norm.weight = NULL;
+    norm.saved = call->arg[1];
+    norm.dy = call->arg[2];
+    pst_cuda_rms_norm_w(pst_cuda_queue_of(device), dtype_of(call), &norm, call->arg[3],
+                        call->first);
+    return pst_cuda_launched("RMS norm's weight gradient");
+}
+
+/* IN0 OUT0, DOUT0 DIN0; without starts, which devices with a module do not support */
+static pst_status rotate(pst_device *device, const pst_call *call, float direction) {
+    const pst_tensor *in = pst_call_in(call, 0);
+    pst_cuda_rotary r = {.x = call->arg[0],
+                         .y = call->arg[1],
+                         .rows = pst_tensor_rows(in),
+                         .t = in->dim[1],
+                         .heads = call->node->attr.heads,
+                         .d = in->dim[2] / call->node->attr.heads};
+    r.cosine = pst_rope_angles(&call->node->attr.rope, r.d, r.angle);
+    r.sine = direction * r.cosine;
+    pst_cuda_rotate(pst_cuda_queue_of(device), dtype_of(call), &r);
+    return pst_cuda_launched("rotary positions");
+}
+
+static pst_status rotary_f(pst_device *device, const pst_call *call) {
+    return rotate(device, call, 1);
+}
+static pst_status rotary_b(pst_device *device, const pst_call *call) {
+    return rotate(device, call, -1);
+}
+
+/* IN0 IN1 OUT0 */
+static pst_status gated_f(pst_device *device, const pst_call *call) {
+    pst_cuda_gated_f(pst_cuda_queue_of(device), dtype_of(call), call->arg[0], call->arg[1],
+                     call->arg[2], pst_tensor_count(pst_call_in(call, 0)));
+    return pst_cuda_launched("gated product");
+}
+
+/* IN0 IN1 DOUT0 DIN0 DIN1 */
+static pst_status gated_b(pst_device *device, const pst_call *call) {
+    const pst_cuda_gated g = {.gate = call->arg[0],
+                              .up = call->arg[1],
+                              .dout = call->arg[2],
+                              .dgate = call->arg[3],
+                              .dup = call->arg[4],
+                              .n = pst_tensor_count(pst_call_in(call, 0))};
+    pst_cuda_gated_b(pst_cuda_queue_of(device), dtype_of(call), &g);
+    return pst_cuda_launched("gated product's gradient");
+}
+
 /* --- embedding -------------------------------------------------------------------------------- */
 
 static pst_cuda_embed embed_of(pst_device *device, const pst_call *call) {
@@ -282,6 +357,13 @@ const pst_kernel_row pst_cuda_own_row[] = {
     ROW("layer_norm", F, NULL, layer_norm_f, pst_cuda_captures_always),
     ROW("layer_norm", B, NULL, layer_norm_b, pst_cuda_captures_always),
     ROW("layer_norm", W, layer_norm_w_scratch, layer_norm_w, pst_cuda_captures_always),
+    ROW("rms_norm", F, NULL, rms_norm_f, pst_cuda_captures_always),
+    ROW("rms_norm", B, NULL, rms_norm_b, pst_cuda_captures_always),
+    ROW("rms_norm", W, NULL, rms_norm_w, pst_cuda_captures_always),
+    ROW("rotary", F, NULL, rotary_f, pst_cuda_captures_always),
+    ROW("rotary", B, NULL, rotary_b, pst_cuda_captures_always),
+    ROW("gated", F, NULL, gated_f, pst_cuda_captures_always),
+    ROW("gated", B, NULL, gated_b, pst_cuda_captures_always),
     ROW("activation", F, NULL, activation, pst_cuda_captures_always),
     ROW("dropout", F, NULL, dropout, pst_cuda_captures_always),
     ROW("dropout", B, NULL, dropout, pst_cuda_captures_always),

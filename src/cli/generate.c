@@ -3,7 +3,7 @@
 
 static const char summary[] =
     "Continues texts. SOURCE is a run folder (its newest checkpoint is used), a checkpoint folder, "
-    "a Hugging Face GPT-2 folder, or a safetensors file with config.json in the same folder. The "
+    "a Hugging Face folder, or a safetensors file with config.json in the same folder. The "
     "text is encoded with the tokenizer of the run, or of the Hugging Face folder; without one, "
     "tokens are bytes. Of several prompts each text is written when all are complete, after a line "
     "with its number.";

@@ -111,7 +111,7 @@ static const pst_row rows[] = {
     TEXT(data, isolate, "false", 0, "true|false",
          "true: each document in a sample is trained as if it were alone: positions count from its "
          "beginning, and attention does not reach beyond it. Documents end with the tokenizer's "
-         "token for that, such as <|endoftext|>. gpt on CPUs only."),
+         "token for that, such as <|endoftext|>. gpt and llama, on CPUs only."),
     TEXT(data, field, "text", 0, NULL,
          "Field with the text in files of JSON Lines (*.jsonl, *.jsonl.gz, *.jsonl.zst), whose "
          "lines are documents."),

@@ -376,6 +376,24 @@ static void test_gpt_even(void **state) {
     for (int sequence = 0; sequence < 2; sequence++) check_model(&pst_model_gpt, c, 4, sequence);
 }
 
+/* Two heads of keys and values for six heads: split on two ranks, repeated on three and four; and
+ * as many as heads, with biases. */
+static void test_llama(void **state) {
+    (void)state;
+    pst_model_config c = gpt();
+    c.heads = 6;
+    c.channels = 24;
+    c.llama =
+        (pst_llama){.kv_heads = 2, .intermediate = 9, .norm_eps = 1e-5f, .rope = {.theta = 50}};
+    for (uint32_t parts = 1; parts <= 4; parts++)
+        for (int sequence = 0; sequence < 2; sequence++)
+            check_model(&pst_model_llama, c, parts, sequence);
+    c.heads = c.llama.kv_heads = 3;
+    c.llama.bias = c.llama.tied = PST_YES;
+    c.llama.window = 4;
+    for (int sequence = 0; sequence < 2; sequence++) check_model(&pst_model_llama, c, 2, sequence);
+}
+
 static void test_mlp(void **state) {
     (void)state;
     pst_model_config c = gpt();
@@ -409,7 +427,7 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gpt), cmocka_unit_test(test_gpt_even), cmocka_unit_test(test_bert),
-        cmocka_unit_test(test_mlp), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_mlp), cmocka_unit_test(test_llama),    cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

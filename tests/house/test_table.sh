@@ -108,7 +108,7 @@ contenders.penstock = lambda *_, **__: {"tokens_per_s": 6, "step_ms": 1, "peak_m
 contenders.step = contenders.penstock
 contenders.llmc = lambda *_: {"tokens_per_s": 2, "step_ms": 1, "peak_mib": 1}
 want = {"eager--tuned", "eager--plain", "compile--tuned", "compile--plain"}
-for name in "gpt2-256", "gpt2-64", "nano", "six", "pipeline", "replicas", "bert", "resnet20", "resnet50":
+for name in "gpt2-256", "gpt2-64", "nano", "six", "pipeline", "replicas", "bert", "llama", "resnet20", "resnet50":
     heard.clear()
     run, checks = rows.ROWS[name][3](types.SimpleNamespace(llmc="x", work="y", rounds=1))
     results = {key: [call()] for key, call in run.items()}

@@ -231,6 +231,21 @@ static void test_elementwise(void **state) {
     }
 }
 
+static void test_llama(void **state) {
+    (void)state;
+    static const uint64_t width[] = {3, 7, 16, 33, 600};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++) {
+        check_case((kernel_case){.op = "gated", .b = 2, .t = 9, .c = width[i]});
+        check_case((kernel_case){.op = "rms_norm", .b = 1 + i % 2, .t = 19, .c = width[i]});
+        check_case((kernel_case){.op = "rotary",
+                                 .b = 2,
+                                 .t = 37,
+                                 .c = 2 * (1 + width[i] % 130) * (1 + i % 3),
+                                 .heads = 1 + (uint32_t)i % 3,
+                                 .scaling = (pst_rope_scaling)(i % 4)});
+    }
+}
+
 static void test_streams(void **state) {
     (void)state;
     static const uint64_t width[] = {1, 16, 136, 4200};
@@ -732,13 +747,14 @@ static void test_differences(void **state) {
 }
 
 #define CUDA_TESTS                                                                                 \
-    cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_layer_norm_sums),                     \
-        cmocka_unit_test(test_elementwise), cmocka_unit_test(test_streams),                        \
-        cmocka_unit_test(test_embedding), cmocka_unit_test(test_cross_entropy),                    \
-        cmocka_unit_test(test_loss_with_gaps), cmocka_unit_test(test_sum_and_activation),          \
-        cmocka_unit_test(test_index), cmocka_unit_test(test_batch_norm),                           \
-        cmocka_unit_test(test_pools), cmocka_unit_test(test_pixel_index),                          \
-        cmocka_unit_test(test_average), cmocka_unit_test(test_combine),                            \
-        cmocka_unit_test(test_differences), cmocka_unit_test(test_update),                         \
-        cmocka_unit_test(test_sum_squares), cmocka_unit_test(test_accumulate_and_narrow)
+    cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_llama),                               \
+        cmocka_unit_test(test_layer_norm_sums), cmocka_unit_test(test_elementwise),                \
+        cmocka_unit_test(test_streams), cmocka_unit_test(test_embedding),                          \
+        cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_loss_with_gaps),               \
+        cmocka_unit_test(test_sum_and_activation), cmocka_unit_test(test_index),                   \
+        cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_pools),                           \
+        cmocka_unit_test(test_pixel_index), cmocka_unit_test(test_average),                        \
+        cmocka_unit_test(test_combine), cmocka_unit_test(test_differences),                        \
+        cmocka_unit_test(test_update), cmocka_unit_test(test_sum_squares),                         \
+        cmocka_unit_test(test_accumulate_and_narrow)
 #endif

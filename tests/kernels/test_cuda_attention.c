@@ -15,24 +15,37 @@ static void *data(const case_state *s, uint32_t kind) { return case_find(s, kind
 
 static void run(const case_state *s, pst_pass pass) {
     const kernel_case *k = &s->spec;
-    pst_cuda_attention a = {.qkv = data(s, PST_ARG_IN),
+    const int own = k->kv_heads != 0;
+    pst_cuda_attention a = {.qkv = own ? NULL : data(s, PST_ARG_IN),
                             .out = data(s, PST_ARG_OUT),
                             .lse = data(s, PST_ARG_SAVED),
                             .dout = data(s, PST_ARG_DOUT),
-                            .dqkv = data(s, PST_ARG_DIN),
+                            .dqkv = own ? NULL : data(s, PST_ARG_DIN),
+                            .kv_heads = k->kv_heads,
+                            .group = own ? (k->total ? k->total : k->heads) / k->kv_heads : 1,
+                            .first = k->first,
+                            .window = k->window,
                             .b = k->b,
                             .t = k->t,
                             .c = k->c,
                             .heads = k->heads,
-                            .lengths = k->lengths ? case_find(s, PST_ARG_IN, 1)->data : NULL,
+                            .lengths =
+                                k->lengths ? case_find(s, PST_ARG_IN, own ? 3 : 1)->data : NULL,
                             .bidirectional = (uint32_t)k->bidirectional,
                             .scale = 1 / sqrtf((float)(k->c / k->heads))};
+    for (uint32_t i = 0; own && i < 3; i++) {
+        const void **in[] = {&a.q, &a.k, &a.v};
+        void **out[] = {&a.dq, &a.dk, &a.dv};
+        *in[i] = case_find(s, PST_ARG_IN, i)->data;
+        *out[i] = case_find(s, PST_ARG_DIN, i)->data;
+    }
     if (pass == PST_PASS_F) pst_cuda_attention_f(NULL, k->dtype, &a);
     else pst_cuda_attention_b(NULL, k->dtype, &a);
 }
 
-static void compare(const case_state *got, const case_state *want, uint32_t kind) {
-    const case_buffer *a = case_find(got, kind, 0), *b = case_find(want, kind, 0);
+static void compare_at(const case_state *got, const case_state *want, uint32_t kind, uint32_t i) {
+    const case_buffer *a = case_find(got, kind, i), *b = case_find(want, kind, i);
+    if (!a) return;
     double unit = a->dtype == PST_F16 ? 0x1p-11 : 3e-6;
     if (a->dtype == PST_BF16) unit = 0x1p-8;
     float *x = case_floats(a), *y = case_floats(b);
@@ -42,6 +55,10 @@ static void compare(const case_state *got, const case_state *want, uint32_t kind
     if (!(distance <= (a->n < 8 ? 8 * unit : unit)))
         fail_msg("operand %u is %.3g from the reference: %s", kind, distance,
                  case_text(&got->spec));
+}
+
+static void compare(const case_state *got, const case_state *want, uint32_t kind) {
+    for (uint32_t i = 0; i < 3; i++) compare_at(got, want, kind, i);
 }
 
 static void check(const kernel_case *k) {
@@ -72,6 +89,36 @@ static void check(const kernel_case *k) {
     case_close(&want);
     case_close(&got[0]);
     case_close(&got[1]);
+}
+
+static void grouped_attention_is_the_reference(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t b, t, d, window;
+        uint32_t heads, kv_heads;
+    } shape[] = {
+        {2, 5, 3, 0, 4, 2}, {1, 70, 8, 0, 3, 1}, {1, 100, 7, 33, 2, 2}, {2, 40, 5, 2, 6, 3}};
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+        for (int lengths = 0; lengths < 2; lengths++)
+            check(&(kernel_case){.op = "attention",
+                                 .b = shape[i].b,
+                                 .t = shape[i].t,
+                                 .c = shape[i].d * shape[i].heads,
+                                 .heads = shape[i].heads,
+                                 .kv_heads = shape[i].kv_heads,
+                                 .window = shape[i].window,
+                                 .lengths = lengths,
+                                 .dtype = i % 2 ? PST_BF16 : PST_F32});
+    /* a tensor rank whose heads do not use all keys; a window over packed operands */
+    check(&(kernel_case){.op = "attention",
+                         .b = 2,
+                         .t = 35,
+                         .c = 12,
+                         .heads = 3,
+                         .kv_heads = 4,
+                         .first = 3,
+                         .total = 8});
+    check(&(kernel_case){.op = "attention", .b = 1, .t = 90, .c = 8, .heads = 2, .window = 40});
 }
 
 static void plain_attention_is_the_reference(void **state) {
@@ -105,7 +152,8 @@ static void padding_is_cleared(void **state) {
     assert_int_equal(case_open(&k, 5, 0, &s), PST_OK);
     assert_int_equal(case_open(&k, 5, 0, &want), PST_OK);
     const int32_t *lengths = case_find(&s, PST_ARG_IN, 1)->data;
-    const pst_cuda_attention a = {.out = data(&s, PST_ARG_OUT),
+    const pst_cuda_attention a = {.qkv = data(&s, PST_ARG_IN),
+                                  .out = data(&s, PST_ARG_OUT),
                                   .lse = data(&s, PST_ARG_SAVED),
                                   .dqkv = data(&s, PST_ARG_DIN),
                                   .b = k.b,
@@ -151,6 +199,7 @@ static void lengths_are_clamped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(plain_attention_is_the_reference),
+                                       cmocka_unit_test(grouped_attention_is_the_reference),
                                        cmocka_unit_test(padding_is_cleared),
                                        cmocka_unit_test(lengths_are_clamped)};
     return cmocka_run_group_tests(tests, NULL, NULL);
