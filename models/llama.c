@@ -66,16 +66,21 @@ static pst_status preset(pst_model_config *config) {
 }
 
 /* A matrix product without a bias, or with one that begins at 0: in[..,k] -> [..,n]. */
-static pst_status add_linear(pst_block *m, const char *name, uint32_t in, uint64_t n, float std,
-                             int bias, uint32_t *out) {
+typedef struct {
+    uint64_t n;
+    float std;
+    int bias;
+} product;
+static pst_status add_linear(pst_block *m, const char *name, uint32_t in, product p,
+                             uint32_t *out) {
     char text[PST_NAME_MAX];
     uint32_t weight, offset = PST_NONE;
     const pst_tensor *x = &m->g->tensor[in];
-    const uint64_t dim[] = {n, x->dim[x->n_dim - 1]};
+    const uint64_t dim[] = {p.n, x->dim[x->n_dim - 1]};
     pst_block_name(text, "%s.weight", name);
-    PST_TRY(pst_graph_add_param(m->g, text, 2, dim, PST_INIT_NORMAL, std, 1, &weight));
+    PST_TRY(pst_graph_add_param(m->g, text, 2, dim, PST_INIT_NORMAL, p.std, 1, &weight));
     pst_block_name(text, "%s.bias", name);
-    if (bias) PST_TRY(pst_graph_add_param(m->g, text, 1, dim, PST_INIT_ZERO, 0, 0, &offset));
+    if (p.bias) PST_TRY(pst_graph_add_param(m->g, text, 1, dim, PST_INIT_ZERO, 0, 0, &offset));
     return pst_graph_add_linear(m->g, name, in, weight, offset, PST_ACT_NONE, out);
 }
 
@@ -105,12 +110,12 @@ static pst_status add_attention(pst_block *m, uint32_t starts, uint32_t i, uint3
     const int bias = c->llama.bias == PST_YES;
     char text[PST_NAME_MAX];
     uint32_t in[4] = {0, 0, 0, starts};
-    PST_TRY(add_linear(m, pst_block_name(text, "layers.%u.self_attn.q_proj", i), x, heads * D, STD,
-                       bias, &in[0]));
-    PST_TRY(add_linear(m, pst_block_name(text, "layers.%u.self_attn.k_proj", i), x, kv_heads * D,
-                       STD, bias, &in[1]));
-    PST_TRY(add_linear(m, pst_block_name(text, "layers.%u.self_attn.v_proj", i), x, kv_heads * D,
-                       STD, bias, &in[2]));
+    PST_TRY(add_linear(m, pst_block_name(text, "layers.%u.self_attn.q_proj", i), x,
+                       (product){heads * D, STD, bias}, &in[0]));
+    PST_TRY(add_linear(m, pst_block_name(text, "layers.%u.self_attn.k_proj", i), x,
+                       (product){kv_heads * D, STD, bias}, &in[1]));
+    PST_TRY(add_linear(m, pst_block_name(text, "layers.%u.self_attn.v_proj", i), x,
+                       (product){kv_heads * D, STD, bias}, &in[2]));
     PST_TRY(add_rotary(m, pst_block_name(text, "layers.%u.self_attn.q", i), starts, heads, &in[0]));
     PST_TRY(
         add_rotary(m, pst_block_name(text, "layers.%u.self_attn.k", i), starts, kv_heads, &in[1]));
@@ -131,18 +136,19 @@ static pst_status add_block(pst_block *m, uint32_t starts, uint32_t i) {
     uint32_t residual = m->x, in[2], x;
     PST_TRY(add_norm(m, pst_block_name(text, "layers.%u.input_layernorm", i), &x));
     PST_TRY(add_attention(m, starts, i, x));
-    PST_TRY(add_linear(m, pst_block_name(text, "layers.%u.self_attn.o_proj", i), m->x, C,
-                       residual_std, 0, &m->x));
+    PST_TRY(add_linear(m, pst_block_name(text, "layers.%u.self_attn.o_proj", i), m->x,
+                       (product){C, residual_std, 0}, &m->x));
     PST_TRY(pst_block_residual(m, pst_block_name(text, "layers.%u.self_attn.add", i), residual));
     residual = m->x;
     PST_TRY(add_norm(m, pst_block_name(text, "layers.%u.post_attention_layernorm", i), &x));
-    PST_TRY(
-        add_linear(m, pst_block_name(text, "layers.%u.mlp.gate_proj", i), x, F, STD, 0, &in[0]));
-    PST_TRY(add_linear(m, pst_block_name(text, "layers.%u.mlp.up_proj", i), x, F, STD, 0, &in[1]));
+    PST_TRY(add_linear(m, pst_block_name(text, "layers.%u.mlp.gate_proj", i), x,
+                       (product){F, STD, 0}, &in[0]));
+    PST_TRY(add_linear(m, pst_block_name(text, "layers.%u.mlp.up_proj", i), x, (product){F, STD, 0},
+                       &in[1]));
     pst_block_name(text, "layers.%u.mlp.act", i);
     PST_TRY(pst_graph_add(m->g, &(pst_new_node){"gated", text, NULL, in, 2, NULL, 0}, &m->x));
-    PST_TRY(add_linear(m, pst_block_name(text, "layers.%u.mlp.down_proj", i), m->x, C, residual_std,
-                       0, &m->x));
+    PST_TRY(add_linear(m, pst_block_name(text, "layers.%u.mlp.down_proj", i), m->x,
+                       (product){C, residual_std, 0}, &m->x));
     return pst_block_residual(m, pst_block_name(text, "layers.%u.mlp.add", i), residual);
 }
 
@@ -168,7 +174,7 @@ static pst_status fill_graph(pst_block *m) {
     PST_TRY(add_norm(m, "norm", &m->x));
     if (c->llama.tied == PST_YES) /* [b,T,V] */
         PST_TRY(pst_graph_add_linear(m->g, "lm_head", m->x, table, PST_NONE, PST_ACT_NONE, &m->x));
-    else PST_TRY(add_linear(m, "lm_head", m->x, c->vocabulary, STD, 0, &m->x));
+    else PST_TRY(add_linear(m, "lm_head", m->x, (product){c->vocabulary, STD, 0}, &m->x));
     if (c->infer) {
         m->g->tensor[m->x].role = PST_TENSOR_OUTPUT;
         return PST_OK;

@@ -15,8 +15,8 @@ static const double bf16_tolerance = 2 * 0x1p-9;
 /* Each batch norm of few values amplifies the differences that reach it: 50 layers, to 4e-4. */
 static const double batch_norm_tolerance = 2e-3;
 static const double fp32_operator = 1e-5, half_operator = 1e-2;
-/* Gradients of queries and keys are small differences of large terms. Next to those of values in one
- * tensor they do not show; in tensors of their own they differ by up to 1.2e-5. */
+/* Gradients of queries and keys are small differences of large terms. Next to those of values in
+ * one tensor they do not show; in tensors of their own they differ by up to 1.2e-5. */
 static const double fp32_attention = 5e-5;
 
 static void deny(pst_promise *p, const char *why) {

@@ -269,7 +269,8 @@ static const wrong_file wrong[] = {
     {"- a\n- b", NULL,
      "run.yaml:1:1: expected a mapping of sections such as 'model:', found a list"},
     {"hello", NULL, "run.yaml:1:1: expected a mapping of sections such as 'model:', found a value"},
-    {"", NULL, "run.yaml: model.kind is missing; expected one of gpt, llama, bert, mlp, resnet, custom"},
+    {"", NULL,
+     "run.yaml: model.kind is missing; expected one of gpt, llama, bert, mlp, resnet, custom"},
     {"model: {kind: gpt}", NULL,
      "run.yaml: data.paths is missing; expected a string or a list of strings"},
     {LEAST "---\nmore: 1", NULL, "run.yaml:4:1: a second YAML document starts here; expected one"},
@@ -765,7 +766,8 @@ static void help_has_every_section(void **state) {
     assert_non_null(strstr(text, "\ntrain:\n"));
     assert_non_null(strstr(text, "one of adamw, adam, lamb, muon, sgd; default adamw"));
     assert_non_null(strstr(text, "required"));
-    assert_non_null(strstr(text, "from 0 to 4096; default 0; only with model.kind gpt, llama, bert\n"));
+    assert_non_null(
+        strstr(text, "from 0 to 4096; default 0; only with model.kind gpt, llama, bert\n"));
     free(text);
 }
 

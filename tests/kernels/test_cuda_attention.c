@@ -16,21 +16,22 @@ static void *data(const case_state *s, uint32_t kind) { return case_find(s, kind
 static void run(const case_state *s, pst_pass pass) {
     const kernel_case *k = &s->spec;
     const int own = k->kv_heads != 0;
+    const uint64_t heads = k->total ? k->total : k->heads;
+    const uint32_t mask = own ? 3 : 1;
     pst_cuda_attention a = {.qkv = own ? NULL : data(s, PST_ARG_IN),
                             .out = data(s, PST_ARG_OUT),
                             .lse = data(s, PST_ARG_SAVED),
                             .dout = data(s, PST_ARG_DOUT),
                             .dqkv = own ? NULL : data(s, PST_ARG_DIN),
                             .kv_heads = k->kv_heads,
-                            .group = own ? (k->total ? k->total : k->heads) / k->kv_heads : 1,
+                            .group = own ? heads / k->kv_heads : 1,
                             .first = k->first,
                             .window = k->window,
                             .b = k->b,
                             .t = k->t,
                             .c = k->c,
                             .heads = k->heads,
-                            .lengths =
-                                k->lengths ? case_find(s, PST_ARG_IN, own ? 3 : 1)->data : NULL,
+                            .lengths = k->lengths ? case_find(s, PST_ARG_IN, mask)->data : NULL,
                             .bidirectional = (uint32_t)k->bidirectional,
                             .scale = 1 / sqrtf((float)(k->c / k->heads))};
     for (uint32_t i = 0; own && i < 3; i++) {

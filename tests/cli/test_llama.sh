@@ -1,0 +1,67 @@
+#!/bin/sh
+# test: label=quick timeout=90
+# Llama: trained in layouts with the same bits, written as a Hugging Face folder, started from it with its sizes, resumed
+# and continued without the folder; what contradicts itself is refused.
+. "$(dirname "$0")/../script.sh"
+refuse() { # WORDS COMMAND...
+    words=$1; shift
+    ! "$@" >out 2>&1 || fail "$* is not refused"
+    grep -q -- "$words" out || fail "$* lacks '$words': $(cat out)"
+}
+weights() { sed -n 's/.*"weights_xxh64": *"\{0,1\}\([0-9a-f]*\).*/\1/p' "runs/$1/metrics.jsonl" | tail -1; }
+
+i=0
+while [ $i -lt 60 ]; do
+    echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1))
+done >text.txt
+cat >run.yaml <<END
+name: run
+model: {kind: llama, layers: 3, heads: 4, kv_heads: 2, channels: 32, intermediate: 44, context: 24, bias: "true",
+        tied: "true", rope_scaling: llama3, rope_factor: 2, rope_context: 12}
+data: {kind: text, paths: [text.txt]}
+train: {steps: 6, batch: 4, micro_batch: 2, warmup: 1, lr: 1.0e-2}
+checkpoint: {every: 3}
+parallel: {threads: 1}
+END
+train() { # NAME ARGUMENTS...
+    name=$1; shift
+    "$PENSTOCK" train "$@" name="$name" -q || exit 1
+}
+train run run.yaml -n 1
+train pipeline run.yaml -n 3
+train window run.yaml -n 2 model.window=5 model.bias=false
+train one run.yaml -n 1 model.window=5 model.bias=false
+[ "$(weights run)" = "$(weights pipeline)" ] || fail "three stages give other weights than one"
+[ "$(weights window)" = "$(weights one)" ] || fail "two stages with a window give other weights than one"
+[ "$(weights run)" != "$(weights one)" ] || fail "a window changes nothing"
+
+"$PENSTOCK" convert runs/run hf || exit 1
+grep -q Qwen2ForCausalLM hf/config.json || fail "biases are not Qwen 2's: $(cat hf/config.json)"
+[ -e hf/generation_config.json ] || fail "generation_config.json is missing"
+"$PENSTOCK" convert runs/window hf-window || exit 1
+grep -q MistralForCausalLM hf-window/config.json || fail "a window is not Mistral's: $(cat hf-window/config.json)"
+"$PENSTOCK" generate runs/run -t 30 -s 7 >a 2>err || fail "generate runs/run: $(cat err)"
+"$PENSTOCK" generate hf -t 30 -s 7 >b 2>err || fail "generate hf: $(cat err)"
+cmp -s a b || fail "the folder continues a text in another way than the run"
+"$PENSTOCK" inspect hf >out || exit 1
+grep -q 'Hugging Face Llama: 3 layers, 4 heads' out || fail "inspect: $(cat out)"
+
+# sizes come from config.json; the checkpoint needs neither
+cat >tuned.yaml <<END
+model: {kind: llama, weights: hf}
+data: {kind: text, paths: [text.txt]}
+train: {steps: 2, batch: 4, micro_batch: 2, warmup: 1, lr: 1.0e-3}
+checkpoint: {every: 1}
+parallel: {threads: 1}
+END
+train tuned tuned.yaml -n 2 parallel.tensor=2
+refuse 'model.kv_heads is 3, which does not divide model.heads 4' "$PENSTOCK" train run.yaml name=x model.kv_heads=3
+refuse 'has a model of kind llama, but model.kind is gpt' "$PENSTOCK" train tuned.yaml name=x model.kind=gpt
+refuse 'tensor layers.2.mlp.up_proj.weight is not part\|is not part of the model' "$PENSTOCK" train tuned.yaml name=x model.layers=2
+"$PENSTOCK" train tuned.yaml -n 1 name=long model.context=30 >out 2>&1 || exit 1
+grep -q 'trained for 24' out || fail "no warning of the longer context: $(cat out)"
+rm -r hf
+"$PENSTOCK" train --resume runs/tuned -n 1 -q steps=3 || exit 1
+"$PENSTOCK" convert runs/tuned again || exit 1
+grep -q '"num_key_value_heads": 2' again/config.json || fail "sizes were lost: $(cat again/config.json)"
+exit $bad
