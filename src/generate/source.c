@@ -78,7 +78,9 @@ static pst_status open_hf(pst_source *g, const char *source) {
                      "but the files of a tokenizer (tokenizer.json, or vocab.json with "
                      "merges.txt) are not beside it; put them there, or use a model with bytes as "
                      "tokens, such as one that penstock convert wrote from a run on text");
-    snprintf(text, sizeof text, "model: {kind: %s}\ndata: {kind: text, paths: [none]}\n", m.kind);
+    snprintf(text, sizeof text,
+             "model: {kind: %s, vocabulary: %u}\ndata: {kind: text, paths: [none]}\n", m.kind,
+             m.vocabulary);
     if (status == PST_OK &&
         (asprintf(&override[0], "model.weights=%s", source) < 0 ||
          asprintf(&override[1], "data.tokenizer=%s", folder ? folder : "byte") < 0))

@@ -192,12 +192,12 @@ data: {kind: lines, paths: [text.txt]}
 train: {steps: 1, batch: 2, warmup: 0}
 END
 "$PENSTOCK" train bert.yaml -q -n 1 || fail "train bert.yaml"
-expect 2 'step-00000001: model.kind is bert; penstock convert supports only gpt' \
+expect 2 'step-00000001: model.kind is bert; penstock convert supports gpt' \
     "$PENSTOCK" convert runs/bert bert_hf
 [ ! -e bert_hf ] || fail "a refused conversion has made a folder"
 expect 2 "'model.weights=hf': model.weights is not used by model.kind bert" "$PENSTOCK" train bert.yaml model.weights=hf
 "$PENSTOCK" train bare.yaml -q -n 1 model.kind=mlp preset=tiny steps=1 name=mlp || fail "train mlp"
-expect 2 'step-00000001: model.kind is mlp; penstock convert supports only gpt' "$PENSTOCK" convert runs/mlp mlp_hf
+expect 2 'step-00000001: model.kind is mlp; penstock convert supports gpt' "$PENSTOCK" convert runs/mlp mlp_hf
 
 cp -r runs/run damaged
 shard=$(ls damaged/checkpoints/step-00000002/*.safetensors)

@@ -61,7 +61,7 @@ refuse 'tensor layers.2.mlp.up_proj.weight is not part\|is not part of the model
 "$PENSTOCK" train tuned.yaml -n 1 name=long model.context=30 >out 2>&1 || exit 1
 grep -q 'trained for 24' out || fail "no warning of the longer context: $(cat out)"
 rm -r hf
-"$PENSTOCK" train --resume runs/tuned -n 1 -q steps=3 || exit 1
+"$PENSTOCK" train --resume runs/tuned -n 1 -q steps=3 parallel.tensor=1 || exit 1
 "$PENSTOCK" convert runs/tuned again || exit 1
 grep -q '"num_key_value_heads": 2' again/config.json || fail "sizes were lost: $(cat again/config.json)"
 exit $bad
