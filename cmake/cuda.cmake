@@ -56,7 +56,7 @@ if(CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
 endif()
 set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")
 file(GLOB cuda_sources CONFIGURE_DEPENDS kernels/cuda/*.c kernels/cuda/*.cu kernels/cuda/nccl/*.c)
-add_library(penstock_cuda MODULE ${cuda_sources} kernels/module_host.c)
+add_library(penstock_cuda MODULE ${cuda_sources} kernels/rope.c kernels/module_host.c)
 set_target_properties(penstock_cuda PROPERTIES OUTPUT_NAME penstock-cuda CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON
   CUDA_VISIBILITY_PRESET hidden CUDA_RUNTIME_LIBRARY Static LINKER_LANGUAGE C INSTALL_RPATH_USE_LINK_PATH ON
   LINK_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/module.map)
