@@ -126,8 +126,10 @@ static const pst_row rows[] = {
          "Fraction of the data that is held out for validation."),
 
     WHOLE(train, steps, "300", 1, 1e12, "Number of optimizer steps."),
-    WHOLE(train, tokens, "0", 0, 1e18,
-          "Length of the run in tokens (with resnet: images), instead of steps; 0: steps counts."),
+    {"train", "tokens", PST_ROW_WHOLE, "0", 0, 1e18, FULL, NULL, AT(train.tokens), 0,
+     "Length of the run in tokens (with resnet: images), instead of steps; 0: steps counts. "
+     "(tokens=N without a section sets eval.tokens.)",
+     NULL},
     REAL(train, epochs, "0", 0, 1e9, 0,
          "Length of the run in passes over the training data, instead of steps; 0: steps counts."),
     {"train", "time_limit", PST_ROW_SECONDS, "0", 0, 1e9, 0, NULL, AT(train.time_limit), 0,
