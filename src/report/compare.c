@@ -1,4 +1,5 @@
 /* `penstock compare`: two runs beside each other, from their files. */
+#include "base/plural.h"
 #include "penstock/run.h"
 #include "report/page.h"
 #include "report/table.h"
@@ -125,9 +126,9 @@ static void print_difference(const pair *p, size_t *n, FILE *out) {
     if (!*n) fprintf(out, "the runs have no step in common\n");
     else if (!found)
         fprintf(out,
-                "first difference: none; %zu common steps have equal losses and gradient "
-                "norms, to the bit\n",
-                *n);
+                "first difference: none; the losses and gradient norms of %zu common step%s are "
+                "equal, to the bit\n",
+                *n, pst_plural(*n));
     for (int i = 0; i < 2; i++) hash[i] = pst_report_text(p->run[i].metrics.end, "weights_xxh64");
     if (*hash[0] && *hash[1])
         fprintf(out, "final weights: %s\n",
