@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/sized.h"
+#include "base/utf8.h"
 #include "generate/decoder.h"
 #include "generate/prompts.h"
 #include "generate/sampler.h"
@@ -147,23 +148,40 @@ static pst_status run(generator *g) {
 
 /* --- output ----------------------------------------------------------------------------------- */
 
-static pst_status write_json(const generator *g, FILE *out) {
-    for (uint32_t i = 0; i < g->n; i++) {
-        const output *t = &g->texts[i];
-        json_t *text =
-            json_stringn(t->writer.text.byte ? t->writer.text.byte : "", t->writer.text.n);
-        json_t *line = json_pack("{s:s, s:o, s:I, s:I, s:s}", "prompt", t->prompt, "text", text,
-                                 "prompt_tokens", (json_int_t)t->n_prompt, "tokens",
-                                 (json_int_t)(g->sequences[i].n - t->n_prompt), "end", t->end);
-        char *bytes = line ? json_dumps(line, JSON_COMPACT) : NULL;
-        int failed = bytes && fprintf(out, "%s\n", bytes) < 0;
-        json_decref(line);
-        if (!bytes)
-            return pst_fail(PST_EINPUT, "text %u is not valid UTF-8, as JSON must be; omit --json",
-                            i + 1);
-        free(bytes);
-        if (failed) return cannot_write();
+/* JSON is UTF-8: U+FFFD for each byte that is not. */
+static pst_status make_valid(const pst_text *from, pst_text *to) {
+    const char *at = from->byte, *end = at + from->n;
+    while (at < end) {
+        const int n = pst_utf8_bytes(at); /* a zero follows the text */
+        PST_TRY(n ? pst_text_add(to, at, (size_t)n) : pst_text_add(to, "\xef\xbf\xbd", 3));
+        at += n ? n : 1;
     }
+    return PST_OK;
+}
+
+static pst_status write_object(const generator *g, uint32_t i, FILE *out) {
+    const output *t = &g->texts[i];
+    const pst_text prompt = {.byte = (char *)t->prompt, .n = strlen(t->prompt)};
+    pst_text valid[2] = {{0}};
+    pst_status status = make_valid(&prompt, &valid[0]);
+    if (status == PST_OK) status = make_valid(&t->writer.text, &valid[1]);
+    json_t *line = NULL;
+    if (status == PST_OK)
+        line = json_pack("{s:s%, s:s%, s:I, s:I, s:s}", "prompt", valid[0].byte, valid[0].n, "text",
+                         valid[1].byte ? valid[1].byte : "", valid[1].n, "prompt_tokens",
+                         (json_int_t)t->n_prompt, "tokens",
+                         (json_int_t)(g->sequences[i].n - t->n_prompt), "end", t->end);
+    if (status == PST_OK && !line) status = pst_no_memory("for a text as JSON");
+    if (line && (json_dumpf(line, out, JSON_COMPACT) || fputc('\n', out) == EOF))
+        status = cannot_write();
+    json_decref(line);
+    pst_text_free(&valid[0]);
+    pst_text_free(&valid[1]);
+    return status;
+}
+
+static pst_status write_json(const generator *g, FILE *out) {
+    for (uint32_t i = 0; i < g->n; i++) PST_TRY(write_object(g, i, out));
     return PST_OK;
 }
 

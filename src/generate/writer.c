@@ -43,6 +43,8 @@ pst_status pst_writer_add(pst_writer *w, int32_t token, int first) {
     const size_t from = w->text.n > longest ? w->text.n - longest : 0;
     PST_TRY(pst_tokenizer_decode(w->tokenizer, &token, 1, first, &w->text));
     if (w->n_stop && w->text.n) find_stop(w, from);
+    PST_TRY(pst_text_room(&w->text, 0));
+    w->text.byte[w->text.n] = 0;
     return write_to(w, w->stopped ? w->text.n : w->text.n - held_back(w));
 }
 

@@ -10,7 +10,7 @@ typedef struct {
     const char *const *stop; /* [n_stop], borrowed */
     size_t n_stop;
     FILE *out;     /* where text is written as soon as it is certain; NULL: nowhere */
-    pst_text text; /* what has been generated, up to a stop string */
+    pst_text text; /* what has been generated, up to a stop string; a zero follows it */
     size_t written;
     const char *stopped; /* the stop string that was found; NULL: none yet */
 } pst_writer;

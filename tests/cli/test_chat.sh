@@ -37,6 +37,33 @@ grep -q 'wte.weight' one && cmp -s one two || fail "weights of one rank and of t
 "$PENSTOCK" train --resume runs/run -n 2 steps=6 >out 2>&1 || fail "resume: $(cat out)"
 cmp -s tok/tokenizer.json runs/run/tokenizer/tokenizer.json || fail "the run has no copy of its tokenizer"
 "$PENSTOCK" generate runs/run -p "pump" -t 3 >out 2>err || fail "generate: $(cat err)"
+# A prompt in the run's template is the same text with the template's tokens written out.
+# asks FILE ARGUMENT...: prompt_tokens, text and end
+asks() {
+    file=$1
+    shift
+    "$PENSTOCK" generate runs/run --json -t 4 -s 5 "$@" >"$file" 2>err || fail "generate $*: $(cat err)"
+    sed -i 's/.*"text"/"text"/' "$file"
+}
+asks one --chat run -p 'pump 3?' -p 'pump 12?'
+asks two -p "<|im_start|>user
+pump 3?<|im_end|>
+<|im_start|>assistant
+" -p "<|im_start|>user
+pump 12?<|im_end|>
+<|im_start|>assistant
+"
+grep -q '"end":"end"' one || cmp -s one two || fail "a chat template: $(cat one two)"
+[ "$(sed 's/.*"prompt_tokens":\([0-9]*\).*/\1/' one)" = "$(sed 's/.*"prompt_tokens":\([0-9]*\).*/\1/' two)" ] ||
+    fail "tokens of a chat template: $(cat one two)"
+asks one --chat chatml --system 'Count.' -p 'pump 3?'
+asks two -p "<|im_start|>system
+Count.<|im_end|>
+<|im_start|>user
+pump 3?<|im_end|>
+<|im_start|>assistant
+"
+grep -q '"end":"end"' one || cmp -s one two || fail "a system message: $(cat one two)"
 "$PENSTOCK" verify run.yaml -n 2 parallel.data=2 >out 2>&1 || fail "verify: $(cat out)"
 "$PENSTOCK" train run.yaml -n 1 name=qwen data.template=qwen context=256 >out 2>&1 || fail "qwen: $(cat out)"
 
