@@ -1,5 +1,5 @@
-/* Any text as a Hugging Face config.json: an error that names the file, or sizes that a GPT can
- * have. */
+/* Any text as a Hugging Face config.json: an error that names the file, or sizes that a model
+ * can have. */
 #include "checkpoint/hf.h"
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +18,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     expect(c.layers > 0 && c.heads > 0 && c.channels % c.heads == 0 && c.context > 0 &&
            c.vocabulary > 0);
-    expect(c.dropout >= 0 && c.dropout < 1 && strcmp(c.kind, "gpt") == 0);
+    expect(c.dropout >= 0 && c.dropout < 1);
+    if (strcmp(c.kind, "gpt") == 0) return 0;
+    expect(strcmp(c.kind, "llama") == 0 && c.llama.kv_heads > 0 &&
+           c.heads % c.llama.kv_heads == 0 && c.llama.rope.theta > 1 && c.llama.norm_eps > 0);
     return 0;
 }

@@ -248,6 +248,12 @@ static void test_rotary(void **state) {
         }
 }
 
+/* Positions as far as presets reach. */
+static void test_rotary_far(void **state) {
+    (void)state;
+    check_type(&(kernel_case){.op = "rotary", .b = 1, .t = 131072, .c = 2, .heads = 1});
+}
+
 static void test_gated(void **state) {
     (void)state;
     static const uint64_t width[] = {1, 17, 33, 768};
@@ -755,6 +761,7 @@ int main(void) {
         cmocka_unit_test(test_grouped_attention),
         cmocka_unit_test(test_rms_norm),
         cmocka_unit_test(test_rotary),
+        cmocka_unit_test(test_rotary_far),
         cmocka_unit_test(test_gated),
         cmocka_unit_test(test_elementwise),
         cmocka_unit_test(test_documents),

@@ -1,4 +1,4 @@
-/* test: isa=any
+/* test: isa=any timeout=60
  * Attention without the library (kernels/cuda/attention_plain.cu) on emulated threads, against the
  * reference: odd sizes, all types, threads in either order. */
 #include <stdarg.h>
@@ -98,7 +98,7 @@ static void grouped_attention_is_the_reference(void **state) {
         uint64_t b, t, d, window;
         uint32_t heads, kv_heads;
     } shape[] = {
-        {2, 5, 3, 0, 4, 2}, {1, 70, 8, 0, 3, 1}, {1, 100, 7, 33, 2, 2}, {2, 40, 5, 2, 6, 3}};
+        {2, 5, 3, 0, 4, 2}, {1, 40, 8, 0, 3, 1}, {1, 70, 7, 33, 2, 2}, {2, 40, 5, 2, 6, 3}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (int lengths = 0; lengths < 2; lengths++)
             check(&(kernel_case){.op = "attention",
