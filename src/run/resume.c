@@ -126,6 +126,24 @@ static pst_status check_surplus(const pst_ckpt *ckpt, const pst_graph *g) {
     return PST_OK;
 }
 
+/* What shapes do not show of llama. */
+static pst_status check_llama(const pst_ckpt *ckpt, const pst_llama *was, const pst_llama *is) {
+    const pst_rope *a = &was->rope, *b = &is->rope;
+    const int turns = a->theta == b->theta && a->scaling == b->scaling && a->factor == b->factor &&
+                      a->low == b->low && a->high == b->high && a->context == b->context &&
+                      a->attention == b->attention;
+    if (was->window != is->window)
+        return pst_fail(PST_EINPUT, "%s was trained with model.window %u, not %u", ckpt->path,
+                        was->window, is->window);
+    if (was->norm_eps != is->norm_eps)
+        return pst_fail(PST_EINPUT, "%s was trained with model.norm_eps %g, not %g", ckpt->path,
+                        (double)was->norm_eps, (double)is->norm_eps);
+    if (!turns)
+        return pst_fail(PST_EINPUT, "%s was trained with other rotary positions (model.rope_*)",
+                        ckpt->path);
+    return PST_OK;
+}
+
 /* Checks the model, including settings that shapes do not show. */
 static pst_status check_model(const pst_ckpt *ckpt, const pst_prepared *p) {
     const pst_model_row *row;
@@ -145,7 +163,7 @@ static pst_status check_model(const pst_ckpt *ckpt, const pst_prepared *p) {
                         was.heads, is.heads);
     if (was.activation != is.activation)
         return pst_fail(PST_EINPUT, "%s was trained with a different model.activation", ckpt->path);
-    return PST_OK;
+    return check_llama(ckpt, &was.llama, &is.llama);
 }
 
 /* hash: of the tokenizer `name`; 0: bytes, or unknown. */

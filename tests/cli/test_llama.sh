@@ -35,6 +35,9 @@ train one run.yaml -n 1 model.window=5 model.bias=false
 [ "$(weights window)" = "$(weights one)" ] || fail "two stages with a window give other weights than one"
 [ "$(weights run)" != "$(weights one)" ] || fail "a window changes nothing"
 
+refuse 'was trained with model.window 0, not 7' "$PENSTOCK" train --resume runs/run -n 1 steps=8 model.window=7
+refuse 'was trained with other rotary positions' "$PENSTOCK" train --resume runs/run -n 1 steps=8 model.rope_theta=99
+
 "$PENSTOCK" convert runs/run hf || exit 1
 grep -q Qwen2ForCausalLM hf/config.json || fail "biases are not Qwen 2's: $(cat hf/config.json)"
 [ -e hf/generation_config.json ] || fail "generation_config.json is missing"
