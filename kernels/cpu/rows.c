@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { MAX_ROWS = 280, PEAK_NS = 3000000, PEAK_TURNS = 20000 /* well under a millisecond */ };
+enum { MAX_ROWS = 400, PEAK_NS = 3000000, PEAK_TURNS = 20000 /* well under a millisecond */ };
 
 static pst_kernel_row list[MAX_ROWS];
 static uint32_t n_list;

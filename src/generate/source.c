@@ -86,7 +86,7 @@ static pst_status open_hf(pst_source *g, const char *source) {
          asprintf(&override[1], "data.tokenizer=%s", folder ? folder : "byte") < 0))
         status = pst_no_memory("for a configuration");
     if (status == PST_OK)
-        status = pst_config_parse(text, source, (const char *const *)override, 2, &g->config);
+        status = pst_config_parse(text, source, (const char *const *) override, 2, &g->config);
     if (status == PST_OK) status = open_tokenizer(g, source, 0);
     free(folder);
     free(override[0]);

@@ -145,7 +145,7 @@ typedef struct {
     /* cross_entropy, and vocabulary_part and vocabulary_loss: label smoothing, and the weight of
      * z-loss (kernels/loss.h); pst_graph_set_loss */
     float smoothing, z_loss;
-    uint32_t stride, padding;  /* convolution, max_pool: in pixels, along height and width */
+    uint32_t stride, padding; /* convolution, max_pool: in pixels, along height and width */
     /* max_pool: height and width of a window; attention: positions to which a position attends,
      * itself included; 0: all */
     uint32_t window;

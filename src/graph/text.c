@@ -218,8 +218,8 @@ static pst_status read_attr(char *text, pst_attr *attr) {
         float *at;
     } real[] = {{"eps", &attr->eps},
                 {"rate", &attr->rate},
-                 {"smoothing", &attr->smoothing},
-                 {"z_loss", &attr->z_loss},
+                {"smoothing", &attr->smoothing},
+                {"z_loss", &attr->z_loss},
                 {"theta", &attr->rope.theta},
                 {"factor", &attr->rope.factor},
                 {"low", &attr->rope.low},

@@ -594,7 +594,10 @@ static int may_be_captured(const char *op) {
 #define ALL(X) \
     X(100) X(101) X(102) X(103) X(104) X(105) X(106) X(107) \
     X(108) X(109) X(110) X(111) X(112) X(113) X(114) X(115) \
-    X(116) X(117) X(118) X(119) X(120) X(121) X(122) X(123)
+    X(116) X(117) X(118) X(119) X(120) X(121) X(122) X(123) \
+    X(124) X(125) X(126) X(127) X(128) X(129) X(130) X(131) \
+    X(132) X(133) X(134) X(135) X(136) X(137) X(138) X(139) \
+    X(140) X(141) X(142) X(143) X(144) X(145) X(146) X(147)
 /* clang-format on */
 ALL(TEN)
 static pst_status (*const launches[])(pst_device *, const pst_call *) = {ALL(TEN_NAMES)};

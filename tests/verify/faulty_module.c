@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* TIED: elements of the embedding, which is tied to the output: 256 tokens, 32 channels */
-enum { ROWS = 240, NODES = 64, MICROS = 64, TIED = 256 * 32 };
+enum { ROWS = 480, NODES = 64, MICROS = 64, TIED = 256 * 32 };
 
 static struct {
     char bug[32];
@@ -185,7 +185,10 @@ static pst_status run(uint32_t i, pst_device *device, const pst_call *call) {
 #define ALL(m) \
     TEN(m, 1) TEN(m, 2) TEN(m, 3) TEN(m, 4) TEN(m, 5) TEN(m, 6) TEN(m, 7) TEN(m, 8) \
     TEN(m, 9) TEN(m, 10) TEN(m, 11) TEN(m, 12) TEN(m, 13) TEN(m, 14) TEN(m, 15) TEN(m, 16) \
-    TEN(m, 17) TEN(m, 18) TEN(m, 19) TEN(m, 20) TEN(m, 21) TEN(m, 22) TEN(m, 23) TEN(m, 24)
+    TEN(m, 17) TEN(m, 18) TEN(m, 19) TEN(m, 20) TEN(m, 21) TEN(m, 22) TEN(m, 23) TEN(m, 24) \
+    TEN(m, 25) TEN(m, 26) TEN(m, 27) TEN(m, 28) TEN(m, 29) TEN(m, 30) TEN(m, 31) TEN(m, 32) \
+    TEN(m, 33) TEN(m, 34) TEN(m, 35) TEN(m, 36) TEN(m, 37) TEN(m, 38) TEN(m, 39) TEN(m, 40) \
+    TEN(m, 41) TEN(m, 42) TEN(m, 43) TEN(m, 44) TEN(m, 45) TEN(m, 46) TEN(m, 47) TEN(m, 48)
 /* clang-format on */
 ALL(LAUNCH)
 #define NAME(n) launch_##n,
