@@ -164,18 +164,19 @@ static pst_status add_embedding(pst_block *m, uint32_t tokens, uint32_t *table) 
 
 static pst_status fill_graph(pst_block *m) {
     const pst_model_config *c = m->c;
-    uint64_t shape[] = {c->micro_batch, c->context};
+    uint64_t shape[] = {c->micro_batch, pst_model_positions(c)};
+    const int loss = pst_model_has_loss(c);
     uint32_t tokens, targets = PST_NONE, starts = PST_NONE, table;
     PST_TRY(pst_graph_data(m->g, "tokens", 2, shape, &tokens));
-    if (!c->infer) PST_TRY(pst_graph_data(m->g, "targets", 2, shape, &targets));
-    if (c->isolate && !c->infer) PST_TRY(pst_graph_data(m->g, "starts", 2, shape, &starts));
+    if (loss) PST_TRY(pst_graph_data(m->g, "targets", 2, shape, &targets));
+    if (c->isolate && loss) PST_TRY(pst_graph_data(m->g, "starts", 2, shape, &starts));
     PST_TRY(add_embedding(m, tokens, &table));
     for (uint32_t i = 0; i < c->layers; i++) PST_TRY(add_block(m, starts, i));
     PST_TRY(add_norm(m, "norm", &m->x));
     if (c->llama.tied == PST_YES) /* [b,T,V] */
         PST_TRY(pst_graph_add_linear(m->g, "lm_head", m->x, table, PST_NONE, PST_ACT_NONE, &m->x));
     else PST_TRY(add_linear(m, "lm_head", m->x, (product){c->vocabulary, STD, 0}, &m->x));
-    if (c->infer) {
+    if (!loss) {
         m->g->tensor[m->x].role = PST_TENSOR_OUTPUT;
         return PST_OK;
     }

@@ -142,7 +142,7 @@ static void shape_text(uint32_t n, const uint64_t *dim, char out[128]) {
 
 /* What does not fit, for one message. */
 typedef struct {
-    uint32_t n;
+    uint32_t n, shown;
     char text[3072];
 } complaints;
 
@@ -150,7 +150,8 @@ __attribute__((format(printf, 2, 3))) static void complain(complaints *c, const 
     const size_t used = strlen(c->text), room = sizeof c->text - used;
     va_list args;
     c->n++;
-    if (room < 200) return; /* the message says how many there are */
+    if (room < 240) return; /* the message says how many there are */
+    c->shown++;
     va_start(args, fmt);
     if (used) strcpy(c->text + used, "; ");
     vsnprintf(c->text + strlen(c->text), room - 2, fmt, args);
@@ -203,7 +204,9 @@ static pst_status match(const shards *s, const pst_model_row *model, const pst_g
     if (!all.n) return PST_OK;
     const char *path = s->n == 1 ? s->file[0]->path : s->source;
     if (all.n == 1) return BAD("%s: %s", path, all.text);
-    return BAD("%s: %u tensors do not fit: %s", path, all.n, all.text);
+    char more[40] = "";
+    if (all.shown < all.n) snprintf(more, sizeof more, "; and %u more", all.n - all.shown);
+    return BAD("%s: %u tensors do not fit: %s%s", path, all.n, all.text, more);
 }
 
 static const pst_safetensors_entry *find_in(const shards *s, const char *prefix, const char *name,

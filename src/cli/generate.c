@@ -26,7 +26,7 @@ int pst_cli_generate(const pst_cli_call *call) {
          &o.temperature},
         {'k', "top-k", "K", PST_OPTION_INT, 0, 1e9,
          "Sample from the K most likely tokens only; 0: from all.", &o.top_k},
-        {0, "top-p", "P", PST_OPTION_FLOAT, 0, 1,
+        {0, "top-p", "P", PST_OPTION_FLOAT, 1e-6, 1,
          "Sample from the fewest most likely tokens whose probabilities add up to P; 1: from all.",
          &o.top_p},
         {0, "min-p", "P", PST_OPTION_FLOAT, 0, 1,

@@ -151,7 +151,8 @@ void pst_config_set_steps(pst_config *c, int64_t steps) {
     resolve_decay(c);
 }
 
-/* The keys that set the length of a run: the last one counts, but a file gives only one. */
+/* The keys that set the length of a run: the last one counts, but a file gives only one, and so do
+ * the arguments. */
 static pst_status resolve_length(pst_reading *reading) {
     pst_config *c = reading->config;
     static const char *const key[] = {"steps", "tokens", "epochs"};
@@ -161,7 +162,7 @@ static pst_status resolve_length(pst_reading *reading) {
     for (int i = 0; i < 3; i++) {
         pst_row_origin *at = origin_of(reading, "train", key[i]);
         if (!set[i] || !is_given(at)) continue;
-        if (last && at->file && at->file == last->file) {
+        if (last && at->file == last->file) {
             pst_fail(PST_EINPUT, "train.%s and train.%s both set the length of the run; give one",
                      key[chosen], key[i]);
             return at_origin(reading, at, PST_EINPUT);

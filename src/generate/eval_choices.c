@@ -11,7 +11,7 @@ enum { ENDINGS = 64, ROWS = 1024 /* positions of a run: enough for fast products
 
 /* An ending: tokens [from, to) of all; those before `own` are the context's. */
 typedef struct {
-    size_t from, own, to, bytes;
+    size_t from, own, to, bytes, added; /* bytes of the ending, and of the blank before it */
     double nats;
 } ending;
 
@@ -35,6 +35,7 @@ static pst_status add_ending(choices *c, const char *context, const json_t *text
     PST_TRY(pst_eval_encode(c->encoder, context, strlen(context), 1, c->vocabulary, &c->ids));
     e.own = c->ids.n;
     if (*own != ' ') {
+        e.added = 1;
         pst_text with = {0};
         pst_status status = pst_text_add(&with, " ", 1);
         if (status == PST_OK) status = pst_text_add(&with, own, e.bytes);
@@ -154,7 +155,7 @@ static void count(const choices *c, pst_eval_result *out) {
         out->right_per_byte += best_per_byte == q->label;
         out->nats += e[q->label].nats;
         out->tokens += e[q->label].to - e[q->label].own;
-        out->bytes += e[q->label].bytes;
+        out->bytes += e[q->label].bytes + e[q->label].added;
     }
     out->n = c->n_question;
 }

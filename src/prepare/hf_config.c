@@ -157,6 +157,12 @@ static pst_status parse_rope(const json_t *root, const char *file, uint32_t cont
     const json_t *scaling = json_object_get(root, "rope_scaling");
     if (json_is_object(all)) scaling = all;
     else all = root;
+    if (scaling && !json_is_null(scaling) && !json_is_object(scaling))
+        return BAD("%s: rope_scaling must be an object or null", file);
+    if (json_is_object(scaling) && scaling != all && !json_object_get(scaling, "rope_type") &&
+        !json_object_get(scaling, "type"))
+        return BAD("%s: rope_scaling has no rope_type; expected default, linear, llama3 or yarn",
+                   file);
     PST_TRY(number_of(all, file, "rope_theta", 1e4, &rope->theta));
     if (!(rope->theta > 1)) return BAD("%s: rope_theta must be above 1", file);
     return json_is_object(scaling) ? parse_scaling(scaling, file, context, rope) : PST_OK;
@@ -169,6 +175,10 @@ static pst_status check_llama(const json_t *root, const char *file, const pst_mo
     PST_TRY(must_be(root, file, "attention_bias", 0));
     PST_TRY(must_be(root, file, "mlp_bias", 0));
     PST_TRY(must_be(root, file, "use_sliding_window", 0));
+    if (!act && json_object_get(root, "hidden_act"))
+        return BAD("%s: hidden_act must be a string; only silu is supported", file);
+    if (json_is_object(json_object_get(root, "quantization_config")))
+        return BAD("%s: quantization_config: quantized weights are not supported", file);
     if (act && strcmp(act, "silu"))
         return BAD("%s: hidden_act is %.40s; only silu is supported", file, act);
     if (partial && !(json_number_value(partial) == 1))
@@ -199,6 +209,7 @@ static pst_status parse_llama(const json_t *root, const char *file, pst_model_co
     PST_TRY(size_of(root, file, "max_position_embeddings", &c.context));
     PST_TRY(optional_size(root, file, "num_key_value_heads", mistral ? 8 : c.heads, &l->kv_heads));
     if (mistral) PST_TRY(optional_size(root, file, "sliding_window", 0, &l->window));
+    if (mistral && !json_object_get(root, "sliding_window")) l->window = 4096; /* transformers */
     PST_TRY(number_of(root, file, "rms_norm_eps", 1e-6, &l->norm_eps));
     if (!(l->norm_eps > 0)) return BAD("%s: rms_norm_eps must be above 0", file);
     PST_TRY(parse_rope(root, file, c.context, &l->rope));

@@ -9,7 +9,8 @@
 
 enum {
     WARM = 20,  /* steps before spikes are looked for */
-    IN_ROW = 10 /* consecutive spikes are a new level, not spikes */
+    IN_ROW = 10, /* consecutive spikes are a new level, not spikes */
+    REWINDS = 3  /* to one checkpoint */
 };
 /* The least standard deviations, so that rounding is no spike where a loss hardly changes: a
  * hundredth of the loss; 5 % of the norm. */
@@ -59,6 +60,8 @@ static void learn(pst_trainer *t, double loss, double norm) {
 static pst_status rewind_to(pst_trainer *t) {
     uint64_t next = t->step + t->skipped_batches;
     PST_TRY(pst_resume_rewind(t));
+    t->rewinds = t->rewound_to == t->step ? t->rewinds + 1 : 1;
+    t->rewound_to = t->step;
     t->skipped_batches = next - t->step;
     return PST_OK;
 }
@@ -72,6 +75,11 @@ static void say(const pst_trainer *t, uint64_t step, const char *what) {
             r->loss_sum / (double)r->targets, r->grad_norm, loss_limit(t), norm_limit(t), what);
 }
 
+/* Spikes that the data does not cause come again: the run goes on with steps left out. */
+static int rewound_often(const pst_trainer *t) {
+    return t->rewinds >= REWINDS && t->checkpointed == t->rewound_to;
+}
+
 static pst_status act(pst_trainer *t) {
     const pst_rank *r = t->group->local[0];
     pst_metrics_spike spike = {.step = t->step,
@@ -82,7 +90,7 @@ static pst_status act(pst_trainer *t) {
                                .action = t->config->train.spike};
     if (is(t, "warn")) {
         say(t, t->step, "a spike");
-    } else if (is(t, "skip") || t->checkpointed == UINT64_MAX) {
+    } else if (is(t, "skip") || t->checkpointed == UINT64_MAX || rewound_often(t)) {
         spike.action = "skip";
         say(t, t->step, "the batch is skipped");
         t->spiked++;

@@ -71,8 +71,8 @@ typedef struct {
     /* value of `skipped` in the checkpoint from which the run was resumed */
     uint64_t skipped_before;
     /* train.spike: steps that were not applied, not counted in `skipped`; batches left out; spikes
-     * in a row; the last steps */
-    uint64_t spiked, skipped_batches, spikes_in_row;
+     * in a row; rewinds to the checkpoint of step rewound_to; the last steps */
+    uint64_t spiked, skipped_batches, spikes_in_row, rewinds, rewound_to;
     pst_ckpt_recent recent;
     /* loss scale of the next step; opened by the first step, or by reading a checkpoint */
     pst_scaler scaler;

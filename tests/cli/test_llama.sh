@@ -63,6 +63,9 @@ refuse 'has a model of kind llama, but model.kind is gpt' "$PENSTOCK" train tune
 refuse 'tensor layers.2.mlp.up_proj.weight is not part\|is not part of the model' "$PENSTOCK" train tuned.yaml name=x model.layers=2
 "$PENSTOCK" train tuned.yaml -n 1 name=long model.context=30 >out 2>&1 || exit 1
 grep -q 'trained for 24' out || fail "no warning of the longer context: $(cat out)"
+"$PENSTOCK" eval hf --data tuned.yaml --json >out 2>&1 || fail "eval hf: $(cat out)"
+grep -q '"perplexity"' out || fail "eval hf: $(cat out)"
+"$PENSTOCK" eval runs/tuned --data tuned.yaml >out 2>&1 || fail "eval runs/tuned: $(cat out)"
 rm -r hf
 "$PENSTOCK" train --resume runs/tuned -n 1 -q steps=3 parallel.tensor=1 || exit 1
 "$PENSTOCK" convert runs/tuned again || exit 1
