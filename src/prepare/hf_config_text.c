@@ -72,20 +72,29 @@ static json_t *of_llama(const pst_model_config *c, int32_t end) {
         "tie_word_embeddings", l->tied == PST_YES, "torch_dtype", "float32", "use_cache", 1,
         "vocab_size", (int)c->vocabulary);
     if (!root) return NULL;
-    json_object_set_new(root, "eos_token_id", end < 0 ? json_null() : json_integer(end));
+    int bad = json_object_set_new(root, "eos_token_id", end < 0 ? json_null() : json_integer(end));
     if (!strcmp(is.type, "mistral"))
-        json_object_set_new(root, "sliding_window",
-                            l->window ? json_integer(l->window) : json_null());
-    if (*c->tokenizer) json_object_set_new(root, "penstock_tokenizer", json_string(c->tokenizer));
-    return root;
+        bad |= json_object_set_new(root, "sliding_window",
+                                   l->window ? json_integer(l->window) : json_null());
+    if (*c->tokenizer)
+        bad |= json_object_set_new(root, "penstock_tokenizer", json_string(c->tokenizer));
+    if (!bad) return root;
+    json_decref(root);
+    return NULL;
 }
 
-/* Takes the object. */
+/* Takes the object. json_dumps does not always report that memory is missing. */
 static pst_status as_text(json_t *root, char **text) {
     const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(7) | JSON_SORT_KEYS;
-    char *out = root ? json_dumps(root, flags) : NULL;
+    const size_t bytes = root ? json_dumpb(root, NULL, 0, flags) : 0;
+    char *out = bytes ? malloc(bytes + 1) : NULL;
+    const int good = out && json_dumpb(root, out, bytes, flags) == bytes;
     json_decref(root);
-    if (!out) return pst_no_memory("to export weights");
+    if (!good) {
+        free(out);
+        return pst_no_memory("to export weights");
+    }
+    out[bytes] = 0;
     *text = out;
     return PST_OK;
 }
@@ -103,6 +112,9 @@ pst_status pst_hf_generation_text(const pst_model_config *c, int32_t end, char *
     *text = NULL;
     if (strcmp(c->kind, "llama") != 0) return PST_OK;
     json_t *root = json_pack("{s:b}", "_from_model_config", 1);
-    if (root && end >= 0) json_object_set_new(root, "eos_token_id", json_integer(end));
+    if (root && end >= 0 && json_object_set_new(root, "eos_token_id", json_integer(end))) {
+        json_decref(root);
+        root = NULL;
+    }
     return as_text(root, text);
 }

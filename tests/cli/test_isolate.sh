@@ -60,7 +60,7 @@ fi
 refuses 'data.isolate needs data.tokenizer' data.tokenizer=byte data.paths=text.txt data.cache=
 sed 's/<|endoftext|>/<|other|>/' tok/tokenizer.json >other.json
 refuses 'the tokenizer other.json has no token that ends a document' data.tokenizer=other.json
-refuses 'model.kind bert cannot keep documents apart; only gpt can' model.kind=bert
+refuses 'model.kind bert cannot keep documents apart; only gpt and llama can' model.kind=bert
 refuses 'data.isolate is not used by data.kind lines' data.kind=lines
 use_far
 refuses 'cannot keep documents apart (data.isolate)' parallel.device=far
