@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    WARM = 20,  /* steps before spikes are looked for */
+    WARM = 20,   /* steps before spikes are looked for */
     IN_ROW = 10, /* consecutive spikes are a new level, not spikes */
     REWINDS = 3  /* to one checkpoint */
 };
