@@ -85,9 +85,7 @@ static pst_status open_index(shards *s, const char *index) {
     return status;
 }
 
-static pst_status open_files(const char *source, shards *s) {
-    *s = (shards){.source = source};
-    if (!pst_hf_is_folder(source)) return open_shard(s, source);
+static pst_status open_folder(const char *source, shards *s) {
     char *index = pst_hf_path(source, "model.safetensors.index.json"),
          *whole = pst_hf_path(source, "model.safetensors");
     pst_status status = index && whole ? PST_OK : PST_ENOMEM;
@@ -95,8 +93,13 @@ static pst_status open_files(const char *source, shards *s) {
     if (status == PST_OK) status = sharded ? open_index(s, index) : open_shard(s, whole);
     free(index);
     free(whole);
-    if (status == PST_OK) return PST_OK;
-    close_shards(s);
+    return status;
+}
+
+static pst_status open_files(const char *source, shards *s) {
+    *s = (shards){.source = source};
+    pst_status status = pst_hf_is_folder(source) ? open_folder(source, s) : open_shard(s, source);
+    if (status != PST_OK) close_shards(s);
     return status;
 }
 
