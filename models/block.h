@@ -25,9 +25,8 @@ __attribute__((format(printf, 2, 3))) const char *pst_block_name(char buffer[PST
                                                                  const char *fmt, ...);
 /* Adds the embeddings of tokens and positions: x becomes [b,T,C]. starts: data tensor [b,T] of the
  * positions from which positions are counted, or PST_NONE: 0 for all, or with a cache those of
- * `past`. Sets table[0] to the
- * parameter of the token embedding, which the output layer uses again, and table[1] to that of the
- * position embedding. */
+ * `past`. Sets table[0] to the parameter of the token embedding, which the output layer uses
+ * again, and table[1] to that of the position embedding. */
 pst_status pst_block_embed(pst_block *b, uint32_t tokens, uint32_t starts, uint32_t table[2]);
 /* With a cache: adds the data tensors `past` and `last`. Every operator of the model that depends
  * on positions then has `past` as its last input; attention becomes pst_block_attend_cached, and

@@ -40,12 +40,14 @@ static pst_status write_json(const evaluation *e, const char *name, const pst_ev
                           "bytes", (json_int_t)r->bytes, "loss", number(loss), "perplexity",
                           number(exp(loss)), "perplexity_per_byte", number(exp(per_byte)),
                           "bits_per_byte", number(pst_evaluate_bits_per_byte(r->nats, r->bytes)));
+    int failed = !j;
     if (j && r->kind != PST_EVAL_TEXT)
-        json_object_set_new(j, "accuracy", number(ratio((double)r->right, r->n)));
+        failed |= json_object_set_new(j, "accuracy", number(ratio((double)r->right, r->n)));
     if (j && r->kind == PST_EVAL_CHOICES)
-        json_object_set_new(j, "accuracy_per_byte", number(ratio((double)r->right_per_byte, r->n)));
-    int failed = !j || json_dumpf(j, e->out, JSON_COMPACT | JSON_REAL_PRECISION(17)) < 0 ||
-                 fputc('\n', e->out) == EOF || fflush(e->out);
+        failed |= json_object_set_new(j, "accuracy_per_byte",
+                                      number(ratio((double)r->right_per_byte, r->n)));
+    failed = failed || json_dumpf(j, e->out, JSON_COMPACT | JSON_REAL_PRECISION(17)) < 0 ||
+             fputc('\n', e->out) == EOF || fflush(e->out);
     json_decref(j);
     return failed ? cannot_write() : PST_OK;
 }

@@ -11,7 +11,8 @@ enum { ENDINGS = 64, ROWS = 1024 /* positions of a run: enough for fast products
 
 /* An ending: tokens [from, to) of all; those before `own` are the context's. */
 typedef struct {
-    size_t from, own, to, bytes, added; /* bytes of the ending, and of the blank before it */
+    size_t from, own, to;
+    size_t bytes, added; /* of the ending, and of the blank that was put before it */
     double nats;
 } ending;
 
