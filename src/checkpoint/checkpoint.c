@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "checkpoint/durable.h"
 #include "checkpoint/parts.h"
+#include "prepare/json_text.h"
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
@@ -202,17 +203,6 @@ static pst_status check_complete(const json_t *tensors, const pst_graph *graph,
     return PST_OK;
 }
 
-char *pst_ckpt_json(const json_t *json, size_t flags) {
-    size_t bytes = json_dumpb(json, NULL, 0, flags);
-    char *text = bytes ? malloc(bytes + 1) : NULL;
-    if (text && json_dumpb(json, text, bytes, flags) == bytes) {
-        text[bytes] = 0;
-        return text;
-    }
-    free(text);
-    return NULL;
-}
-
 static json_t *loss_json(double loss) { return isfinite(loss) ? json_real(loss) : json_null(); }
 
 static json_t *numbers_json(const double *x, size_t n) {
@@ -260,7 +250,7 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
         "evaluations_since_best", (json_int_t)info->no_better, "spikes", spikes_json(info),
         "optimizer", info->optimizer, "config", "run.yaml", "config_xxh3", text, "files", files,
         "tensors", tensors, "xxh3", "0000000000000000");
-    char *all = index ? pst_ckpt_json(index, JSON_INDENT(1)) : NULL;
+    char *all = index ? pst_json_text(index, JSON_INDENT(1)) : NULL;
     pst_status status = all ? pst_ckpt_index_hash(all, strlen(all), &digits, &hash)
                             : pst_no_memory("for a checkpoint's index");
     json_decref(index);

@@ -35,9 +35,6 @@ void pst_ckpt_put_slice(const pst_ckpt_tensor *t, const pst_ckpt_part *part, con
 /* Reads a whole small file and adds a zero byte; EINPUT if it cannot be read or is larger than
  * `limit`. The caller frees. */
 pst_status pst_ckpt_text(const char *path, size_t limit, char **text, size_t *bytes);
-/* The JSON as text, which the caller frees; NULL: no memory, which json_dumps does not always
- * report. */
-char *pst_ckpt_json(const json_t *json, size_t flags);
 static inline int pst_ckpt_whole(const pst_ckpt_tensor *tensor) {
     return tensor->n_part == 1 && tensor->part->slice.held == PST_HELD_WHOLE;
 }

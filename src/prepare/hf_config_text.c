@@ -1,5 +1,6 @@
 /* Writes config.json and generation_config.json as transformers reads them. */
 #include "prepare/hf_config.h"
+#include "prepare/json_text.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,18 +84,12 @@ static json_t *of_llama(const pst_model_config *c, int32_t end) {
     return NULL;
 }
 
-/* Takes the object. json_dumps does not always report that memory is missing. */
+/* Takes the object. */
 static pst_status as_text(json_t *root, char **text) {
     const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(7) | JSON_SORT_KEYS;
-    const size_t bytes = root ? json_dumpb(root, NULL, 0, flags) : 0;
-    char *out = bytes ? malloc(bytes + 1) : NULL;
-    const int good = out && json_dumpb(root, out, bytes, flags) == bytes;
+    char *out = root ? pst_json_text(root, flags) : NULL;
     json_decref(root);
-    if (!good) {
-        free(out);
-        return pst_no_memory("to export weights");
-    }
-    out[bytes] = 0;
+    if (!out) return pst_no_memory("to export weights");
     *text = out;
     return PST_OK;
 }
