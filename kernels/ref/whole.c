@@ -58,7 +58,8 @@ static void orthogonalize(double *x, uint64_t rows, uint64_t cols, double *room)
 static void muon(const pst_optim_hyper *h, const pst_arith_param *p, const pst_whole_shape *of,
                  double *x) {
     int turned = of->rows > of->cols;
-    uint64_t rows = turned ? of->cols : of->rows, cols = turned ? of->rows : of->cols;
+    uint64_t rows = turned ? of->cols : of->rows;
+    uint64_t cols = turned ? of->rows : of->cols;
     double mu = (double)h->momentum, rate = (double)h->lr * PST_MUON_RMS * sqrt((double)cols);
     for (uint64_t r = 0; r < of->rows; r++)
         for (uint64_t c = 0; c < of->cols; c++) {
