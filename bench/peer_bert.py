@@ -5,8 +5,8 @@ transformers, on CPU threads.
     peer_bert.py [-B 8] [-T 128] [--mode eager|compile] [--tuned|--plain] [--threads 2] [--steps 5] [--warmup 3] [--json]
 
 Prints the median of the timed steps, tokens/s, the losses of the first and the last step, and peak resident memory.
-Attention runs by scaled_dot_product_attention. 15 % of the positions are predicted; like penstock's bert, the logits of
-all positions are computed. bench/forms.py says what else is done for PyTorch."""
+Attention runs by scaled_dot_product_attention. 15 % of the positions are predicted, and like penstock's bert, the head
+and the logits of these alone are computed. bench/forms.py says what else is done for PyTorch."""
 
 import argparse
 import json
@@ -31,7 +31,7 @@ def arguments():
     return args
 
 
-def bert(torch, transformers, context):
+def bert(torch, transformers, batch, context):
     """A module as peer_torch.train wants it: model(tokens, targets) is the mean loss of the predicted positions."""
 
     class Bert(torch.nn.Module):
@@ -40,12 +40,15 @@ def bert(torch, transformers, context):
             config = transformers.BertConfig(vocab_size=VOCABULARY, attn_implementation="sdpa",
                                              hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
             self.model = transformers.BertForMaskedLM(config)
-            self.register_buffer("predicted", torch.arange(context) % 20 < 3)
+            generator = torch.Generator().manual_seed(3)
+            chosen = torch.rand(batch, context, generator=generator).argsort(dim=1)
+            self.register_buffer("predicted", chosen[:, :math.ceil(0.15 * context)].sort(dim=1).values)
+            self.register_buffer("sample", torch.arange(batch)[:, None])
 
         def forward(self, tokens, targets):
-            logits = self.model(input_ids=tokens).logits
-            labels = torch.where(self.predicted, targets, -100)
-            return torch.nn.functional.cross_entropy(logits.view(-1, VOCABULARY), labels.reshape(-1))
+            hidden = self.model.bert(input_ids=tokens).last_hidden_state[self.sample, self.predicted]
+            labels = targets[self.sample, self.predicted]
+            return torch.nn.functional.cross_entropy(self.model.cls(hidden).view(-1, VOCABULARY), labels.reshape(-1))
 
         def optimizer(self, lr, decay, **options):
             return torch.optim.AdamW(self.parameters(), lr=lr, weight_decay=decay, **options)
@@ -62,7 +65,7 @@ def main():
     except ImportError as why:
         raise SystemExit(f"peer_bert.py: needs the package transformers: {why}") from None
     torch.manual_seed(1)
-    times, losses = peer_torch.train(args, torch, bert(torch, transformers, args.context), VOCABULARY)
+    times, losses = peer_torch.train(args, torch, bert(torch, transformers, args.batch, args.context), VOCABULARY)
     median = statistics.median(times)
     found = {"version": torch.__version__, "transformers": transformers.__version__, **forms.form(args),
              "step_ms": median * 1e3, "tokens_per_s": args.batch * args.context / median,

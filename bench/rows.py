@@ -182,7 +182,7 @@ def products(_args):
 
 def bert(_args):
     torch = torch_forms(c.bert, 8, 128)
-    run = {"penstock": lambda: c.penstock("kind: bert, preset: base, context: 128", 8, 8, forms.STEPS, kind="lines"), **torch}
+    run = {"penstock": lambda: c.penstock("kind: bert, preset: base, context: 128, next_sentence: false", 8, 8, forms.STEPS, kind="lines"), **torch}
     return run, lambda results: [ratio(results, "penstock", list(torch), 1.2),
                                  memory(results, "penstock", list(torch))]
 

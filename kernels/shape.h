@@ -70,6 +70,10 @@ static inline const int32_t *pst_call_starts(const pst_call *call) {
 static inline const int32_t *pst_call_past(const pst_call *call) {
     return pst_node_has_past(call->graph, call->node) ? call->arg[1] : NULL;
 }
+/* For embedding: the type of each token [b,t], NULL: none. */
+static inline const int32_t *pst_call_types(const pst_call *call) {
+    return call->node->n_param > 2 ? call->arg[1] : NULL;
+}
 /* The start of position t of a sample. */
 static inline uint64_t pst_start_of(const int32_t *starts, uint64_t sample, uint64_t positions,
                                     uint64_t t) {
@@ -105,8 +109,38 @@ static inline uint64_t pst_call_tokens(const pst_call *call, uint64_t here) {
     return call->node->attr.total ? call->node->attr.total : here;
 }
 
+/* gather_rows: b samples of t positions of c channels, of which p rows are gathered; this rank has
+ * `t` of `total` positions, from `first` on. positions: number of inputs with positions, 0 or 1. */
+typedef struct {
+    uint64_t b, t, c, p, first, total;
+    uint32_t positions;
+} pst_gather_shape;
+static inline pst_gather_shape pst_gather_shape_of(const pst_call *call) {
+    const pst_tensor *x = pst_call_in(call, 0);
+    const pst_attr *attr = &call->node->attr;
+    return (pst_gather_shape){.b = x->dim[0],
+                              .t = x->dim[1],
+                              .c = x->dim[2],
+                              .p = call->graph->tensor[call->node->out[0]].dim[1],
+                              .first = attr->first,
+                              .total = attr->total ? attr->total : x->dim[1],
+                              .positions = call->node->n_in - 1};
+}
+/* The row of x [b*t] for row i of the output [b*p]; UINT64_MAX: none on this rank. */
+static inline uint64_t pst_gather_row(const pst_gather_shape *s, const int32_t *position,
+                                      uint64_t i) {
+    const int64_t at = position ? position[i] : 0;
+    const uint64_t here = (uint64_t)at - s->first; /* a large number if at is before the first */
+    return at >= 0 && here < s->t ? i / s->p * s->t + here : UINT64_MAX;
+}
+
 /* Checks n indices. EINPUT: an index is outside of [0, limit); ignore 1: negative indices are
  * allowed. */
 pst_status pst_call_check_index(const pst_call *call, const int32_t *index, uint64_t n,
                                 uint64_t limit, int ignore);
+/* Checks the positions of gather_rows; NULL: there are none. EINPUT as above. */
+static inline pst_status pst_gather_check(const pst_call *call, const pst_gather_shape *s,
+                                          const int32_t *position) {
+    return position ? pst_call_check_index(call, position, s->b * s->p, s->total, 1) : PST_OK;
+}
 #endif

@@ -24,15 +24,14 @@ pst_status pst_block_open(const pst_model_config *config, const char *name, pst_
     return PST_OK;
 }
 
-/* [rows, channels] */
-static pst_status add_table(pst_block *b, const char *name, uint64_t rows, uint32_t *index) {
+pst_status pst_block_table(pst_block *b, const char *name, uint64_t rows, uint32_t *param) {
     pst_param p = {.n_dim = 2,
                    .dim = {rows, b->c->channels},
                    .init = PST_INIT_NORMAL,
                    .std = 0.02f,
                    .decay = 1};
     pst_block_name(p.name, "%s", name);
-    return pst_graph_param(b->g, &p, index);
+    return pst_graph_param(b->g, &p, param);
 }
 
 /* [channels] */
@@ -44,8 +43,8 @@ static pst_status add_vector(pst_block *b, const char *name, pst_init init, uint
 
 pst_status pst_block_embed(pst_block *b, uint32_t tokens, uint32_t starts, uint32_t table[2]) {
     const pst_model_config *c = b->c;
-    PST_TRY(add_table(b, "wte.weight", c->vocabulary, &table[0]));
-    PST_TRY(add_table(b, "wpe.weight", c->context, &table[1]));
+    PST_TRY(pst_block_table(b, "wte.weight", c->vocabulary, &table[0]));
+    PST_TRY(pst_block_table(b, "wpe.weight", c->context, &table[1]));
     pst_attr attr = {.wide = b->wide};
     if (starts == PST_NONE) starts = b->past;
     uint32_t in[] = {tokens, starts}, n_in = starts == PST_NONE ? 1 : 2;

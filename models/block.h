@@ -23,6 +23,8 @@ pst_status pst_block_open(const pst_model_config *config, const char *name, pst_
 /* Formats a name such as "h.3.attn" into `buffer` and returns it. */
 __attribute__((format(printf, 2, 3))) const char *pst_block_name(char buffer[PST_NAME_MAX],
                                                                  const char *fmt, ...);
+/* Adds a parameter [rows,C] of normal numbers. */
+pst_status pst_block_table(pst_block *b, const char *name, uint64_t rows, uint32_t *param);
 /* Adds the embeddings of tokens and positions: x becomes [b,T,C]. starts: data tensor [b,T] of the
  * positions from which positions are counted, or PST_NONE: 0 for all, or with a cache those of
  * `past`. Sets table[0] to the parameter of the token embedding, which the output layer uses

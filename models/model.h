@@ -15,6 +15,14 @@ typedef struct {
     pst_switch bias; /* the layers of queries, keys and values have biases */
     pst_rope rope;   /* theta 0, and factor 0 (scaling): from the preset */
 } pst_llama;
+/* The options of bert. */
+typedef struct {
+    uint32_t token_types; /* 0: none */
+    /* Masked tokens of a sample that are predicted, at most; 0: as many as it has positions. Before
+     * the preset is applied, 0 stands for 15 % of the context. */
+    uint32_t predictions;
+    int next_sentence; /* 1: also whether segment B follows segment A; -1: from the preset */
+} pst_bert;
 
 /* The configuration of a model, after defaults and preset are applied (section model of a run
  * file). */
@@ -44,6 +52,7 @@ typedef struct {
     pst_dtype dtype;
     int wide; /* gpt, bert, llama: 1: the residual stream is F32 although dtype has 16 bits */
     pst_llama llama;
+    pst_bert bert;
 } pst_model_config;
 /* 1: the graph has targets, and ends with their losses. */
 static inline int pst_model_has_loss(const pst_model_config *c) { return !c->infer || c->losses; }
@@ -75,14 +84,20 @@ typedef struct {
     pst_status (*preset)(pst_model_config *config);
     /* Builds the graph; the caller closes it. The data tensors have the names of the fields of data
      * sets: "tokens", "targets" and, if samples have padding, "lengths" or, with isolate,
-     * "starts"; or "pixels" and "targets". With a cache: "tokens", "past" and "last" (block.h).
+     * "starts"; of bert also "types", "positions" (of the targets) and "next_sentence"; or "pixels"
+     * and "targets". With a cache: "tokens", "past" and "last" (block.h).
      * EINPUT: sizes contradict each other (heads do not divide channels, ...). */
     pst_status (*build)(const pst_model_config *config, pst_graph **graph);
     /* Returns the name of a parameter in Hugging Face's format, or NULL if it has none there;
      * *transposed 1: the two dimensions are swapped there (Conv1D). The member is NULL for models
      * that Hugging Face's format does not support. */
     const char *(*hf_name)(const pst_param *param, char buffer[PST_NAME_MAX], int *transposed);
-    const char *hf_prefix; /* before all names but that of the output layer, "lm_head.weight" */
+    /* Before all names but that of the output layer, "lm_head.weight"; "" for none. */
+    const char *hf_prefix;
+    /* For models of which some parameters are several tensors there, of equal sizes, one after
+     * another along dimension 0: returns the name of tensor `part` (0, 1, ...) or, after the last
+     * one, NULL. The member is NULL if no parameter is; then, tensor 0 has the name of hf_name. */
+    const char *(*hf_part)(const pst_param *param, uint32_t part, char buffer[PST_NAME_MAX]);
     int continues; /* 1: the logits predict the next token, so that the model can generate text */
     int caches;    /* 1: it has pst_model_config.cache */
     int isolates;  /* 1: it has pst_model_config.isolate */

@@ -25,15 +25,22 @@ enum { PST_MAX_DIM = 4 }; /* maximum number of dimensions of a shape */
 /* Initial values of a parameter. PST_INIT_NORMAL draws from a normal distribution with mean 0; the
  * values depend only on train.seed and the name of the parameter, not on the layout. */
 typedef enum { PST_INIT_ZERO, PST_INIT_ONE, PST_INIT_NORMAL } pst_init;
-typedef enum { PST_ACT_NONE, PST_ACT_GELU_TANH, PST_ACT_GELU_ERF, PST_ACT_RELU } pst_activation;
+typedef enum {
+    PST_ACT_NONE,
+    PST_ACT_GELU_TANH,
+    PST_ACT_GELU_ERF,
+    PST_ACT_RELU,
+    PST_ACT_TANH
+} pst_activation;
 
 /* Creates an empty graph for micro-batches of `micro_batch` samples. The caller frees *graph with
  * pst_graph_close. */
 PST_API pst_status pst_graph_open(const char *name, uint32_t micro_batch, pst_graph **graph);
 /* Creates the graph of a built-in model (model.kind gpt, bert, ...) with train.micro_batch,
  * train.precision and train.residual of the configuration. The data tensors of the graph are
- * "tokens" and "targets" [b,T], for bert also "lengths" [b]; for images "pixels" [b,H,W,C] and
- * "targets" [b,1]. The caller frees *graph with pst_graph_close. */
+ * "tokens" and "targets" [b,T], for bert also "lengths" [b] and, depending on the keys of model,
+ * "types" [b,T], "positions" of the targets (both [b,P]) and "next_sentence" [b,1]; for images
+ * "pixels" [b,H,W,C] and "targets" [b,1]. The caller frees *graph with pst_graph_close. */
 PST_API pst_status pst_graph_build(const pst_config *config, pst_graph **graph);
 /* Frees the graph. Plans and sessions made from it stay valid. Does nothing for NULL. */
 PST_API void pst_graph_close(pst_graph *graph);

@@ -7,6 +7,7 @@ static float act_of(pst_activation act, float z) {
     if (act == PST_ACT_GELU_TANH)
         return z / (1.0f + expf(-1.5957691216f * (z + 0.044715f * z * z * z)));
     if (act == PST_ACT_GELU_ERF) return 0.5f * z * (1.0f + erff(z * 0.70710678f));
+    if (act == PST_ACT_TANH) return tanhf(z);
     return act == PST_ACT_RELU && !(z > 0) ? 0.0f : z;
 }
 
@@ -17,6 +18,10 @@ static float slope_of(pst_activation act, float z) {
     }
     if (act == PST_ACT_GELU_ERF)
         return 0.5f * (1.0f + erff(z * 0.70710678f)) + z * expf(-0.5f * z * z) * 0.3989422804f;
+    if (act == PST_ACT_TANH) {
+        float t = tanhf(z);
+        return 1.0f - t * t;
+    }
     return act == PST_ACT_RELU && !(z > 0) ? 0.0f : 1.0f;
 }
 

@@ -6,11 +6,22 @@ VEC_INLINE vf gelu_gate(vf z) {
     return v_set(1.0f) / (v_set(1.0f) + v_exp(u * v_set(-1.5957691216057308f)));
 }
 
+/* (1 - e) / (1 + e) with e = exp(-2 |z|); near 0, where 1 - e would cancel, the first terms of the
+ * series. */
+VEC_INLINE vf tanh_of(vf z) {
+    vf size = v_abs(z), e = v_exp(size * v_set(-2.0f)), square = z * z;
+    vf far = v_sign_of((v_set(1.0f) - e) / (v_set(1.0f) + e), z);
+    vf series = v_fma(square, v_set(-0.0539682540f), v_set(0.1333333333f));
+    series = v_fma(square, v_fma(square, series, v_set(-0.3333333333f)), v_set(1.0f));
+    return v_if_gt(size, v_set(0.2f), far, z * series);
+}
+
 VEC_INLINE vf act_of(pst_activation act, vf z) {
     if (act == PST_ACT_GELU_TANH) return z * gelu_gate(z);
     if (act == PST_ACT_GELU_ERF)
         return v_set(0.5f) * z * (v_set(1.0f) + v_erf(z * v_set(0.70710678118654752f)));
     if (act == PST_ACT_RELU) return v_max(v_set(0.0f), z);
+    if (act == PST_ACT_TANH) return tanh_of(z);
     return z;
 }
 
@@ -23,6 +34,10 @@ VEC_INLINE vf slope_of(pst_activation act, vf z) {
     if (act == PST_ACT_GELU_ERF) {
         vf half = v_set(0.5f), bell = v_exp(z * z * v_set(-0.5f)) * v_set(0.39894228040143268f);
         return v_fma(z, bell, v_fma(half, v_erf(z * v_set(0.70710678118654752f)), half));
+    }
+    if (act == PST_ACT_TANH) {
+        vf t = tanh_of(z);
+        return v_fnma(t, t, v_set(1.0f));
     }
     return v_if_gt(z, v_set(0.0f), v_set(1.0f), v_set(0.0f));
 }
@@ -49,6 +64,7 @@ static void linear_finish(pst_activation act, const pst_linear_tile *tile) {
     case PST_ACT_GELU_TANH: finish_act(PST_ACT_GELU_TANH, tile); break;
     case PST_ACT_GELU_ERF: finish_act(PST_ACT_GELU_ERF, tile); break;
     case PST_ACT_RELU: finish_act(PST_ACT_RELU, tile); break;
+    case PST_ACT_TANH: finish_act(PST_ACT_TANH, tile); break;
     default: finish_act(PST_ACT_NONE, tile); break;
     }
 }
@@ -61,6 +77,7 @@ static void linear_apply(pst_activation act, const void *z, void *y, uint64_t n)
     switch (act) {
     case PST_ACT_GELU_TANH: apply_act(PST_ACT_GELU_TANH, z, y, n); break;
     case PST_ACT_GELU_ERF: apply_act(PST_ACT_GELU_ERF, z, y, n); break;
+    case PST_ACT_TANH: apply_act(PST_ACT_TANH, z, y, n); break;
     default: apply_act(PST_ACT_RELU, z, y, n); break;
     }
 }
@@ -74,6 +91,7 @@ static void linear_slope(pst_activation act, const void *z, const void *dy, void
     switch (act) {
     case PST_ACT_GELU_TANH: slope_act(PST_ACT_GELU_TANH, z, dy, dz, n); break;
     case PST_ACT_GELU_ERF: slope_act(PST_ACT_GELU_ERF, z, dy, dz, n); break;
+    case PST_ACT_TANH: slope_act(PST_ACT_TANH, z, dy, dz, n); break;
     default: slope_act(PST_ACT_RELU, z, dy, dz, n); break;
     }
 }

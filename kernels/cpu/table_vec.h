@@ -34,6 +34,8 @@ static const char *needs_rows(const pst_graph *g, const pst_node *node, const ps
 static const pst_kernel_row vec_rows[] = {
     ROW("embedding", PST_PASS_F, NULL, embedding_f),
     ROW("embedding", PST_PASS_W, NULL, embedding_w),
+    ROW("gather_rows", PST_PASS_F, NULL, gather_rows_f),
+    ROW("gather_rows", PST_PASS_B, NULL, gather_rows_b),
     ROW("layer_norm", PST_PASS_F, NULL, layer_norm_f),
     {"layer_norm", PST_PASS_B, "cpu/" VEC_NAME "/layer_norm", VEC_ISA, needs_rows, NULL,
      layer_norm_b, VEC_DTYPES, NULL, NULL},

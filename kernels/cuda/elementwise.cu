@@ -111,6 +111,7 @@ void pst_cuda_activation(pst_cuda_queue q, pst_dtype dtype, int kind, const void
     by_type(dtype, [&](auto type) {
         if (kind == ACT_GELU_TANH) map<act<ACT_GELU_TANH>>(q, z, y, n, type);
         else if (kind == ACT_GELU_ERF) map<act<ACT_GELU_ERF>>(q, z, y, n, type);
+        else if (kind == ACT_TANH) map<act<ACT_TANH>>(q, z, y, n, type);
         else map<act<ACT_RELU>>(q, z, y, n, type);
     });
 }
@@ -120,6 +121,7 @@ void pst_cuda_slope(pst_cuda_queue q, pst_dtype dtype, int kind, const void *z, 
     by_type(dtype, [&](auto type) {
         if (kind == ACT_GELU_TANH) map<slope<ACT_GELU_TANH>>(q, z, dy, dz, n, type);
         else if (kind == ACT_GELU_ERF) map<slope<ACT_GELU_ERF>>(q, z, dy, dz, n, type);
+        else if (kind == ACT_TANH) map<slope<ACT_TANH>>(q, z, dy, dz, n, type);
         else map<slope<ACT_RELU>>(q, z, dy, dz, n, type);
     });
 }

@@ -12,7 +12,7 @@ enum {
 };
 
 struct embed_job {
-    pst_cuda_index token;
+    pst_cuda_index token, type;
     uint64_t tokens, t, t_max;
     uint32_t c;
     float *dwte, *dwpe;
@@ -25,7 +25,7 @@ struct embed_job {
 /* --- F: a warp for each position -------------------------------------------------------------- */
 template <typename T, typename OUT, bool PACKED>
 __global__ void __launch_bounds__(WARP *WARPS)
-    embedding_f(embed_job j, const T *wte, const T *wpe, OUT *out) {
+    embedding_f(embed_job j, const T *wte, const T *wpe, const T *wtt, OUT *out) {
     typedef lane<T, PACKED, pack<OUT>::N> numbers;
     constexpr uint32_t N = numbers::N;
     uint64_t i = (uint64_t)blockIdx.x * WARPS + threadIdx.y;
@@ -34,10 +34,13 @@ __global__ void __launch_bounds__(WARP *WARPS)
     uint64_t row = index_row(j.token, token);
     bool here = row < j.token.rows;
     if (threadIdx.x == 0) check_index(j.token, token, i);
+    uint64_t type = wtt ? index_row(j.type, j.type.index[i]) : 0;
+    bool typed = wtt && type < j.type.rows;
+    if (wtt && threadIdx.x == 0) check_index(j.type, j.type.index[i], i);
 #pragma unroll 4
     for (uint32_t c = threadIdx.x * N; c < j.c; c += WARP * N) {
-        numbers a, b;
-        float x[N] = {}, p[N] = {};
+        numbers a, b, d;
+        float x[N] = {}, p[N] = {}, y[N] = {};
         if (here) {
             a.load(wte + row * j.c + c);
             a.widened(x);
@@ -46,8 +49,12 @@ __global__ void __launch_bounds__(WARP *WARPS)
             b.load(wpe + i % j.t * j.c + c);
             b.widened(p);
         }
+        if (typed) {
+            d.load(wtt + type * j.c + c);
+            d.widened(y);
+        }
 #pragma unroll
-        for (uint32_t k = 0; k < N; k++) x[k] += p[k];
+        for (uint32_t k = 0; k < N; k++) x[k] += p[k] + y[k];
         store_lane(out + i * j.c + c, x);
     }
 }
@@ -213,6 +220,7 @@ __global__ void embedding_check(pst_cuda_index at, uint64_t n) {
 static embed_job job_of(const pst_cuda_embed *e) {
     uint64_t tokens = e->b * e->t, parts = div_up(tokens, STRETCH) * 2 * e->c;
     return {e->token,
+            e->type,
             tokens,
             e->t,
             e->t_max,
@@ -229,13 +237,13 @@ void pst_cuda_embedding_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_embe
     by_types(dtype, e->wide, e->wide, [&](auto type, auto wide, auto) {
         typedef decltype(type) T;
         typedef decltype(wide) OUT;
-        bool packed =
-            aligned(e->wte) && aligned(e->wpe) && aligned(e->out) && e->c % pack<T>::N == 0;
+        bool packed = aligned(e->wte) && aligned(e->wpe) && aligned(e->wtt) && aligned(e->out) &&
+                      e->c % pack<T>::N == 0;
         dim3 grid(grid_of(j.tokens, WARPS)), block(WARP, WARPS);
-        const T *wte = (const T *)e->wte, *wpe = (const T *)e->wpe;
+        const T *wte = (const T *)e->wte, *wpe = (const T *)e->wpe, *wtt = (const T *)e->wtt;
         OUT *out = (OUT *)e->out;
-        if (packed) launch(q, embedding_f<T, OUT, true>, grid, block, j, wte, wpe, out);
-        else launch(q, embedding_f<T, OUT, false>, grid, block, j, wte, wpe, out);
+        if (packed) launch(q, embedding_f<T, OUT, true>, grid, block, j, wte, wpe, wtt, out);
+        else launch(q, embedding_f<T, OUT, false>, grid, block, j, wte, wpe, wtt, out);
     });
 }
 
@@ -254,16 +262,112 @@ static void add_up(pst_cuda_queue q, const embed_job &j, const T *dy) {
                dim3(WARP, WARPS), j, dy);
 }
 
-void pst_cuda_embedding_w(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_embed *e) {
-    embed_job j = job_of(e);
-    if (e->first) zero(q, e->dwte, e->token.rows * e->c * sizeof(float));
-    launch(q, embedding_check, dim3(grid_of(j.tokens, 256)), dim3(256), e->token, j.tokens);
+/* The gradients of the rows of j.token: of the tokens, or of their types. */
+static void add_rows(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_embed *e,
+                     const embed_job &j) {
+    if (e->first) zero(q, j.dwte, j.token.rows * e->c * sizeof(float));
+    launch(q, embedding_check, dim3(grid_of(j.tokens, 256)), dim3(256), j.token, j.tokens);
     launch(q, embedding_sort, dim3(grid_of(j.tokens, PLACES)), dim3(WARP, SORTERS), j);
     by_type(e->wide ? PST_F32 : dtype, [&](auto type) {
         typedef decltype(type) T;
-        bool packed = aligned(e->dy) && aligned(e->dwte) && aligned(e->dwpe) &&
-                      aligned(e->scratch) && e->c % pack<T>::N == 0;
+        bool packed = aligned(e->dy) && aligned(j.dwte) && aligned(j.dwpe) && aligned(e->scratch) &&
+                      e->c % pack<T>::N == 0;
         if (packed) add_up<T, true>(q, j, (const T *)e->dy);
         else add_up<T, false>(q, j, (const T *)e->dy);
+    });
+}
+
+void pst_cuda_embedding_w(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_embed *e) {
+    embed_job j = job_of(e);
+    add_rows(q, dtype, e, j);
+    if (!e->dwtt) return;
+    j.token = e->type;
+    j.dwte = e->dwtt;
+    j.dwpe = nullptr;
+    add_rows(q, dtype, e, j);
+}
+
+/* --- gather_rows ------------------------------------------------------------------------------ */
+struct gather_job {
+    pst_cuda_index position; /* index NULL: the first row of each sample */
+    uint64_t b, t, p;
+    uint32_t c;
+};
+
+/* The row of x for row i of the output; b*t: none on this rank. */
+__device__ inline uint64_t gathered_row(const gather_job &j, uint64_t i) {
+    uint64_t row = index_row(j.position, j.position.index ? j.position.index[i] : 0);
+    return row < j.t ? i / j.p * j.t + row : j.b * j.t;
+}
+
+/* A warp for each row of the output. */
+template <typename T, bool PACKED>
+__global__ void __launch_bounds__(WARP *WARPS) gather_rows_f(gather_job j, const T *x, T *out) {
+    constexpr uint32_t N = lane<T, PACKED>::N;
+    uint64_t i = (uint64_t)blockIdx.x * WARPS + threadIdx.y;
+    if (i >= j.b * j.p) return;
+    uint64_t row = gathered_row(j, i);
+    if (threadIdx.x == 0 && j.position.index) check_index(j.position, j.position.index[i], i);
+    for (uint32_t c = threadIdx.x * N; c < j.c; c += WARP * N) {
+        lane<T, PACKED> in;
+        float y[N] = {};
+        if (row < j.b * j.t) {
+            in.load(x + row * j.c + c);
+            in.widened(y);
+        }
+        store_lane(out + i * j.c + c, y);
+    }
+}
+
+/* A warp for each row of x, which adds the rows of dy that were gathered from it, in their order;
+ * sum: NULL, or what is in the gradient already. */
+template <typename T, bool PACKED>
+__global__ void __launch_bounds__(WARP *WARPS)
+    gather_rows_b(gather_job j, const T *dy, const T *sum, T *dx) {
+    constexpr uint32_t N = lane<T, PACKED>::N;
+    uint64_t row = (uint64_t)blockIdx.x * WARPS + threadIdx.y;
+    if (row >= j.b * j.t) return;
+    uint64_t from = row / j.t * j.p;
+    for (uint32_t c = threadIdx.x * N; c < j.c; c += WARP * N) {
+        lane<T, PACKED> in;
+        float total[N] = {}, y[N];
+        if (sum) {
+            in.load(sum + row * j.c + c);
+            in.widened(total);
+        }
+        for (uint64_t i = from; i < from + j.p; i++) {
+            if (gathered_row(j, i) != row) continue;
+            in.load(dy + i * j.c + c);
+            in.widened(y);
+#pragma unroll
+            for (uint32_t k = 0; k < N; k++) total[k] += y[k];
+        }
+        store_lane(dx + row * j.c + c, total);
+    }
+}
+
+void pst_cuda_gather_rows_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_gather *g) {
+    gather_job j = {g->position, g->b, g->t, g->p, (uint32_t)g->c};
+    by_type(dtype, [&](auto type) {
+        typedef decltype(type) T;
+        bool packed = aligned(g->x) && aligned(g->y) && g->c % pack<T>::N == 0;
+        dim3 grid(grid_of(g->b * g->p, WARPS)), block(WARP, WARPS);
+        const T *x = (const T *)g->x;
+        T *y = (T *)g->y;
+        if (packed) launch(q, gather_rows_f<T, true>, grid, block, j, x, y);
+        else launch(q, gather_rows_f<T, false>, grid, block, j, x, y);
+    });
+}
+
+void pst_cuda_gather_rows_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_gather *g) {
+    gather_job j = {g->position, g->b, g->t, g->p, (uint32_t)g->c};
+    by_type(dtype, [&](auto type) {
+        typedef decltype(type) T;
+        bool packed = aligned(g->dy) && aligned(g->sum) && aligned(g->dx) && g->c % pack<T>::N == 0;
+        dim3 grid(grid_of(g->b * g->t, WARPS)), block(WARP, WARPS);
+        const T *dy = (const T *)g->dy, *sum = (const T *)g->sum;
+        T *dx = (T *)g->dx;
+        if (packed) launch(q, gather_rows_b<T, true>, grid, block, j, dy, sum, dx);
+        else launch(q, gather_rows_b<T, false>, grid, block, j, dy, sum, dx);
     });
 }

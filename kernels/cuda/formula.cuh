@@ -35,7 +35,8 @@ static inline uint32_t keep_from(float rate) {
 enum {
     ACT_GELU_TANH = 1,
     ACT_GELU_ERF,
-    ACT_RELU
+    ACT_RELU,
+    ACT_TANH
 }; /* same values as in graph.h; elementwise.cu asserts that */
 
 /* sigmoid(2u), u = sqrt(2/pi) (z + 0.044715 z^3): GELU(z) = z sigmoid(2u) in its tanh form. */
@@ -47,6 +48,7 @@ __device__ inline float gelu_gate(float z) {
 template <int ACT> __device__ inline float act_of(float z) {
     if (ACT == ACT_GELU_TANH) return z * gelu_gate(z);
     if (ACT == ACT_GELU_ERF) return 0.5f * z * (1.0f + erff(z * 0.70710678118654752f));
+    if (ACT == ACT_TANH) return tanhf(z);
     return fmaxf(0.0f, z);
 }
 
@@ -58,6 +60,10 @@ template <int ACT> __device__ inline float slope_of(float z) {
     if (ACT == ACT_GELU_ERF) {
         float bell = __expf(z * z * -0.5f) * 0.39894228040143268f;
         return fmaf(z, bell, fmaf(0.5f, erff(z * 0.70710678118654752f), 0.5f));
+    }
+    if (ACT == ACT_TANH) {
+        float t = tanhf(z);
+        return fmaf(-t, t, 1.0f);
     }
     return z > 0.0f ? 1.0f : 0.0f;
 }

@@ -131,10 +131,11 @@ void pst_cuda_column_total(pst_cuda_queue q, const pst_cuda_columns *columns);
 /* --- embedding.cu ----------------------------------------------------------------------------- */
 typedef struct {
     pst_cuda_index token;    /* [b,t] */
+    pst_cuda_index type;     /* [b,t]; index NULL: there are no types */
     uint64_t b, t, c, t_max; /* t_max: rows of wpe; 0: there is no wpe */
-    const void *wte, *wpe, *dy;
+    const void *wte, *wpe, *wtt, *dy;
     void *out;
-    float *dwte, *dwpe;
+    float *dwte, *dwpe, *dwtt;
     int first;
     int wide; /* 1: out and dy are fp32 */
     void *scratch;
@@ -142,6 +143,16 @@ typedef struct {
 void pst_cuda_embedding_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_embed *embed);
 uint64_t pst_cuda_embedding_w_scratch(uint64_t tokens, uint64_t c);
 void pst_cuda_embedding_w(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_embed *embed);
+/* Rows of x[b,t,c] by position; void * operands have type `dtype`. */
+typedef struct {
+    /* [b,p], of which negative ones stand for zeros; index NULL: the first row of each sample */
+    pst_cuda_index position;
+    uint64_t b, t, c, p;
+    const void *x, *dy, *sum; /* sum NULL: nothing to add */
+    void *y, *dx;             /* dx may be sum */
+} pst_cuda_gather;
+void pst_cuda_gather_rows_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_gather *gather);
+void pst_cuda_gather_rows_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_gather *gather);
 
 /* --- cross_entropy.cu ------------------------------------------------------------------------- */
 typedef struct {

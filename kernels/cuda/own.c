@@ -247,24 +247,31 @@ static pst_status gated_b(pst_device *device, const pst_call *call) {
 static pst_cuda_embed embed_of(pst_device *device, const pst_call *call) {
     const pst_tensor *tokens = pst_call_in(call, 0);
     const pst_node *node = call->node;
-    const pst_param *wte = &call->graph->param[node->param[0]];
-    return (pst_cuda_embed){.token = index_of(device, call, call->arg[0], wte->dim[0]),
+    const pst_param *param = call->graph->param, *wte = &param[node->param[0]];
+    pst_cuda_embed embed = {.token = index_of(device, call, call->arg[0], wte->dim[0]),
                             .b = pst_tensor_rows(tokens),
                             .t = pst_tensor_last(tokens),
                             .c = wte->dim[1],
-                            .t_max =
-                                node->n_param > 1 ? call->graph->param[node->param[1]].dim[0] : 0,
+                            .t_max = node->n_param > 1 ? param[node->param[1]].dim[0] : 0,
                             .first = call->first,
                             .wide = is_wide(call, node->out[0]),
                             .scratch = call->scratch};
+    if (pst_call_types(call)) {
+        embed.type = index_of(device, call, pst_call_types(call), param[node->param[2]].dim[0]);
+        embed.type.first = 0;
+        embed.type.limit = embed.type.rows;
+    }
+    return embed;
 }
 
-/* IN0 PARAM0 [PARAM1] OUT0 */
+/* IN0 [IN1] PARAM0 [PARAM1] [PARAM2] OUT0 */
 static pst_status embedding_f(pst_device *device, const pst_call *call) {
     pst_cuda_embed embed = embed_of(device, call);
-    embed.wte = call->arg[1];
-    embed.wpe = embed.t_max ? call->arg[2] : NULL;
-    embed.out = call->arg[embed.t_max ? 3 : 2];
+    void *const *behind = pst_call_behind(call);
+    embed.wte = behind[0];
+    embed.wpe = embed.t_max ? behind[1] : NULL;
+    embed.wtt = embed.type.index ? behind[2] : NULL;
+    embed.out = behind[call->node->n_param];
     pst_cuda_embedding_f(pst_cuda_queue_of(device), dtype_of(call), &embed);
     return pst_cuda_launched("embedding");
 }
@@ -275,14 +282,48 @@ static uint64_t embedding_w_scratch(const pst_graph *g, const pst_node *node, ui
                                         g->param[node->param[0]].dim[1]);
 }
 
-/* IN0 DOUT0 DPARAM0 [DPARAM1] */
+/* IN0 [IN1] DOUT0 DPARAM0 [DPARAM1] [DPARAM2] */
 static pst_status embedding_w(pst_device *device, const pst_call *call) {
     pst_cuda_embed embed = embed_of(device, call);
-    embed.dy = call->arg[1];
-    embed.dwte = call->arg[2];
-    embed.dwpe = embed.t_max ? call->arg[3] : NULL;
+    void *const *behind = pst_call_behind(call);
+    embed.dy = behind[0];
+    embed.dwte = behind[1];
+    embed.dwpe = embed.t_max ? behind[2] : NULL;
+    embed.dwtt = embed.type.index ? behind[3] : NULL;
     pst_cuda_embedding_w(pst_cuda_queue_of(device), dtype_of(call), &embed);
     return pst_cuda_launched("embedding's weight gradient");
+}
+
+/* --- rows by position ------------------------------------------------------------------------- */
+
+static pst_cuda_gather gather_of(pst_device *device, const pst_call *call,
+                                 const int32_t *position) {
+    const pst_gather_shape s = pst_gather_shape_of(call);
+    pst_cuda_gather g = {
+        .position = index_of(device, call, position, s.t), .b = s.b, .t = s.t, .c = s.c, .p = s.p};
+    g.position.ignore = 1;
+    return g;
+}
+
+/* IN0 [IN1] OUT0 */
+static pst_status gather_rows_f(pst_device *device, const pst_call *call) {
+    const uint32_t n = call->node->n_in;
+    pst_cuda_gather g = gather_of(device, call, n > 1 ? call->arg[1] : NULL);
+    g.x = call->arg[0];
+    g.y = call->arg[n];
+    pst_cuda_gather_rows_f(pst_cuda_queue_of(device), type_in(call), &g);
+    return pst_cuda_launched("gather_rows");
+}
+
+/* [IN1] DOUT0 SUM0 DIN0 */
+static pst_status gather_rows_b(pst_device *device, const pst_call *call) {
+    const uint32_t n = call->node->n_in - 1;
+    pst_cuda_gather g = gather_of(device, call, n ? call->arg[0] : NULL);
+    g.dy = call->arg[n];
+    g.sum = call->arg[n + 1];
+    g.dx = call->arg[n + 2];
+    pst_cuda_gather_rows_b(pst_cuda_queue_of(device), type_in(call), &g);
+    return pst_cuda_launched("gather_rows' gradient");
 }
 
 /* --- losses ----------------------------------------------------------------------------------- */
@@ -354,6 +395,8 @@ static pst_status vocabulary_loss(pst_device *device, const pst_call *call) {
 const pst_kernel_row pst_cuda_own_row[] = {
     ROW("embedding", F, NULL, embedding_f, NULL),
     ROW("embedding", W, embedding_w_scratch, embedding_w, NULL),
+    ROW("gather_rows", F, NULL, gather_rows_f, NULL),
+    ROW("gather_rows", B, NULL, gather_rows_b, NULL),
     ROW("layer_norm", F, NULL, layer_norm_f, pst_cuda_captures_always),
     ROW("layer_norm", B, NULL, layer_norm_b, pst_cuda_captures_always),
     ROW("layer_norm", W, layer_norm_w_scratch, layer_norm_w, pst_cuda_captures_always),

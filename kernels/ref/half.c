@@ -121,6 +121,8 @@ static pst_status run(pst_device *device, const pst_call *call, int pass,
     }
 WIDENED(embedding_f, PST_PASS_F)
 WIDENED(embedding_w, PST_PASS_W)
+WIDENED(gather_rows_f, PST_PASS_F)
+WIDENED(gather_rows_b, PST_PASS_B)
 WIDENED(layer_norm_f, PST_PASS_F)
 WIDENED(layer_norm_b, PST_PASS_B)
 WIDENED(layer_norm_w, PST_PASS_W)

@@ -12,6 +12,7 @@ static double act(pst_activation kind, double z) {
         return 0.5 * z * (1 + tanh(sqrt_2_over_pi * (z + 0.044715 * z * z * z)));
     case PST_ACT_GELU_ERF: return 0.5 * z * (1 + erf(z * sqrt_half));
     case PST_ACT_RELU: return z > 0 ? z : 0;
+    case PST_ACT_TANH: return tanh(z);
     default: return z;
     }
 }
@@ -25,6 +26,7 @@ static double act_slope(pst_activation kind, double z) {
     case PST_ACT_GELU_ERF:
         return 0.5 * (1 + erf(z * sqrt_half)) + z * exp(-0.5 * z * z) * 0.5 * sqrt_2_over_pi;
     case PST_ACT_RELU: return z > 0 ? 1 : 0;
+    case PST_ACT_TANH: t = tanh(z); return 1 - t * t;
     default: return 1;
     }
 }

@@ -30,6 +30,8 @@ static inline pst_ref_rows pst_ref_rows_of(const pst_call *call, uint32_t block,
 }
 PST_REF_LAUNCH(embedding_f);
 PST_REF_LAUNCH(embedding_w);
+PST_REF_LAUNCH(gather_rows_f);
+PST_REF_LAUNCH(gather_rows_b);
 PST_REF_LAUNCH(layer_norm_f);
 PST_REF_LAUNCH(layer_norm_b);
 PST_REF_LAUNCH(layer_norm_w);

@@ -11,6 +11,8 @@ enum { TAKES_HALF = PST_TAKES_BF16 | PST_TAKES_F16 };
 static const pst_kernel_row rows[] = {
     ROWS("embedding", PST_PASS_F, embedding_f),
     ROWS("embedding", PST_PASS_W, embedding_w),
+    ROWS("gather_rows", PST_PASS_F, gather_rows_f),
+    ROWS("gather_rows", PST_PASS_B, gather_rows_b),
     ROWS("layer_norm", PST_PASS_F, layer_norm_f),
     ROWS("layer_norm", PST_PASS_B, layer_norm_b),
     ROWS("layer_norm", PST_PASS_W, layer_norm_w),

@@ -1,5 +1,5 @@
 /* Reads weights of Hugging Face folders by name. */
-#include "checkpoint/hf.h"
+#include "checkpoint/hf_parts.h"
 #include "checkpoint/parts.h"
 #include "graph/op.h"
 #include "graph/slice.h"
@@ -105,22 +105,41 @@ static pst_status open_files(const char *source, shards *s) {
 
 /* --- weights ---------------------------------------------------------------------------------- */
 
-/* A tensor in one of the files. */
+/* The tensors of a parameter, each in one of the files. */
 typedef struct {
-    const pst_safetensors_file *file;
-    const pst_safetensors_entry *entry;
+    const pst_safetensors_file *file[PST_HF_PARTS];
+    const pst_safetensors_entry *entry[PST_HF_PARTS];
+    uint32_t n;
     int transposed;
 } found;
 
-/* Index of the parameter with this Hugging Face name (without prefix), PST_NONE if there is
- * none. */
-static uint32_t param_of(const pst_model_row *model, const pst_graph *g, const char *name) {
+const char *pst_hf_part_name(const pst_model_row *model, const pst_param *param, uint32_t part,
+                             char buffer[PST_NAME_MAX], int *transposed) {
+    *transposed = 0;
+    if (model->hf_part) return model->hf_part(param, part, buffer);
+    return part ? NULL : model->hf_name(param, buffer, transposed);
+}
+
+uint32_t pst_hf_count_parts(const pst_model_row *model, const pst_param *param) {
     char buffer[PST_NAME_MAX];
     int transposed;
-    for (uint32_t i = 0; i < g->n_param; i++) {
-        const char *own = model->hf_name(&g->param[i], buffer, &transposed);
-        if (own && !strcmp(own, name)) return i;
-    }
+    uint32_t n = 0;
+    while (n < PST_HF_PARTS && pst_hf_part_name(model, param, n, buffer, &transposed)) n++;
+    return n;
+}
+
+/* Index of the parameter with this Hugging Face name (without prefix), and which part of it has the
+ * name; PST_NONE if there is none. */
+static uint32_t param_of(const pst_model_row *model, const pst_graph *g, const char *name,
+                         uint32_t *part) {
+    char buffer[PST_NAME_MAX];
+    int transposed;
+    for (uint32_t i = 0; i < g->n_param; i++)
+        for (*part = 0; *part < PST_HF_PARTS; ++*part) {
+            const char *own = pst_hf_part_name(model, &g->param[i], *part, buffer, &transposed);
+            if (!own) break;
+            if (!strcmp(own, name)) return i;
+        }
     return PST_NONE;
 }
 
@@ -129,10 +148,29 @@ static const char *without_prefix(const pst_model_row *model, const char *name) 
     return strncmp(name, model->hf_prefix, n) ? name : name + n;
 }
 
-/* What old versions stored, and the output layer, if it is tied to the embedding. */
-static int is_passed_over(const char *name) {
-    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
-           ends_with(name, ".rotary_emb.inv_freq") || !strcmp(name, "lm_head.weight");
+/* BERT's authors named the parameters of layer norms gamma and beta. */
+static const char *modern(const pst_model_row *model, const char *name, char buffer[PST_NAME_MAX]) {
+    const char *last = strrchr(name, '.'), *own = NULL;
+    if (model->masked && last && !strcmp(last, ".gamma")) own = "weight";
+    if (model->masked && last && !strcmp(last, ".beta")) own = "bias";
+    if (!own) return name;
+    snprintf(buffer, PST_NAME_MAX, "%.*s.%s", (int)(last - name), name, own);
+    return buffer;
+}
+
+/* What old versions stored; the output layer, if it is tied to the embedding; and BERT's head for
+ * the next sentence, if the model has none. */
+static int is_passed_over(const pst_model_row *model, const char *name) {
+    static const char *const bert[] = {
+        "bert.embeddings.position_ids", "cls.predictions.decoder.weight",
+        "cls.predictions.decoder.bias", "bert.pooler.dense.weight",
+        "bert.pooler.dense.bias",       "cls.seq_relationship.weight",
+        "cls.seq_relationship.bias"};
+    for (size_t i = 0; model->masked && i < sizeof bert / sizeof *bert; i++)
+        if (!strcmp(name, bert[i])) return 1;
+    return !model->masked &&
+           (ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
+            ends_with(name, ".rotary_emb.inv_freq") || !strcmp(name, "lm_head.weight"));
 }
 
 static void shape_text(uint32_t n, const uint64_t *dim, char out[128]) {
@@ -161,8 +199,8 @@ __attribute__((format(printf, 2, 3))) static void complain(complaints *c, const 
     va_end(args);
 }
 
-static void check_shape(const found *f, const pst_param *p, complaints *all) {
-    const pst_safetensors_entry *e = f->entry;
+static void check_shape(const found *f, uint32_t part, const pst_param *p, complaints *all) {
+    const pst_safetensors_entry *e = f->entry[part];
     uint64_t wanted[PST_MAX_DIM];
     char is[128], should[128];
     memcpy(wanted, p->dim, sizeof wanted);
@@ -170,6 +208,7 @@ static void check_shape(const found *f, const pst_param *p, complaints *all) {
         wanted[0] = p->dim[1];
         wanted[1] = p->dim[0];
     }
+    wanted[0] /= f->n;
     if (e->n_dim == p->n_dim && !memcmp(e->dim, wanted, p->n_dim * sizeof *wanted)) return;
     shape_text(e->n_dim, e->dim, is);
     shape_text(p->n_dim, wanted, should);
@@ -178,32 +217,46 @@ static void check_shape(const found *f, const pst_param *p, complaints *all) {
 
 static void match_file(const pst_safetensors_file *file, const pst_model_row *model,
                        const pst_graph *g, found *of, complaints *all) {
+    char buffer[PST_NAME_MAX];
     for (uint32_t k = 0; k < file->n_entry; k++) {
-        const char *name = without_prefix(model, file->entry[k].name);
-        uint32_t i = param_of(model, g, name);
-        if (i == PST_NONE && is_passed_over(name)) continue;
-        if (i == PST_NONE)
+        const char *name = modern(model, without_prefix(model, file->entry[k].name), buffer);
+        uint32_t part, i = param_of(model, g, name, &part);
+        if (i == PST_NONE && is_passed_over(model, name)) continue;
+        if (i == PST_NONE) {
             complain(all, "tensor %.95s is not part of the model", file->entry[k].name);
-        else if (of[i].entry)
+        } else if (of[i].entry[part] && model->masked) {
+            complain(all, "tensor %.95s occurs twice, also under its old name", name);
+        } else if (of[i].entry[part]) {
             complain(all, "tensor %.95s occurs twice, with and without the prefix '%s'", name,
                      model->hf_prefix);
-        else of[i] = (found){file, &file->entry[k], 0};
+        } else {
+            of[i].file[part] = file;
+            of[i].entry[part] = &file->entry[k];
+        }
     }
 }
 
-/* Sets of[i] of every parameter; EINPUT names all tensors that do not fit. */
+static pst_status match_param(const pst_model_row *model, const pst_param *p, found *of,
+                              complaints *all) {
+    char buffer[PST_NAME_MAX];
+    of->n = pst_hf_count_parts(model, p);
+    if (p->cache) return PST_OK;
+    if (!of->n) return BAD("parameter %s has no Hugging Face name", p->name);
+    for (uint32_t k = 0; k < of->n; k++) {
+        const char *name = pst_hf_part_name(model, p, k, buffer, &of->transposed);
+        if (of->entry[k]) check_shape(of, k, p, all);
+        else complain(all, "tensor %.95s is missing", name);
+    }
+    return PST_OK;
+}
+
+/* Finds the tensors of every parameter; EINPUT names all that do not fit. */
 static pst_status match(const shards *s, const pst_model_row *model, const pst_graph *g,
                         found *of) {
-    char buffer[PST_NAME_MAX];
     complaints all = {0};
     for (uint32_t k = 0; k < s->n; k++) match_file(s->file[k], model, g, of, &all);
-    for (uint32_t i = 0; i < g->n_param; i++) {
-        const char *name = model->hf_name(&g->param[i], buffer, &of[i].transposed);
-        if (g->param[i].cache) continue;
-        if (!name) return BAD("parameter %s has no Hugging Face name", g->param[i].name);
-        if (of[i].entry) check_shape(&of[i], &g->param[i], &all);
-        else complain(&all, "tensor %.95s is missing", name);
-    }
+    for (uint32_t i = 0; i < g->n_param; i++)
+        PST_TRY(match_param(model, &g->param[i], &of[i], &all));
     if (!all.n) return PST_OK;
     const char *path = s->n == 1 ? s->file[0]->path : s->source;
     if (all.n == 1) return BAD("%s: %s", path, all.text);
@@ -225,33 +278,53 @@ static const pst_safetensors_entry *find_in(const shards *s, const char *prefix,
     return NULL;
 }
 
-/* An output layer with weights of its own would be lost, so it must equal the embedding. */
-static pst_status check_tied(const shards *s, const pst_model_row *model, const pst_graph *g) {
+/* A tensor with weights of its own would be lost, so it must equal the one that it is tied to. */
+static pst_status check_equal(const shards *s, const char *tied, const char *prefix,
+                              const char *to) {
     const pst_safetensors_file *f, *with;
-    const char *table = strcmp(model->name, "gpt") ? "embed_tokens.weight" : "wte.weight";
-    const pst_safetensors_entry *head = find_in(s, "", "lm_head.weight", &f),
-                                *wte = find_in(s, model->hf_prefix, table, &with);
-    if (!head || !wte || pst_graph_find_param(g, "lm_head.weight") != PST_NONE) return PST_OK;
-    int same = head->bytes == wte->bytes && !strcmp(head->dtype, wte->dtype);
+    const pst_safetensors_entry *own = find_in(s, "", tied, &f),
+                                *other = find_in(s, prefix, to, &with);
+    if (!own || !other) return PST_OK;
+    int same = own->bytes == other->bytes && !strcmp(own->dtype, other->dtype);
     uint8_t *a = malloc(2 * CHUNK);
     pst_status status = a ? PST_OK : pst_fail(PST_ENOMEM, "%s: out of memory", f->path);
-    for (uint64_t at = 0; same && status == PST_OK && at < wte->bytes; at += CHUNK) {
-        uint64_t n = wte->bytes - at < CHUNK ? wte->bytes - at : CHUNK;
-        status = pst_safetensors_read_bytes(f, head, at, a, n);
-        if (status == PST_OK) status = pst_safetensors_read_bytes(with, wte, at, a + CHUNK, n);
+    for (uint64_t at = 0; same && status == PST_OK && at < other->bytes; at += CHUNK) {
+        uint64_t n = other->bytes - at < CHUNK ? other->bytes - at : CHUNK;
+        status = pst_safetensors_read_bytes(f, own, at, a, n);
+        if (status == PST_OK) status = pst_safetensors_read_bytes(with, other, at, a + CHUNK, n);
         if (status == PST_OK) same = !memcmp(a, a + CHUNK, n);
     }
     free(a);
     if (status == PST_OK && !same)
-        return BAD("%s: lm_head.weight differs from %s, but the model ties the two", f->path,
-                   table);
+        return BAD("%s: %s differs from %s, but the model ties the two", f->path, tied, to);
     return status;
+}
+
+static pst_status check_tied(const shards *s, const pst_model_row *model, const pst_graph *g) {
+    static const struct {
+        const char *kind, *tied, *to;
+    } ties[] = {
+        {"gpt", "lm_head.weight", "wte.weight"},
+        {"llama", "lm_head.weight", "embed_tokens.weight"},
+        {"bert", "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
+        {"bert", "cls.predictions.decoder.bias", "cls.predictions.bias"}};
+    if (pst_graph_find_param(g, "lm_head.weight") != PST_NONE) return PST_OK;
+    for (size_t i = 0; i < sizeof ties / sizeof *ties; i++)
+        if (!strcmp(ties[i].kind, model->name))
+            PST_TRY(check_equal(s, ties[i].tied, model->hf_prefix, ties[i].to));
+    return PST_OK;
 }
 
 static int same_rope(const pst_rope *a, const pst_rope *b) {
     return a->theta == b->theta && a->scaling == b->scaling && a->factor == b->factor &&
            a->low == b->low && a->high == b->high && a->context == b->context &&
            a->attention == b->attention;
+}
+
+/* Activations of the model's MLPs; that of BERT's pooler is always the same. */
+static int differs(const pst_attr *a, const pst_model_config *c) {
+    return a->activation != PST_ACT_NONE && a->activation != PST_ACT_TANH &&
+           a->activation != c->activation;
 }
 
 /* Checks of one operator what shapes do not show. */
@@ -272,7 +345,7 @@ static pst_status check_node(const char *path, const pst_node *node, const pst_m
         return BAD("%s: rope_theta or the scaling of rotary positions differs from the model's "
                    "(model.rope_*)",
                    path);
-    if (a->activation != PST_ACT_NONE && a->activation != c->activation)
+    if (differs(a, c))
         return BAD("%s: activation_function differs from the activation of the model", path);
     return PST_OK;
 }
@@ -293,20 +366,26 @@ static pst_status check_config(const char *source, const pst_model_row *model, c
     return status;
 }
 
+/* Reads the whole parameter of n elements. */
+static pst_status read_whole(const found *of, float *out, uint64_t n) {
+    const uint64_t each = n / of->n;
+    for (uint32_t k = 0; k < of->n; k++)
+        PST_TRY(pst_safetensors_read_f32(of->file[k], of->entry[k], out + k * each, each,
+                                         of->transposed));
+    return PST_OK;
+}
+
 /* Reads elements [from, to) of the held part of parameter i. */
 static pst_status read_held(const found *of, const pst_hf_weights *w, uint32_t i) {
-    const pst_safetensors_file *f = of->file;
-    const pst_safetensors_entry *e = of->entry;
-    const int transposed = of->transposed;
     const pst_param *held = w->held->param + i;
     float *out = w->weight[i];
     uint64_t dim[PST_MAX_DIM], n = pst_slice_whole(held, dim), here = pst_param_elements(held);
     uint64_t from = w->from ? w->from[i] : 0, to = w->to ? w->to[i] : here;
-    if (from == 0 && to == n) return pst_safetensors_read_f32(f, e, out, n, transposed);
+    if (from == 0 && to == n) return read_whole(of, out, n);
     int sliced = held->slice.held == PST_HELD_PART;
     float *whole = malloc((n + here) * sizeof *whole);
-    pst_status status = whole ? pst_safetensors_read_f32(f, e, whole, n, transposed)
-                              : pst_fail(PST_ENOMEM, "%s: out of memory", f->path);
+    pst_status status = whole ? read_whole(of, whole, n)
+                              : pst_fail(PST_ENOMEM, "%s: out of memory", of->file[0]->path);
     if (status == PST_OK && sliced) pst_slice_take(held, whole, whole + n);
     if (status == PST_OK) memcpy(out, whole + (sliced ? n : 0) + from, (to - from) * sizeof *out);
     free(whole);
@@ -329,8 +408,10 @@ pst_status pst_hf_import(const char *source, const pst_model_row *model, const p
                          const pst_hf_weights *weights) {
     shards s;
     if (!model->hf_name)
-        return BAD("%s: a model of kind %s cannot use Hugging Face weights; only gpt and llama can",
-                   source, model->name);
+        return BAD(
+            "%s: a model of kind %s cannot use Hugging Face weights; only gpt, llama and bert "
+            "can",
+            source, model->name);
     PST_TRY(check_config(source, model, g));
     PST_TRY(open_files(source, &s));
     pst_status status = import_from(&s, model, g, weights);

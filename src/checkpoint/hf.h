@@ -1,5 +1,6 @@
-/* Hugging Face folders of GPT-2, Llama, Qwen 2 and Mistral: config.json (prepare/hf_config.h) and
- * model.safetensors or its shards; the model's hf_name maps names and order of dimensions. */
+/* Hugging Face folders of GPT-2, Llama, Qwen 2, Mistral and BERT: config.json (prepare/hf_config.h)
+ * and model.safetensors or its shards; the model's hf_name or hf_part maps names and order of
+ * dimensions. */
 #ifndef PST_CHECKPOINT_HF_H
 #define PST_CHECKPOINT_HF_H
 #include "prepare/hf_config.h"
@@ -21,7 +22,8 @@ typedef struct {
     float *const *weight;
     const uint64_t *from, *to;
 } pst_hf_weights;
-/* Names may lack the model's hf_prefix; attention's mask buffers and a tied lm_head are skipped.
+/* Names may lack the model's hf_prefix; attention's mask buffers, a tied lm_head or decoder and, if
+ * the graph has none, BERT's head for the next sentence are skipped.
  * config.json, if present, must agree with the graph. EINPUT names all tensors that are missing,
  * unknown or of another shape. */
 pst_status pst_hf_import(const char *source, const pst_model_row *model, const pst_graph *graph,

@@ -1,7 +1,7 @@
-/* Writes a folder that transformers loads as GPT2LMHeadModel, LlamaForCausalLM, Qwen2ForCausalLM or
- * MistralForCausalLM. */
+/* Writes a folder that transformers loads as GPT2LMHeadModel, LlamaForCausalLM, Qwen2ForCausalLM,
+ * MistralForCausalLM, BertForPreTraining or BertForMaskedLM. */
 #include "checkpoint/durable.h"
-#include "checkpoint/hf.h"
+#include "checkpoint/hf_parts.h"
 #include "checkpoint/parts.h"
 #include "config/config.h"
 #include "penstock/run.h"
@@ -28,10 +28,11 @@ static pst_status write_config(const char *path, const pst_hf_model *m) {
 
 typedef char hf_text[PST_NAME_MAX + 16];
 
-/* A tensor of the file, in the order in which it is written. */
+/* A tensor of the file, in the order in which it is written: part `part` of the `parts` of a
+ * parameter. */
 typedef struct {
     hf_text name;
-    uint32_t param;
+    uint32_t param, part, parts;
     int transposed;
 } tensor;
 
@@ -39,25 +40,30 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const tensor *)a)->name, ((const tensor *)b)->name);
 }
 
-/* Sets the n_param tensors under the names of the class with an output layer, in the order of
- * names, as transformers writes them. */
-static pst_status list_tensors(const pst_hf_model *m, tensor *list) {
+/* Sets the *n tensors, at most PST_HF_PARTS for each parameter, under the names of the class with
+ * an output layer, in the order of names, as transformers writes them. */
+static pst_status list_tensors(const pst_hf_model *m, tensor *list, uint32_t *n) {
     char buffer[PST_NAME_MAX];
+    *n = 0;
     for (uint32_t i = 0; i < m->graph->n_param; i++) {
         const pst_param *p = &m->graph->param[i];
-        tensor *t = &list[i];
-        const char *name = m->model->hf_name ? m->model->hf_name(p, buffer, &t->transposed) : NULL;
-        if (!name) return pst_fail(PST_EINPUT, "parameter %s has no Hugging Face name", p->name);
-        const char *prefix = strcmp(name, "lm_head.weight") ? m->model->hf_prefix : "";
-        snprintf(t->name, sizeof t->name, "%s%s", prefix, name);
-        t->param = i;
+        const uint32_t parts = m->model->hf_name ? pst_hf_count_parts(m->model, p) : 0;
+        if (!parts) return pst_fail(PST_EINPUT, "parameter %s has no Hugging Face name", p->name);
+        for (uint32_t k = 0; k < parts; k++) {
+            tensor *t = &list[(*n)++];
+            *t = (tensor){.param = i, .part = k, .parts = parts};
+            const char *name = pst_hf_part_name(m->model, p, k, buffer, &t->transposed);
+            const char *prefix = strcmp(name, "lm_head.weight") ? m->model->hf_prefix : "";
+            snprintf(t->name, sizeof t->name, "%s%s", prefix, name);
+        }
     }
-    qsort(list, m->graph->n_param, sizeof *list, by_name);
+    qsort(list, *n, sizeof *list, by_name);
     return PST_OK;
 }
 
-static void declare(const pst_graph *g, const tensor *list, pst_safetensors_decl *decl) {
-    for (uint32_t i = 0; i < g->n_param; i++) {
+static void declare(const pst_graph *g, const tensor *list, uint32_t n,
+                    pst_safetensors_decl *decl) {
+    for (uint32_t i = 0; i < n; i++) {
         const pst_param *p = &g->param[list[i].param];
         decl[i] = (pst_safetensors_decl){.name = list[i].name, .dtype = PST_F32, .n_dim = p->n_dim};
         memcpy(decl[i].dim, p->dim, sizeof p->dim);
@@ -65,6 +71,7 @@ static void declare(const pst_graph *g, const tensor *list, pst_safetensors_decl
             decl[i].dim[0] = p->dim[1];
             decl[i].dim[1] = p->dim[0];
         }
+        decl[i].dim[0] /= list[i].parts;
     }
 }
 
@@ -80,12 +87,13 @@ typedef struct {
     float *one, *two;
 } source;
 
-static pst_status write_param(pst_safetensors_writer *w, const pst_param *p, int transposed,
-                              const source *s) {
+static pst_status write_tensor(pst_safetensors_writer *w, const pst_param *p, const tensor *t,
+                               const source *s) {
+    const uint64_t n = pst_param_elements(p) / t->parts;
     PST_TRY(s->read(s->arg, p, s->one));
-    if (transposed) transpose(s->one, s->two, p->dim[0], p->dim[1]);
-    return pst_safetensors_write(w, transposed ? s->two : s->one,
-                                 pst_param_elements(p) * sizeof *s->one);
+    if (t->transposed) transpose(s->one, s->two, p->dim[0], p->dim[1]);
+    return pst_safetensors_write(w, (t->transposed ? s->two : s->one) + t->part * n,
+                                 n * sizeof *s->one);
 }
 
 static pst_status write_weights(const char *path, const pst_hf_model *m, pst_hf_read_fn read,
@@ -94,21 +102,22 @@ static pst_status write_weights(const char *path, const pst_hf_model *m, pst_hf_
     /* transformers refuses files without it */
     const pst_safetensors_meta_list meta = {key, value, 1};
     const pst_graph *g = m->graph;
-    size_t n = g->n_param + (size_t)1;
+    const size_t most = (g->n_param + (size_t)1) * PST_HF_PARTS;
     uint64_t largest = 1;
+    uint32_t n = 0;
     pst_safetensors_writer *w = NULL;
     for (uint32_t i = 0; i < g->n_param; i++)
         if (pst_param_elements(&g->param[i]) > largest) largest = pst_param_elements(&g->param[i]);
-    pst_safetensors_decl *decl = calloc(n, sizeof *decl);
-    tensor *list = calloc(n, sizeof *list);
+    pst_safetensors_decl *decl = calloc(most, sizeof *decl);
+    tensor *list = calloc(most, sizeof *list);
     source s = {read, arg, calloc(largest, sizeof *s.one), calloc(largest, sizeof *s.two)};
     pst_status status =
         decl && list && s.one && s.two ? PST_OK : pst_no_memory("to export weights");
-    if (status == PST_OK) status = list_tensors(m, list);
-    if (status == PST_OK) declare(g, list, decl);
-    if (status == PST_OK) status = pst_safetensors_create(path, decl, g->n_param, &meta, &w);
-    for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
-        status = write_param(w, &g->param[list[i].param], list[i].transposed, &s);
+    if (status == PST_OK) status = list_tensors(m, list, &n);
+    if (status == PST_OK) declare(g, list, n, decl);
+    if (status == PST_OK) status = pst_safetensors_create(path, decl, n, &meta, &w);
+    for (uint32_t i = 0; status == PST_OK && i < n; i++)
+        status = write_tensor(w, &g->param[list[i].param], &list[i], &s);
     if (status == PST_OK) status = pst_safetensors_finish(w);
     else pst_safetensors_discard(w);
     free(decl);
@@ -185,9 +194,14 @@ static pst_status build(const pst_ckpt *ckpt, const pst_config *config, const ps
     if (!(*model)->hf_name)
         return pst_fail(
             PST_EINPUT,
-            "%s: model.kind is %s; penstock convert supports gpt, which it writes as GPT-2, and "
-            "llama",
+            "%s: model.kind is %s; penstock convert supports gpt, which it writes as GPT-2, "
+            "llama and bert",
             ckpt->path, (*model)->name);
+    if ((*model)->masked && !sizes->bert.token_types)
+        return pst_fail(PST_EINPUT,
+                        "%s: model.token_types is 0; transformers' BERT has token types, so that "
+                        "penstock convert supports only models with them",
+                        ckpt->path);
     if (wte && !sizes->vocabulary)
         sizes->vocabulary = (uint32_t)wte->dim[0]; /* a program may have trained on other tokens */
     sizes->micro_batch = 1;

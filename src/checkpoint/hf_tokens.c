@@ -43,6 +43,7 @@ static pst_status count_rows(const char *source, uint32_t *n) {
         const pst_safetensors_entry *wte = pst_safetensors_find(f, "wte.weight");
         if (!wte) wte = pst_safetensors_find(f, "transformer.wte.weight");
         if (!wte) wte = pst_safetensors_find(f, "model.embed_tokens.weight");
+        if (!wte) wte = pst_safetensors_find(f, "bert.embeddings.word_embeddings.weight");
         if (wte && wte->n_dim == 2 && wte->dim[0] <= INT32_MAX) *n = (uint32_t)wte->dim[0];
     }
     pst_safetensors_close(f);

@@ -10,8 +10,8 @@ int pst_cli_convert(const pst_cli_call *call) {
     const pst_command command = {
         "penstock convert", "CHECKPOINT HF_DIR",
         "Writes the weights of a checkpoint, or of the newest checkpoint of a run, as a Hugging "
-        "Face folder of GPT-2 or, for llama, of Llama, Qwen 2 or Mistral: model.safetensors, "
-        "config.json and the files of the run's tokenizer.",
+        "Face folder of GPT-2, for llama of Llama, Qwen 2 or Mistral, or of BERT: "
+        "model.safetensors, config.json and the files of the run's tokenizer.",
         rows, 1};
     size_t n = 0;
     int done;

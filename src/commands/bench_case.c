@@ -83,10 +83,12 @@ static uint64_t list_operands(pst_bench_case *c) {
     return bytes;
 }
 
-/* Size of the smallest array that an index may point into: the table's rows, or the classes of
- * the logits. */
-static uint64_t index_limit(const pst_bench_case *c) {
+/* Size of the smallest array that an index may point into: the table's rows, the rows of a sample,
+ * or the classes of the logits. */
+static uint64_t index_limit(const pst_bench_case *c, const pst_bench_operand *o) {
     const pst_tensor *x = c->graph->tensor + c->node->in[0];
+    if (c->node->n_param > 2 && o->index == 1) return c->graph->param[c->node->param[2]].dim[0];
+    if (!strcmp(c->node->op->name, "gather_rows")) return x->dim[1];
     return x->dtype == PST_I32 ? c->graph->param[c->node->param[0]].dim[0] : x->dim[x->n_dim - 1];
 }
 
@@ -108,7 +110,8 @@ static void fill(const pst_bench_case *c, const pst_bench_operand *o, void *at) 
         fill_lengths(c, o, at);
         return;
     }
-    uint64_t state = 1 + o->kind * 16u + o->index, limit = o->dtype == PST_I32 ? index_limit(c) : 0;
+    uint64_t state = 1 + o->kind * 16u + o->index,
+             limit = o->dtype == PST_I32 ? index_limit(c, o) : 0;
     int weight = o->kind == PST_ARG_PARAM && c->graph->param[c->node->param[o->index]].n_dim == 2;
     float scale = 0x1p-30f;
     if (weight) scale /= sqrtf((float)c->graph->param[c->node->param[o->index]].dim[1]);

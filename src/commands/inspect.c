@@ -64,10 +64,11 @@ static pst_status inspect_safetensors(const char *path, FILE *out) {
 static pst_status inspect_hf(const char *folder, FILE *out) {
     pst_model_config m;
     PST_TRY(pst_hf_config(folder, &m));
-    const int gpt = !strcmp(m.kind, "gpt");
+    const int llama = !strcmp(m.kind, "llama");
+    const char *name = strcmp(m.kind, "bert") ? "GPT-2" : "BERT";
     fprintf(out, "Hugging Face %s: %u layers, %u heads, %u channels, context %u, vocabulary %u, ",
-            gpt ? "GPT-2" : "Llama", m.layers, m.heads, m.channels, m.context, m.vocabulary);
-    if (gpt) fputs(pst_activation_name(m.activation), out);
+            llama ? "Llama" : name, m.layers, m.heads, m.channels, m.context, m.vocabulary);
+    if (!llama) fputs(pst_activation_name(m.activation), out);
     else
         fprintf(out, "%u heads of keys and values, intermediate %u", m.llama.kv_heads,
                 m.llama.intermediate);

@@ -248,7 +248,7 @@ static pst_status learn_line(const void *arg, pst_encoder *e, char *line, size_t
 
 static pst_status read_files(const pst_tokenize_options *o, pst_bpe_training *t, uint64_t *all) {
     const lesson l = {t, {o->field, o->skip}};
-    const pst_line_form form = {learn_line, &l};
+    const pst_line_form form = {learn_line, &l, 0};
     uint64_t bytes, skipped = 0;
     struct stat st;
     *all = 0;

@@ -17,7 +17,7 @@ static const struct {
                           first row, and both conditions must hold */
 } conditions[] = {
     {"model", "preset", "kind", "gpt|llama|bert|mlp|resnet", REFUSE, NULL},
-    {"model", "weights", "kind", "gpt|llama", REFUSE, NULL},
+    {"model", "weights", "kind", "gpt|llama|bert", REFUSE, NULL},
     {"model", "activation", "kind", "gpt|mlp", REFUSE, NULL},
     {"model", "layers", "kind", "gpt|llama|bert|mlp|resnet", REFUSE, NULL},
     {"model", "heads", "kind", "gpt|llama|bert", REFUSE, NULL},
@@ -38,6 +38,9 @@ static const struct {
     {"model", "rope_high", "kind", "llama", REFUSE, NULL},
     {"model", "rope_attention", "kind", "llama", REFUSE, NULL},
     {"model", "image", "kind", "resnet", REFUSE, NULL},
+    {"model", "token_types", "kind", "bert", REFUSE, NULL},
+    {"model", "max_predictions", "kind", "bert", REFUSE, NULL},
+    {"model", "next_sentence", "kind", "bert", REFUSE, NULL},
     {"model", "dropout", "kind", "gpt|bert", REFUSE, NULL},
     {"data", "tokenizer", "kind", "text|tokens|lines|chat", REFUSE, NULL},
     {"data", "field", "kind", "text|lines", REFUSE, NULL},
@@ -45,6 +48,7 @@ static const struct {
     {"data", "cache", "kind", "text|lines|chat", REFUSE, NULL},
     {"data", "template", "kind", "chat", REFUSE, NULL},
     {"data", "isolate", "kind", "text|tokens", REFUSE, NULL},
+    {"data", "mask", "kind", "text|tokens|lines", REFUSE, NULL},
     {"data", "blend", "kind", "text|tokens|lines|chat", REFUSE, NULL},
     {"data", "validation", "kind", "text|tokens|lines|chat|mnist|cifar10", REFUSE, NULL},
     {"train", "lr_min", "decay", "cosine|linear|wsd|inverse-sqrt", WARN, NULL},

@@ -21,6 +21,8 @@ struct pst_config {
         /* weights: safetensors file to start from, "" none */
         char *kind, *preset, *weights, *activation;
         int64_t layers, heads, channels, context, vocabulary, image;
+        int64_t token_types, max_predictions;
+        char *next_sentence; /* "preset", "true" or "false" */
         double dropout;
         /* llama; tied, bias: "preset", "true" or "false" */
         int64_t kv_heads, intermediate, window, rope_context;
@@ -28,7 +30,7 @@ struct pst_config {
         double norm_eps, rope_theta, rope_factor, rope_low, rope_high, rope_attention;
     } model;
     struct {
-        char *kind, *tokenizer, *cache, *field, *on_error, *template, *isolate;
+        char *kind, *tokenizer, *cache, *field, *on_error, *template, *isolate, *mask;
         char **paths, **blend; /* blend: a list of numbers, as text */
         uint32_t n_path, n_blend;
         double validation;

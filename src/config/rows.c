@@ -32,9 +32,9 @@ static const pst_row rows[] = {
     TEXT(model, preset, "", 0, NULL, "A named size of the family; the keys below override it."),
     TEXT(model, weights, "", PATH, NULL,
          "Initial weights, and sizes that no other key sets: a folder with config.json and "
-         "model.safetensors (or its shards) as Hugging Face writes them for GPT-2, Llama, Qwen 2 "
-         "and Mistral, or a safetensors file in it, with the same tokenizer as the data; empty: "
-         "random."),
+         "model.safetensors (or its shards) as Hugging Face writes them for GPT-2, Llama, Qwen 2, "
+         "Mistral and BERT, or a safetensors file in it, with the same tokenizer as the data; "
+         "empty: random."),
     TEXT(model, activation, "gelu_tanh", 0, "gelu_tanh|gelu_erf|relu",
          "Activation function (bert always uses gelu_erf)."),
     WHOLE(model, layers, "0", 0, 10000, "Number of layers; 0: from the preset."),
@@ -76,6 +76,16 @@ static const pst_row rows[] = {
     REAL(model, rope_attention, "0", 0, INFINITY, 0,
          "yarn: factor of queries and keys; 0: 0.1 ln(rope_factor) + 1."),
     WHOLE(model, image, "0", 0, 65536, "Width and height of an image in pixels; 0: from the data."),
+    WHOLE(model, token_types, "2", 0, 1024,
+          "Number of token types, each with an embedding: 0 for segment A and 1 for segment B; 0: "
+          "none."),
+    WHOLE(model, max_predictions, "0", 0, 1048576,
+          "Largest number of masked tokens of a sample; the logits of these alone are computed. 0: "
+          "15 % of the context, rounded up. As large as the context: each token is chosen with a "
+          "probability of 15 %, and all logits are computed."),
+    TEXT(model, next_sentence, "preset", 0, "preset|true|false",
+         "true: samples are pairs of segments, and the model also learns whether the second "
+         "follows the first in the text; preset: true with the presets base and large."),
     REAL(model, dropout, "0", 0, 1, BELOW,
          "Probability with which an activation is dropped during training."),
 
@@ -112,6 +122,9 @@ static const pst_row rows[] = {
          "true: each document in a sample is trained as if it were alone: positions count from its "
          "beginning, and attention does not reach beyond it. Documents end with the tokenizer's "
          "token for that, such as <|endoftext|>. gpt and llama, on CPUs only."),
+    TEXT(data, mask, "tokens", 0, "tokens|words",
+         "What bert masks. tokens: single tokens; words: all tokens of a word together (whole-word "
+         "masking), which needs a WordPiece vocabulary, whose ##tokens continue a word."),
     TEXT(data, field, "text", 0, NULL,
          "Field with the text in files of JSON Lines (*.jsonl, *.jsonl.gz, *.jsonl.zst), whose "
          "lines are documents."),

@@ -75,7 +75,7 @@ static pst_status open_cache(chat_data *d, const pst_data_config *c, char what[P
     PST_TRY(pst_chat_template_find(c->template, &o.template));
     snprintf(key, sizeof key, "chat %s %s", c->template, o.skip ? "skip" : "stop");
     const pst_encode_form form = {.name = key,
-                                  .line = &(pst_line_form){encode_line, &o},
+                                  .line = &(pst_line_form){encode_line, &o, 0},
                                   .all = 1,
                                   .special = 1,
                                   .scale = 2,

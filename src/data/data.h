@@ -24,6 +24,11 @@ typedef struct {
     int masked;            /* 1: the model predicts masked tokens, not the next ones */
     const char *template;  /* "chat": name of the chat template */
     int isolate;           /* "text", "tokens": 1: documents do not see each other */
+    /* masked: predictions: targets of a sample, at most; 0: as many as it has tokens. types: 1:
+     * there is a field "types". pairs: 1: samples are pairs of segments */
+    uint32_t predictions;
+    int types, pairs;
+    int whole_words; /* masked: 1: the tokens of a word are masked together */
 } pst_data_config;
 
 typedef enum { PST_SPLIT_TRAIN, PST_SPLIT_VALIDATION } pst_split;
@@ -40,7 +45,7 @@ typedef struct {
     const char *name;
     uint64_t elements;
 } pst_data_field;
-enum { PST_DATA_FIELDS = 4 };
+enum { PST_DATA_FIELDS = 6 };
 
 typedef struct pst_data pst_data;
 typedef struct {
@@ -94,9 +99,9 @@ static inline const uint32_t *pst_data_token_bytes(const pst_data *data, uint32_
 extern const pst_data_row pst_data_text;
 /* "tokens": the same of files that hold tokens (tokens.h). */
 extern const pst_data_row pst_data_tokens;
-/* "lines": "tokens", a line of the files with some tokens masked; "targets", the masked tokens;
- * "lengths" [1], the line's length. Validation uses file order and always the same masks. With a
- * tokenizer: masked.h. */
+/* "lines": the fields of mask.h: "tokens", a line of the files with some tokens masked; "targets",
+ * the masked tokens; "lengths" [1], the line's length. Validation uses file order and always the
+ * same masks. With a tokenizer: masked.h. */
 extern const pst_data_row pst_data_lines;
 /* "chat": "tokens", a conversation, and "targets", the tokens of its answers that follow each. */
 extern const pst_data_row pst_data_chat;

@@ -21,6 +21,8 @@ static const char to_encode[] = "to encode text";
 
 const pst_encode_form pst_encode_as_files = {.name = "", .ends = 1, .scale = 1};
 const pst_encode_form pst_encode_as_lines = {.name = "lines", .line = &pst_line_plain, .scale = 1};
+const pst_encode_form pst_encode_as_sentences = {
+    .name = "sentences", .line = &pst_line_bordered, .scale = 1};
 
 static uint32_t ranks_here = 1;
 static int shows = 1;

@@ -24,6 +24,8 @@ typedef struct {
 extern const pst_encode_form pst_encode_as_files;
 /* The same for lines that are not blank; their ends are not marked. */
 extern const pst_encode_form pst_encode_as_lines;
+/* The same; an empty document stands for each blank line, and before each file. */
+extern const pst_encode_form pst_encode_as_sentences;
 
 typedef struct {
     const pst_tokenizer *tokenizer;

@@ -162,7 +162,7 @@ static pst_status encode_json(const void *arg, pst_encoder *e, char *line, size_
 }
 
 pst_line_form pst_json_lines_form(const pst_json_lines *options) {
-    return (pst_line_form){encode_json, options};
+    return (pst_line_form){encode_json, options, 0};
 }
 
 static pst_status encode_plain(const void *arg, pst_encoder *e, char *line, size_t n,
@@ -172,7 +172,8 @@ static pst_status encode_plain(const void *arg, pst_encoder *e, char *line, size
     return encode_document(e, line, n - (line[n - 1] == '\r'), out);
 }
 
-const pst_line_form pst_line_plain = {encode_plain, NULL};
+const pst_line_form pst_line_plain = {encode_plain, NULL, 0};
+const pst_line_form pst_line_bordered = {encode_plain, NULL, 1};
 
 static pst_status encode_all(pst_encoder *e, lines *l, const pst_line_form *form,
                              const pst_documents *out) {
@@ -186,7 +187,10 @@ static pst_status encode_all(pst_encoder *e, lines *l, const pst_line_form *form
             line += 3;
             n -= 3;
         }
-        if (is_blank(line, n)) continue;
+        if (is_blank(line, n)) {
+            if (form->borders) PST_TRY(out->end(out->to));
+            continue;
+        }
         pst_status status = form->encode(form->arg, e, line, n, out, &l->p->skipped);
         if (status == PST_BUSY) return status;
         if (status != PST_OK) return fail_at(l, status, l->begin);
@@ -203,6 +207,7 @@ pst_status pst_lines_piece(pst_encoder *e, pst_text_piece *p, const pst_line_for
     pst_status status = pst_text_file_seek(p->file, l.place);
     if (status == PST_OK && p->from) status = next_line(&l, &line, &n); /* of the piece before */
     p->ended = !line;
+    if (status == PST_OK && form->borders && !p->from) status = out->end(out->to);
     if (status == PST_OK && line) status = encode_all(e, &l, form, out);
     pst_text_free(&l.text);
     return status;

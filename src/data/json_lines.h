@@ -12,6 +12,7 @@ typedef struct {
     pst_status (*encode)(const void *arg, pst_encoder *e, char *line, size_t n,
                          const pst_documents *out, uint64_t *skipped);
     const void *arg;
+    int borders; /* 1: an empty document stands for each blank line, and before each file */
 } pst_line_form;
 /* Encodes each line of a piece that is not blank; a byte order mark at the file's start is no part
  * of it. EINPUT names file and line: wrong, or longer than 256 MiB. */
@@ -22,6 +23,8 @@ pst_status pst_lines_encode(pst_encoder *e, const char *path, const pst_line_for
                             const pst_documents *out, uint64_t *skipped);
 /* Each line as a document, without what ends it. */
 extern const pst_line_form pst_line_plain;
+/* The same, with borders. */
+extern const pst_line_form pst_line_bordered;
 /* The line as JSON; NULL: it is none, *error says why. Half of a surrogate pair (\ud800 to \udfff
  * alone) becomes U+FFFD. The caller calls json_decref. */
 json_t *pst_json_lines_parse(char *line, size_t n, json_error_t *error);

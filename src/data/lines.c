@@ -14,7 +14,6 @@
 #include <string.h>
 
 enum { MASK = 256, VOCABULARY, BLOCK = 1 << 16 };
-static const pst_mask byte_mask = {.mask = MASK, .never = {-1, -1}, .vocabulary = MASK};
 
 /* Offset of a line in the text, and its bytes in a sample. */
 typedef struct {
@@ -32,6 +31,9 @@ typedef struct {
     uint64_t bytes[2]; /* by split */
     uint64_t seed, hash;
     uint32_t context;
+    pst_mask mask;
+    pst_mask_fields fields;
+    int32_t *all;  /* [context] targets of all positions of a sample */
     uint8_t *read; /* [BLOCK or context] */
 } lines_data;
 
@@ -89,6 +91,7 @@ static void lines_close(pst_data *data) {
     if (!d) return;
     pst_joined_close(d->text);
     free(d->line);
+    free(d->all);
     free(d->read);
     free(d);
 }
@@ -113,13 +116,25 @@ static pst_status lines_open(const pst_data_config *c, pst_data **out) {
     pst_file_list list = {0};
     if (strcmp(c->tokenizer, "byte")) return pst_masked_open_lines(c, out);
     PST_TRY(pst_options_check(c));
+    if (c->pairs)
+        return pst_fail(PST_EINPUT,
+                        "model.next_sentence: pairs of segments need a tokenizer, for its token "
+                        "that separates them; set data.tokenizer, or model.next_sentence: false");
+    if (c->whole_words)
+        return pst_fail(PST_EINPUT,
+                        "data.mask: words: words consist of tokens with a tokenizer only; set "
+                        "data.tokenizer, or data.mask: tokens");
     if (c->context > MOST_CONTEXT)
         return pst_fail(PST_EINPUT, "model.context is %u; the maximum with data.kind lines is %u",
                         c->context, MOST_CONTEXT);
     PST_TRY(pst_files_expand(c->paths, c->n_path, &list));
     pst_status status = pst_fail(PST_ENOMEM, "no memory for a context of %u", c->context);
     lines_data *d = calloc(1, sizeof *d);
-    if (d && (d->read = malloc(c->context > BLOCK ? c->context : BLOCK))) {
+    if (d && (d->read = malloc(c->context > BLOCK ? c->context : BLOCK)) &&
+        (d->all = malloc(c->context * sizeof *d->all))) {
+        d->mask =
+            (pst_mask){.mask = MASK, .never = {-1, -1}, .vocabulary = MASK, .most = c->predictions};
+        d->fields = pst_mask_fields_of(c);
         d->base.row = &pst_data_lines;
         d->context = c->context;
         d->seed = c->seed;
@@ -144,8 +159,8 @@ static uint64_t lines_targets(const pst_data *data, uint64_t first, uint64_t n) 
     uint64_t sum = 0;
     for (uint64_t sample = first; sample < first + n; sample++) {
         const uint64_t length = d->line[pst_order_shuffled(d->seed, train, sample)].n;
-        sum += pst_mask_count(&byte_mask, pst_mask_key(d->seed, PST_SPLIT_TRAIN), sample, length,
-                              NULL);
+        sum +=
+            pst_mask_count(&d->mask, pst_mask_key(d->seed, PST_SPLIT_TRAIN), sample, length, NULL);
     }
     return sum;
 }
@@ -154,7 +169,6 @@ static pst_status lines_sample(pst_data *data, pst_split split, uint64_t index,
                                int32_t *const *out) {
     lines_data *d = (lines_data *)data;
     const uint64_t size = lines_size(data, split), train = d->n - d->validation;
-    int32_t *tokens = out[0], *targets = out[1];
     if (split == PST_SPLIT_VALIDATION && index >= size)
         return pst_fail(PST_EINPUT,
                         "data: there is no validation line %llu; the split has %llu lines",
@@ -162,13 +176,9 @@ static pst_status lines_sample(pst_data *data, pst_split split, uint64_t index,
     line l = d->line[split == PST_SPLIT_TRAIN ? pst_order_shuffled(d->seed, train, index)
                                               : train + index];
     PST_TRY(pst_joined_read(d->text, l.at, l.n, d->read));
-    for (uint64_t i = 0; i < l.n; i++) tokens[i] = d->read[i];
-    for (uint64_t i = l.n; i < d->context; i++) {
-        tokens[i] = 0;
-        targets[i] = -1;
-    }
-    pst_mask_apply(&byte_mask, pst_mask_key(d->seed, split), index, l.n, tokens, targets);
-    out[2][0] = (int32_t)l.n;
+    for (uint64_t i = 0; i < l.n; i++) out[0][i] = d->read[i];
+    const pst_mask_sample sample = {.index = index, .n = l.n, .first = l.n};
+    pst_mask_fill(&d->mask, &d->fields, pst_mask_key(d->seed, split), &sample, d->all, out);
     return PST_OK;
 }
 
@@ -177,11 +187,7 @@ static pst_status lines_shape(const char *tokenizer, pst_data_shape *shape) {
 }
 
 static uint32_t lines_fields(const pst_data *data, pst_data_field out[PST_DATA_FIELDS]) {
-    uint64_t n = ((const lines_data *)data)->context;
-    out[0] = (pst_data_field){"tokens", n};
-    out[1] = (pst_data_field){"targets", n};
-    out[2] = (pst_data_field){"lengths", 1};
-    return 3;
+    return pst_mask_list_fields(&((const lines_data *)data)->fields, out);
 }
 
 static uint64_t lines_bytes(const pst_data *data, pst_split split) {

@@ -6,12 +6,14 @@
 #include "data/mask.h"
 #include "data/options.h"
 #include "data/order.h"
+#include "data/pairs.h"
 #include "data/tokens.h"
 #include "tokenizer/tokenizer.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { AROUND = 2 /* tokens before and after the text of a sample */ };
+/* Special tokens of a sample: before and after its text and, in pairs, between the segments. */
+enum { AROUND = 2, AROUND_PAIRS = 3 };
 
 /* The special tokens of BERT, and of RoBERTa and its successors. */
 typedef struct {
@@ -24,14 +26,18 @@ typedef struct {
     pst_data_row row;   /* base.row: its name is that of data.kind */
     pst_indexed *lines; /* a sample is one of its documents; or NULL: */
     pst_tokens *tokens; /* a sample is a window */
+    pst_pairs *pairs;   /* NULL, or a sample is a pair of segments of `lines` */
     pst_order order;    /* of windows */
     uint64_t n[2];      /* lines, or tokens, by split; the training split comes first */
     uint64_t length[2]; /* tokens by split */
     uint64_t seed, hash, tokenizer;
-    int32_t begin, end; /* special tokens */
+    int32_t begin, end, end_of_document; /* special tokens; the last one -1: none */
     pst_mask mask;
+    uint8_t *continues;     /* mask.continues; NULL: tokens are masked one by one */
     uint32_t context, room; /* room: tokens of text in a sample */
-    int32_t *counted;       /* [context] the sample whose targets are counted */
+    pst_mask_fields fields;
+    int32_t *counted; /* [context] the sample whose targets are counted */
+    int32_t *all;     /* [context] targets of all positions of a sample */
 } masked;
 
 /* A part of the text: document `at`, or tokens from `at` on. */
@@ -43,7 +49,7 @@ typedef struct {
 
 static uint64_t masked_size(const pst_data *data, pst_split split) {
     const masked *d = (const masked *)data;
-    if (d->lines) return d->n[split];
+    if (d->lines || d->pairs) return d->n[split];
     if (split == PST_SPLIT_TRAIN) return d->order.windows;
     return (d->n[split] + d->room - 1) / d->room;
 }
@@ -64,12 +70,30 @@ static part part_of(const masked *d, pst_split split, uint64_t index) {
     return (part){train + index * d->room, left < d->room ? left : d->room};
 }
 
-/* Writes the tokens of a sample, none of them hidden: begin, text, end. */
-static pst_status read_part(const masked *d, part p, int32_t *tokens) {
+/* Begin, segment A, end, segment B, end. */
+static pst_status read_pair(const masked *d, pst_split split, int32_t *tokens, pst_mask_sample *s) {
+    pst_pair pair;
+    PST_TRY(pst_pairs_read(d->pairs, split, s->index, &pair, tokens + 1));
+    const uint32_t a = pair.n[0], b = pair.n[1];
+    memmove(tokens + a + 2, tokens + a + 1, b * sizeof *tokens);
+    tokens[0] = d->begin;
+    tokens[a + 1] = tokens[a + b + 2] = d->end;
+    s->first = a + UINT64_C(2);
+    s->n = a + b + (uint64_t)AROUND_PAIRS;
+    s->follows = pair.follows;
+    return PST_OK;
+}
+
+/* Writes the tokens of sample s->index, none of them hidden: begin, text, end; or a pair. */
+static pst_status read_sample(const masked *d, pst_split split, int32_t *tokens,
+                              pst_mask_sample *s) {
+    if (d->pairs) return read_pair(d, split, tokens, s);
+    const part p = part_of(d, split, s->index);
     tokens[0] = d->begin;
     PST_TRY(d->lines ? pst_indexed_read(d->lines, p.at, p.n, tokens + 1)
                      : pst_tokens_read(d->tokens, p.at, p.n, tokens + 1));
     tokens[p.n + 1] = d->end;
+    s->n = s->first = p.n + AROUND;
     return PST_OK;
 }
 
@@ -81,16 +105,9 @@ static pst_status masked_sample(pst_data *data, pst_split split, uint64_t index,
         return pst_fail(PST_EINPUT,
                         "data: there is no validation sample %llu; the split has %llu samples",
                         (unsigned long long)index, (unsigned long long)size);
-    const part p = part_of(d, split, index);
-    const uint64_t n = p.n + AROUND;
-    int32_t *tokens = out[0], *targets = out[1];
-    PST_TRY(read_part(d, p, tokens));
-    pst_mask_apply(&d->mask, pst_mask_key(d->seed, split), index, n, tokens, targets);
-    for (uint64_t i = n; i < d->context; i++) {
-        tokens[i] = 0;
-        targets[i] = -1;
-    }
-    out[2][0] = (int32_t)n;
+    pst_mask_sample s = {.index = index};
+    PST_TRY(read_sample(d, split, out[0], &s));
+    pst_mask_fill(&d->mask, &d->fields, pst_mask_key(d->seed, split), &s, d->all, out);
     return PST_OK;
 }
 
@@ -100,19 +117,15 @@ static uint64_t masked_targets(const pst_data *data, uint64_t first, uint64_t n)
     const uint64_t key = pst_mask_key(d->seed, PST_SPLIT_TRAIN);
     uint64_t sum = 0;
     for (uint64_t i = first; i < first + n; i++) {
-        const part p = part_of(d, PST_SPLIT_TRAIN, i);
-        if (read_part(d, p, d->counted) == PST_OK)
-            sum += pst_mask_count(&d->mask, key, i, p.n + AROUND, d->counted);
+        pst_mask_sample s = {.index = i};
+        if (read_sample(d, PST_SPLIT_TRAIN, d->counted, &s) == PST_OK)
+            sum += pst_mask_count(&d->mask, key, i, s.n, d->counted);
     }
     return sum;
 }
 
 static uint32_t masked_fields(const pst_data *data, pst_data_field out[PST_DATA_FIELDS]) {
-    const uint64_t n = ((const masked *)data)->context;
-    out[0] = (pst_data_field){"tokens", n};
-    out[1] = (pst_data_field){"targets", n};
-    out[2] = (pst_data_field){"lengths", 1};
-    return 3;
+    return pst_mask_list_fields(&((const masked *)data)->fields, out);
 }
 
 static uint64_t masked_bytes(const pst_data *data, pst_split split) {
@@ -125,9 +138,12 @@ static uint64_t masked_tokenizer(const pst_data *data) { return ((const masked *
 static void masked_close(pst_data *data) {
     masked *d = (masked *)data;
     if (!d) return;
+    pst_pairs_close(d->pairs);
     pst_indexed_close(d->lines);
     pst_tokens_close(d->tokens);
+    free(d->continues);
     free(d->counted);
+    free(d->all);
     free(d);
 }
 
@@ -142,7 +158,23 @@ static pst_status find_special(const pst_tokenizer *t, masked *d) {
     return pst_tokenizer_special(t, f->end, &d->end);
 }
 
-static pst_status read_tokenizer(masked *d, const char *path) {
+/* Which tokens continue words. A sample's share is then exact, so that words can be added up. */
+static pst_status list_words(const pst_tokenizer *t, masked *d) {
+    const uint32_t n = pst_tokenizer_size(t);
+    int known = 1;
+    if (!(d->continues = calloc(n, 1))) return pst_no_memory("for the tokens that continue words");
+    for (uint32_t i = 0; i < n; i++)
+        d->continues[i] = (uint8_t)pst_tokenizer_continues(t, (int32_t)i, &known);
+    d->mask.continues = d->continues;
+    if (!d->mask.most) d->mask.most = d->context;
+    return known ? PST_OK
+                 : pst_fail(PST_EINPUT,
+                            "%s tokenizers do not say which tokens continue a word; use data.mask: "
+                            "tokens, or a WordPiece vocabulary",
+                            pst_tokenizer_kind(t));
+}
+
+static pst_status read_tokenizer(masked *d, const char *path, int whole_words) {
     pst_tokenizer *t;
     if (!strcmp(path, "byte"))
         return pst_fail(PST_EINPUT, "data.tokenizer: models that predict masked tokens need the "
@@ -150,6 +182,8 @@ static pst_status read_tokenizer(masked *d, const char *path) {
     pst_status status = pst_tokenizer_open(path, &t);
     if (status != PST_OK) return pst_fail_in(status, "data.tokenizer");
     status = find_special(t, d);
+    if (status == PST_OK && whole_words) status = list_words(t, d);
+    d->end_of_document = pst_tokenizer_end(t);
     d->tokenizer = pst_tokenizer_hash(t);
     d->mask.vocabulary = pst_tokenizer_size(t);
     d->mask.never[0] = d->begin;
@@ -181,13 +215,59 @@ static pst_status split(masked *d, const pst_data_config *c, const char *what) {
     return PST_OK;
 }
 
+/* Number of pairs of each split. */
+static pst_status split_pairs(masked *d, const pst_data_config *c, const char *what) {
+    const uint64_t all = pst_pairs_count(d->pairs);
+    uint64_t held;
+    PST_TRY(pst_options_held(c, what, all, "pair of segments", &held));
+    if (all - held < 2 && !c->held_out)
+        return pst_fail(PST_EINPUT,
+                        "data: %s has too little text for pairs of segments (model.next_sentence): "
+                        "%llu of %u tokens to train on, at least 2 are needed",
+                        what, (unsigned long long)(all - held), d->room);
+    d->n[PST_SPLIT_TRAIN] = all - held;
+    d->n[PST_SPLIT_VALIDATION] = held;
+    pst_pairs_split(d->pairs, all - held);
+    for (int i = 0; i < 2; i++) d->length[i] = pst_pairs_tokens(d->pairs, (pst_split)i);
+    return PST_OK;
+}
+
+/* From a text in the cache whose lines or files are documents of d->lines. */
+static pst_status open_pairs(masked *d, const pst_data_config *c, int lines, const char *what) {
+    const pst_pairs_options o = {.tokens = d->lines,
+                                 .lines = lines,
+                                 .end = lines ? -1 : d->end_of_document,
+                                 .room = d->room,
+                                 .seed = c->seed};
+    if (!pst_indexed_tokens(d->lines))
+        return pst_fail(PST_EINPUT, "data: %s has no text to %s on", what,
+                        c->held_out ? "evaluate" : "train");
+    return pst_pairs_open(&o, &d->pairs);
+}
+
 typedef pst_status (*opener)(masked *d, const pst_data_config *c, char what[PST_OPTIONS_TEXT]);
 
+/* Of pairs, lines of JSON would have no documents around them. */
+static pst_status check_plain(const pst_data_config *c) {
+    pst_file_list list = {0};
+    pst_status status = PST_OK;
+    PST_TRY(pst_files_expand(c->paths, c->n_path, &list));
+    for (uint32_t i = 0; status == PST_OK && i < list.n; i++)
+        if (pst_json_lines_is(list.file[i].path))
+            status = pst_fail(PST_EINPUT,
+                              "data: %s: pairs of segments (model.next_sentence) are read from "
+                              "JSON Lines with data.kind: text only",
+                              list.file[i].path);
+    pst_files_free(&list);
+    return status;
+}
+
 /* `prefix` is in the cache: its name follows from what it was made of. */
-static pst_status open_lines(masked *d, const pst_data_config *c, char what[PST_OPTIONS_TEXT]) {
+static pst_status open_cached(masked *d, const pst_data_config *c, const pst_encode_form *form,
+                              char what[PST_OPTIONS_TEXT]) {
     char *prefix;
     pst_tokenizer *t;
-    PST_TRY(pst_token_cache_find(c, &pst_encode_as_lines, &prefix, &t, what));
+    PST_TRY(pst_token_cache_find(c, form, &prefix, &t, what));
     pst_tokenizer_close(t); /* known since read_tokenizer */
     pst_status status = pst_indexed_open(prefix, &d->lines);
     const char *name = strrchr(prefix, '/') + 1;
@@ -196,9 +276,20 @@ static pst_status open_lines(masked *d, const pst_data_config *c, char what[PST_
     return status;
 }
 
+static pst_status open_lines(masked *d, const pst_data_config *c, char what[PST_OPTIONS_TEXT]) {
+    if (!c->pairs) return open_cached(d, c, &pst_encode_as_lines, what);
+    PST_TRY(check_plain(c));
+    PST_TRY(open_cached(d, c, &pst_encode_as_sentences, what));
+    return open_pairs(d, c, 1, what);
+}
+
 static pst_status open_text(masked *d, const pst_data_config *c, char what[PST_OPTIONS_TEXT]) {
     char *prefix;
     pst_tokenizer *t;
+    if (c->pairs) {
+        PST_TRY(open_cached(d, c, &pst_encode_as_files, what));
+        return open_pairs(d, c, 0, what);
+    }
     PST_TRY(pst_token_cache_find(c, &pst_encode_as_files, &prefix, &t, what));
     pst_tokenizer_close(t);
     pst_status status = pst_tokens_open(&prefix, 1, c->vocabulary, &d->tokens);
@@ -208,6 +299,10 @@ static pst_status open_text(masked *d, const pst_data_config *c, char what[PST_O
 
 static pst_status open_tokens(masked *d, const pst_data_config *c, char what[PST_OPTIONS_TEXT]) {
     pst_tokens_seen seen;
+    if (c->pairs)
+        return pst_fail(PST_EINPUT,
+                        "model.next_sentence: files of tokens have no segments; use data.kind: "
+                        "lines or text, or model.next_sentence: false");
     pst_options_describe_paths(c->paths, c->n_path, what);
     PST_TRY(pst_tokens_open(c->paths, c->n_path, c->vocabulary, &d->tokens));
     return pst_tokens_look(d->tokens, -1, &seen);
@@ -217,11 +312,13 @@ static pst_status fill(masked *d, const pst_data_config *c, opener open) {
     char what[PST_OPTIONS_TEXT];
     d->base.row = &d->row;
     d->context = c->context;
-    d->room = c->context - AROUND;
+    d->room = c->context - (c->pairs ? AROUND_PAIRS : AROUND);
     d->seed = c->seed;
-    PST_TRY(read_tokenizer(d, c->tokenizer));
+    d->fields = pst_mask_fields_of(c);
+    d->mask.most = c->predictions;
+    PST_TRY(read_tokenizer(d, c->tokenizer, c->whole_words));
     PST_TRY(open(d, c, what));
-    PST_TRY(split(d, c, what));
+    PST_TRY(d->pairs ? split_pairs(d, c, what) : split(d, c, what));
     if (d->tokens) d->hash = pst_tokens_hash(d->tokens);
     d->hash = pst_options_hash(c, d->tokenizer, pst_hash64("masked", 6, d->hash));
     return PST_OK;
@@ -230,14 +327,16 @@ static pst_status fill(masked *d, const pst_data_config *c, opener open) {
 static pst_status open_named(const char *name, const pst_data_config *c, opener open,
                              pst_data **out) {
     PST_TRY(pst_options_check(c));
-    if (c->context <= AROUND)
+    const uint32_t least = c->pairs ? AROUND_PAIRS + 2 : AROUND + 1;
+    if (c->context < least)
         return pst_fail(PST_EINPUT,
                         "model.context is %u; with a tokenizer, models that predict masked tokens "
-                        "need at least %d: two special tokens surround a sample",
-                        c->context, AROUND + 1);
+                        "need at least %u: %s special tokens surround a sample",
+                        c->context, least, c->pairs ? "three" : "two");
     masked *d = calloc(1, sizeof *d);
     pst_status status = pst_fail(PST_ENOMEM, "no memory for a context of %u", c->context);
-    if (d && (d->counted = malloc(c->context * sizeof *d->counted))) {
+    if (d && (d->counted = malloc(c->context * sizeof *d->counted)) &&
+        (d->all = malloc(c->context * sizeof *d->all))) {
         d->row = (pst_data_row){.name = name,
                                 .fields = masked_fields,
                                 .sample = masked_sample,

@@ -73,6 +73,9 @@ uint64_t pst_options_hash(const pst_data_config *c, uint64_t tokenizer, uint64_t
     hash = pst_hash64(&c->context, sizeof c->context, hash);
     hash = pst_hash64(&c->seed, sizeof c->seed, hash);
     if (c->isolate) hash = pst_hash64("isolate", 7, hash);
+    if (c->predictions) hash = pst_hash64(&c->predictions, sizeof c->predictions, hash);
+    if (c->pairs) hash = pst_hash64("pairs", 5, hash);
+    if (c->whole_words) hash = pst_hash64("words", 5, hash);
     if (tokenizer) return pst_hash64(&tokenizer, sizeof tokenizer, hash);
     return pst_hash64("byte", 4, hash);
 }

@@ -65,7 +65,7 @@ pst_status pst_graph_copy(const pst_graph *graph, pst_graph **copy) {
     return pst_fail(PST_ENOMEM, "no memory for a graph");
 }
 
-static const char *const activations[] = {"none", "gelu_tanh", "gelu_erf", "relu"};
+static const char *const activations[] = {"none", "gelu_tanh", "gelu_erf", "relu", "tanh"};
 enum { N_ACTIVATION = sizeof activations / sizeof *activations };
 
 const char *pst_activation_name(pst_activation activation) {
@@ -79,11 +79,12 @@ pst_status pst_activation_find(const char *name, pst_activation *activation) {
             return PST_OK;
         }
     return pst_fail(PST_EINPUT,
-                    "unknown activation '%.40s' (possible: none, gelu_tanh, gelu_erf, relu)", name);
+                    "unknown activation '%.40s' (possible: none, gelu_tanh, gelu_erf, relu, tanh)",
+                    name);
 }
 
 static pst_status check_attr(const pst_attr *a) {
-    if ((uint32_t)a->activation > PST_ACT_RELU)
+    if ((uint32_t)a->activation > PST_ACT_TANH)
         return pst_fail(PST_EINPUT, "unknown activation %d", (int)a->activation);
     if (!isfinite(a->eps) || signbit(a->eps) || !isfinite(a->rate) || signbit(a->rate))
         return pst_fail(PST_EINPUT, "eps and rate must be finite and >= 0");

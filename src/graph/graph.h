@@ -150,6 +150,8 @@ typedef struct {
      * itself included; 0: all */
     uint32_t window;
     pst_rope rope; /* rotary */
+    /* cross_entropy: 0: the loss is the mean over all targets of the batch; 1: over its samples */
+    uint32_t per_sample;
     uint32_t wide; /* embedding, layer norm, linear (a part of a sum): 1: the output is F32 although
                       the graph's dtype has 16 bits */
     /* add: 1: input 1 has 16 bits and the output is F32, so B converts the gradient of input 1. Set
@@ -160,10 +162,11 @@ typedef struct {
                              group */
     uint32_t length;      /* exchanges along the sequence: positions of the whole sequence */
     /* embedding, vocabulary_*: first token of this rank; dropout: first element of a sample on this
-     * rank; attention, where each rank has all keys and values: first head of this rank */
+     * rank; attention, where each rank has all keys and values: first head of this rank;
+     * gather_rows: first position of this rank */
     uint64_t first;
     /* number of all ranks together: embedding, vocabulary_*: of tokens; attention, as above: of
-     * heads */
+     * heads; gather_rows: of positions */
     uint64_t total;
     pst_blocks blocks;
     /* layer norm: number of parts of the rows whose sums B saves for W; 0: W reads the rows. Set by
@@ -290,6 +293,11 @@ static inline uint32_t pst_graph_norm_words(const pst_graph *g) { return g && g-
  * all positions. */
 static inline int pst_param_spans_ranks(const pst_graph *g, const pst_param *p) {
     return p->slice.partial && (!p->slice.blocks || p->slice.blocks < g->blocks);
+}
+/* 1: the tensor holds losses whose mean is over samples (pst_attr.per_sample). */
+static inline int pst_tensor_per_sample(const pst_graph *g, uint32_t tensor) {
+    const uint32_t from = g->tensor[tensor].producer;
+    return from != PST_NONE && g->node[from].attr.per_sample;
 }
 /* The index of the tensor or parameter with this name; PST_NONE if there is none. */
 uint32_t pst_graph_find_tensor(const pst_graph *g, const char *name);

@@ -44,6 +44,7 @@ static uint64_t hash_node(const pst_node *d, uint64_t h) {
     uint32_t reach[] = {d->attr.kv_heads, d->attr.window};
     if (d->attr.kv_heads || (!d->op->image && d->attr.window)) h = hash_u32(reach, 2, h);
     if (d->attr.rope.theta != 0) h = hash_rope(&d->attr.rope, h);
+    if (d->attr.per_sample) h = hash_u32(&d->attr.per_sample, 1, h);
     const pst_blocks *b = &d->attr.blocks;
     uint64_t blocks[] = {b->of, b->n, b->first, b->own, b->ranges, b->total};
     if (b->n) h = hash_u64(blocks, sizeof blocks / sizeof *blocks, h);

@@ -82,13 +82,16 @@ typedef enum {
 static inline int pst_node_has_past(const pst_graph *g, const pst_node *node) {
     return node->n_in > 1 && g->tensor[node->in[1]].n_dim == 1;
 }
+/* embedding: 1: it has a table of types, so that the second input is the type of each token. */
+static inline int pst_node_has_types(const pst_node *node) { return node->n_param > 2; }
 /* attention: index of the input with lengths or starts; n_in: the node has none. Other operators:
  * the second input. */
 static inline uint32_t pst_node_mask(const pst_node *node) { return node->attr.kv_heads ? 3 : 1; }
-/* attention, embedding, rotary: 1: the input has the start of each position, not a length. */
+/* attention, embedding, rotary: 1: the input has the start of each position, not a length, a number
+ * of earlier positions or types. */
 static inline int pst_node_has_starts(const pst_graph *g, const pst_node *node) {
     const uint32_t i = pst_node_mask(node);
-    return node->n_in > i && g->tensor[node->in[i]].n_dim == 2;
+    return node->n_in > i && g->tensor[node->in[i]].n_dim == 2 && !pst_node_has_types(node);
 }
 
 static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, pst_pass pass) {
@@ -105,10 +108,18 @@ enum { PST_CACHE_BLOCK = 64 }; /* positions of a block of keys in a cache, see c
  *
  * embedding       in: tokens[b,T] i32 (+ starts[b,T] i32: position t has row t - start of wpe; see
  *                 attention; or + past[b] i32: position t has row past + t); param: wte[V,C] (+
- * wpe[Tmax,C]); out: [b,T,C], F32 in any graph with attr.wide F: IN0 [IN1] PARAM0 [PARAM1] OUT0 W:
- * IN0 [IN1] DOUT0 DPARAM0 [DPARAM1] layer_norm      in: x[..,C], which may be F32 in any graph;
- * param: weight[C], bias[C]; out: F32 in any graph with attr.wide; saved0: (mean, rstd) f32
- * [rows,2]; with sum_parts, saved1: f32 [sum_parts,2,C], the sums for bias and weight over each
+ *                 wpe[Tmax,C] (+ types[n,C], which needs the type of each token [b,T] i32 as input
+ *                 1, in place of starts or past)); out: [b,T,C], F32 in any graph with attr.wide
+ *     F: IN0 [IN1] PARAM0 [PARAM1] [PARAM2] OUT0
+ *     W: IN0 [IN1] DOUT0 DPARAM0 [DPARAM1] [DPARAM2]
+ * gather_rows     in: x[b,T,C], which may be F32 in any graph (+ positions[b,P] i32); out: the rows
+ *                 of x at these positions, zeros where they are negative, [b,P,C] of x's type;
+ *                 without positions: the first row of each sample, [b,1,C]
+ *     F: IN0 [IN1] OUT0
+ *     B: [IN1] DOUT0 SUM0 DIN0=SUM0
+ * layer_norm      in: x[..,C], which may be F32 in any graph; param: weight[C], bias[C];
+ *                 out: F32 in any graph with attr.wide; saved0: (mean, rstd) f32 [rows,2]; with
+ *                 sum_parts, saved1: f32 [sum_parts,2,C], the sums for bias and weight over each
  *                 part of the rows
  *     F: IN0 PARAM0 PARAM1 OUT0 SAVED0
  *     B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0=SUM0; with sum_parts: ... DIN0 SAVED1
@@ -158,7 +169,8 @@ enum { PST_CACHE_BLOCK = 64 }; /* positions of a block of keys in a cache, see c
  *     F: IN0 OUT0
  *     B: DOUT0 SUM0 DIN0=SUM0, the sum
  * cross_entropy   in: logits[b,T,V], targets[b,T] i32 (negative: ignored); out: losses f32 [b,T]
- *                 (role OUTPUT); saved0: log-sum-exp f32 [b,T]
+ *                 (role OUTPUT), whose mean is over all targets of the batch or, with
+ *                 attr.per_sample, over its samples; saved0: log-sum-exp f32 [b,T]
  *     F: IN0 IN1 OUT0 SAVED0
  *     B: IN0 IN1 SAVED0 DIN0==IN0, multiplied by loss_scale
  * pixels          in: bytes[b,H,W,C] i32; out: of the same shape, x / 127.5 - 1

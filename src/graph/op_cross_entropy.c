@@ -16,6 +16,9 @@ static pst_status infer(pst_graph *g, pst_node *node) {
             (unsigned long)logits->dim[2]);
     if (!(node->attr.smoothing < 1))
         return pst_fail(PST_EINPUT, "cross_entropy needs 0 <= smoothing < 1");
+    if (node->attr.per_sample > 1)
+        return pst_fail(PST_EINPUT, "cross_entropy: per_sample is %u; it must be 0 or 1",
+                        node->attr.per_sample);
     node->n_saved = 1;
     node->saved[0].elements = pst_tensor_rows(logits);
     node->saved[0].dtype = PST_F32;

@@ -1,15 +1,25 @@
 /* embedding: out[b,t,:] = wte[tokens[b,t],:] (+ wpe[t,:], or wpe[t - starts[b,t],:], or
- * wpe[past[b] + t,:]). Its inputs are data, so it has no B. */
+ * wpe[past[b] + t,:]) (+ wtt[types[b,t],:]). Its inputs are data, so it has no B. */
 #include "graph/op_list.h"
 
-static pst_status check_starts(const pst_graph *g, const pst_node *node) {
+/* The second input: starts, or types. */
+static pst_status check_second(const pst_graph *g, const pst_node *node) {
     PST_TRY(pst_node_expect_i32(g, node, 1, 2));
-    const pst_tensor *tokens = pst_node_in(g, node, 0), *starts = pst_node_in(g, node, 1);
-    if (starts->dim[0] == tokens->dim[0] && starts->dim[1] == tokens->dim[1]) return PST_OK;
+    const pst_tensor *tokens = pst_node_in(g, node, 0), *second = pst_node_in(g, node, 1);
+    if (second->dim[0] == tokens->dim[0] && second->dim[1] == tokens->dim[1]) return PST_OK;
     return pst_fail(PST_EINPUT,
-                    "embedding needs one start per token, but %s is [%lu,%lu] and %s [%lu,%lu]",
-                    starts->name, (unsigned long)starts->dim[0], (unsigned long)starts->dim[1],
-                    tokens->name, (unsigned long)tokens->dim[0], (unsigned long)tokens->dim[1]);
+                    "embedding needs one %s per token, but %s is [%lu,%lu] and %s [%lu,%lu]",
+                    node->n_param < 3 ? "start" : "type", second->name,
+                    (unsigned long)second->dim[0], (unsigned long)second->dim[1], tokens->name,
+                    (unsigned long)tokens->dim[0], (unsigned long)tokens->dim[1]);
+}
+
+static pst_status check_types(const pst_graph *g, const pst_node *node) {
+    const pst_param *types = pst_node_param(g, node, 2);
+    if (node->n_in < 2)
+        return pst_fail(PST_EINPUT, "embedding needs the types of the tokens to use %s",
+                        types->name);
+    return pst_node_expect_param(g, node, 2, types->dim[0], pst_node_param(g, node, 0)->dim[1]);
 }
 
 static pst_status check_past(const pst_graph *g, const pst_node *node) {
@@ -30,7 +40,7 @@ static pst_status infer(pst_graph *g, pst_node *node) {
     if (wte->n_dim != 2)
         return pst_fail(PST_EINPUT, "embedding needs parameter %s of shape [vocabulary,channels]",
                         wte->name);
-    if (node->n_param == 2) {
+    if (node->n_param > 1) {
         const pst_param *wpe = pst_node_param(g, node, 1);
         PST_TRY(pst_node_expect_param(g, node, 1, wpe->dim[0], wte->dim[1]));
         if (wpe->dim[0] < tokens->dim[1])
@@ -38,8 +48,10 @@ static pst_status infer(pst_graph *g, pst_node *node) {
                             (unsigned long)wpe->dim[0], tokens->name,
                             (unsigned long)tokens->dim[1]);
     }
+    if (pst_node_has_types(node)) PST_TRY(check_types(g, node));
     if (node->n_in == 2)
-        PST_TRY(pst_node_has_past(g, node) ? check_past(g, node) : check_starts(g, node));
+        PST_TRY(pst_node_has_past(g, node) && !pst_node_has_types(node) ? check_past(g, node)
+                                                                        : check_second(g, node));
     uint64_t dim[] = {tokens->dim[0], tokens->dim[1], wte->dim[1]};
     PST_TRY(pst_graph_out(g, node, PST_TENSOR_ACTIVATION, 3, dim));
     if (node->attr.wide) pst_node_out_wide(g, node);
@@ -76,7 +88,7 @@ const pst_op_row pst_op_embedding = {
     .min_in = 1,
     .max_in = 2,
     .min_param = 1,
-    .max_param = 2,
+    .max_param = 3,
     .infer = infer,
     .args = args,
     .cost = cost,

@@ -11,7 +11,7 @@ static int sums_positions(const pst_splitter *b, const pst_node *d) {
     return b->o.blocks && b->split[pst_split_index_of(b, d)] == PST_SPLIT_PLAIN && d->n_param &&
            (pst_split_is_op(d, "layer_norm") || pst_split_is_op(d, "rms_norm") ||
             pst_split_is_op(d, "linear")) &&
-           b->whole->tensor[d->in[0]].n_dim == 3;
+           b->whole->tensor[d->in[0]].n_dim == 3 && !pst_split_is_pooled(b, d->in[0]);
 }
 
 static pst_blocks blocks_of_positions(const pst_splitter *b, const pst_node *d) {
@@ -39,20 +39,29 @@ static void hold_blocks(pst_splitter *b) {
     }
 }
 
+/* Each rank computes the whole gradient of a parameter that only pooled operators use. */
+static int is_of_pooled(const pst_splitter *b, uint32_t param) {
+    for (uint32_t i = 0; i < b->whole->n_node; i++)
+        for (uint32_t k = 0; k < b->whole->node[i].n_param; k++)
+            if (b->whole->node[i].param[k] == param)
+                return pst_split_is_pooled(b, b->whole->node[i].in[0]);
+    return 0;
+}
+
 static pst_status add_params(pst_splitter *b) {
     hold_blocks(b);
     for (uint32_t i = 0; i < b->whole->n_param; i++) {
         pst_param p = b->whole->param[i];
         uint32_t index;
-        if (b->o.blocks && b->o.sequence && b->slice[i].held == PST_HELD_WHOLE &&
-            !b->slice[i].blocks && b->o.parts > 1)
+        const int along = b->o.sequence && b->o.parts > 1 && b->slice[i].held == PST_HELD_WHOLE &&
+                          !is_of_pooled(b, i);
+        if (b->o.blocks && along && !b->slice[i].blocks)
             return pst_fail(PST_EINPUT,
                             "parallel.reproducible.tensor does not support parallel.sequence with "
                             "this model: gradients of %s are not summed in blocks of positions",
                             p.name);
         p.slice = b->slice[i];
-        p.slice.partial =
-            p.slice.blocks || (b->o.sequence && b->o.parts > 1 && p.slice.held == PST_HELD_WHOLE);
+        p.slice.partial = p.slice.blocks || along;
         if (p.slice.held == PST_HELD_PART)
             p.dim[p.slice.dim] = p.slice.n_range * p.slice.range[0].count;
         PST_TRY(pst_graph_param(b->g, &p, &index));
@@ -94,7 +103,7 @@ static pst_status add_column_input(pst_splitter *b, const pst_node *d, uint32_t 
                                    uint32_t *in) {
     if (!b->o.parts_of_node && b->o.parts == 1) return PST_OK;
     pst_attr attr = group(b, d, tensor);
-    const char *op = b->o.sequence ? "tensor_gather" : "tensor_copy";
+    const char *op = pst_split_is_along_sequence(b, tensor) ? "tensor_gather" : "tensor_copy";
     int first = b->column_input[tensor] == PST_NONE;
     const char *name = first ? pst_split_node_of(b, b->producer[tensor])->name : d->name;
     if (first || b->o.blocks ||
@@ -114,10 +123,11 @@ static pst_status add_reduction(pst_splitter *b, const pst_node *d, uint32_t sum
         b->mapped[d->out[0]] = summand;
         return PST_OK;
     }
-    return add_extra(b,
-                     (pst_new_node){b->o.sequence ? "tensor_scatter" : "tensor_sum", d->name, &attr,
-                                    &summand, 1, NULL, 0},
-                     "sum", &b->mapped[d->out[0]]);
+    return add_extra(
+        b,
+        (pst_new_node){pst_split_is_along_sequence(b, d->out[0]) ? "tensor_scatter" : "tensor_sum",
+                       d->name, &attr, &summand, 1, NULL, 0},
+        "sum", &b->mapped[d->out[0]]);
 }
 
 /* The sums of a linear that ranks split: by rows in F, by columns in B, over positions in W. */
@@ -213,6 +223,18 @@ static void set_heads(const pst_splitter *b, const pst_node *d, pst_attr *attr) 
     attr->total = units;
 }
 
+/* Along the sequence, each rank gathers the rows that it has, and zeros in place of the others. */
+static pst_status add_gather_rows(pst_splitter *b, const pst_node *d) {
+    const uint64_t positions = b->whole->tensor[d->in[0]].dim[1];
+    pst_attr attr = d->attr;
+    uint32_t in[] = {b->mapped[d->in[0]], d->n_in > 1 ? b->mapped[d->in[1]] : 0}, out;
+    attr.first = pst_part_of(positions, pst_split_parts_of(b, d), pst_split_part_of(b, d)).first;
+    attr.total = positions;
+    PST_TRY(pst_graph_add(
+        b->g, &(pst_new_node){"gather_rows", d->name, &attr, in, d->n_in, NULL, 0}, &out));
+    return add_reduction(b, d, out);
+}
+
 static pst_status add_plain(pst_splitter *b, const pst_node *d, pst_split how) {
     uint32_t in[PST_MAX_IN], out;
     pst_attr attr = d->attr;
@@ -221,7 +243,7 @@ static pst_status add_plain(pst_splitter *b, const pst_node *d, pst_split how) {
     if (how == PST_SPLIT_HEADS) set_heads(b, d, &attr);
     if (how != PST_SPLIT_HEADS && !pst_split_is_op(d, "linear") && sums_positions(b, d))
         attr.blocks = blocks_of_positions(b, d);
-    if (pst_split_is_op(d, "dropout") && b->o.sequence)
+    if (pst_split_is_op(d, "dropout") && pst_split_is_along_sequence(b, d->in[0]))
         attr.first =
             pst_part_of(x->dim[1], pst_split_parts_of(b, d), pst_split_part_of(b, d)).first *
             pst_tensor_columns(x);
@@ -239,6 +261,8 @@ static pst_status add_node(pst_splitter *b, uint32_t i) {
     if (pst_split_is_op(d, "linear")) return add_linear(b, d, b->split[i]);
     if (b->split[i] == PST_SPLIT_VOCABULARY)
         return pst_split_is_op(d, "embedding") ? add_embedding(b, d) : add_loss(b, d);
+    if (pst_split_is_op(d, "gather_rows") && pst_split_is_along_sequence(b, d->in[0]))
+        return add_gather_rows(b, d);
     return add_plain(b, d, b->split[i]);
 }
 
@@ -246,7 +270,8 @@ static pst_status build(pst_splitter *b) {
     const pst_graph *whole = b->whole;
     PST_TRY(pst_split_choose(b));
     for (uint32_t t = 0; (b->o.sequence || b->o.blocks) && t < whole->n_tensor; t++)
-        if (whole->tensor[t].role != PST_TENSOR_DATA && whole->tensor[t].n_dim == 3)
+        if (whole->tensor[t].role != PST_TENSOR_DATA && whole->tensor[t].n_dim == 3 &&
+            !pst_split_is_pooled(b, t))
             PST_TRY(pst_split_check_parts(b, b->o.blocks ? b->o.blocks : b->o.parts,
                                           whole->tensor[t].dim[1], "positions",
                                           whole->tensor[t].name));

@@ -27,7 +27,8 @@ static int used_once(const pst_splitter *b, const pst_node *d) {
 static int is_output_layer(const pst_splitter *b, const pst_node *d) {
     const pst_node *reader = pst_split_is_op(d, "linear") ? pst_split_only_reader(b, d) : NULL;
     return reader && pst_split_is_op(reader, "cross_entropy") && reader->in[0] == d->out[0] &&
-           pst_split_is_together(b, d, reader) && d->attr.activation == PST_ACT_NONE &&
+           !pst_split_is_pooled(b, d->out[0]) && pst_split_is_together(b, d, reader) &&
+           d->attr.activation == PST_ACT_NONE &&
            (d->n_param == 1 || b->whole->param[d->param[1]].n_use == 1);
 }
 
@@ -39,8 +40,9 @@ static int is_vocabulary(const pst_splitter *b, uint32_t param) {
         const pst_node *d = pst_split_node_of(b, i);
         for (uint32_t k = 0; k < d->n_param; k++) {
             if (d->param[k] != param) continue;
-            int looks_up = pst_split_is_op(d, "embedding") &&
-                           (d->n_param == 1 || b->whole->param[d->param[1]].n_use == 1);
+            int looks_up = pst_split_is_op(d, "embedding");
+            for (uint32_t j = 1; j < d->n_param; j++)
+                looks_up &= b->whole->param[d->param[j]].n_use == 1;
             if (k != 0 || !(looks_up || is_output_layer(b, d)) ||
                 (parts && parts != pst_split_parts_of(b, d)))
                 return 0;
@@ -176,8 +178,10 @@ static pst_status slice_vocabulary(pst_splitter *b, const pst_node *d) {
         pst_split_check_parts(b, pst_split_pieces_of(b, d), table->dim[0], "tokens", table->name));
     b->slice[d->param[0]] = slice_of(b, d, 0, 1, table->dim[0], 1);
     if (d->n_param == 1) return PST_OK;
-    if (pst_split_is_op(d, "embedding")) keep_on_first_rank(b, d, d->param[1]);
-    else b->slice[d->param[1]] = slice_of(b, d, 0, 1, table->dim[0], 1);
+    for (uint32_t k = 1; k < d->n_param && pst_split_is_op(d, "embedding"); k++)
+        keep_on_first_rank(b, d, d->param[k]);
+    if (!pst_split_is_op(d, "embedding"))
+        b->slice[d->param[1]] = slice_of(b, d, 0, 1, table->dim[0], 1);
     return PST_OK;
 }
 
@@ -196,7 +200,8 @@ pst_status pst_split_choose(pst_splitter *b) {
                             "parallel.tensor: %s works on images, which cannot be split over "
                             "tensor ranks; use pipeline stages and replicas (parallel.data)",
                             d->name);
-        if (b->o.sequence && b->split[i] == PST_SPLIT_PLAIN && mixes)
+        if (b->o.sequence && b->split[i] == PST_SPLIT_PLAIN && mixes &&
+            !pst_split_is_pooled(b, d->in[0]))
             return pst_fail(PST_EINPUT,
                             "parallel.sequence cannot split the sequence: operator %s is not split "
                             "over tensor ranks",

@@ -99,6 +99,20 @@ static inline uint64_t pst_split_units(const pst_splitter *b, const pst_node *at
     const pst_attr *a = &attention->attr;
     return a->kv_heads && !pst_split_shares_kv(b, attention) ? a->kv_heads : a->heads;
 }
+/* One row per sample, that of its first position (gather_rows), or computed from it: with
+ * o.sequence, each rank has all of it. */
+static inline int pst_split_is_pooled(const pst_splitter *b, uint32_t tensor) {
+    while (b->whole->tensor[tensor].dim[1] == 1 && b->producer[tensor] != PST_NONE) {
+        const pst_node *d = pst_split_node_of(b, b->producer[tensor]);
+        if (pst_split_is_op(d, "gather_rows")) return d->n_in == 1;
+        tensor = d->in[0];
+    }
+    return 0;
+}
+/* Whether the ranks have parts of the positions of a tensor. */
+static inline int pst_split_is_along_sequence(const pst_splitter *b, uint32_t tensor) {
+    return b->o.sequence && !pst_split_is_pooled(b, tensor);
+}
 
 /* split_choose.c: decides how each operator and parameter is split. EINPUT: more parts or blocks
  * than heads, features or tokens, or a graph whose sequence cannot be split. */

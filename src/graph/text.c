@@ -80,6 +80,7 @@ static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
     if (d->attr.features) fprintf(out, " features=%u", d->attr.features);
     if (d->attr.wide) fprintf(out, " wide=%u", d->attr.wide);
     if (d->attr.window) fprintf(out, " window=%u", d->attr.window);
+    if (d->attr.per_sample) fprintf(out, " per_sample=%u", d->attr.per_sample);
     if (d->attr.stride) fprintf(out, " stride=%u", d->attr.stride);
     if (d->attr.padding) fprintf(out, " padding=%u", d->attr.padding);
     if (d->attr.activation) fprintf(out, " activation=%s", pst_activation_name(d->attr.activation));
@@ -233,11 +234,16 @@ static pst_status read_attr(char *text, pst_attr *attr) {
     const struct {
         const char *name;
         uint32_t *at;
-    } integer[] = {{"heads", &attr->heads},         {"bidirectional", &attr->bidirectional},
-                   {"features", &attr->features},   {"window", &attr->window},
-                   {"stride", &attr->stride},       {"padding", &attr->padding},
-                   {"wide", &attr->wide},           {"kv_heads", &attr->kv_heads},
-                   {"context", &attr->rope.context}};
+    } integer[] = {{"heads", &attr->heads},
+                   {"bidirectional", &attr->bidirectional},
+                   {"features", &attr->features},
+                   {"window", &attr->window},
+                   {"stride", &attr->stride},
+                   {"padding", &attr->padding},
+                   {"wide", &attr->wide},
+                   {"kv_heads", &attr->kv_heads},
+                   {"context", &attr->rope.context},
+                   {"per_sample", &attr->per_sample}};
     for (size_t i = 0; i < sizeof integer / sizeof *integer; i++)
         if (!strcmp(text, integer[i].name)) field = integer[i].at;
     if (!field) return pst_fail(PST_EINPUT, "unknown attribute \"%.40s\"", text);

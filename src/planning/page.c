@@ -102,7 +102,7 @@ static void describe(const pst_prepared *p, const pst_search_result *r, pst_plan
     page->flush_ns = p->timing->flush_ns;
     page->bubble = p->timing->bubble;
     if (s > 0) {
-        page->tokens_per_s = (double)p->targets / s;
+        page->tokens_per_s = (double)p->tokens / s;
         page->flops_per_s = (double)p->flops / s / pst_grid_size(p->grid);
     }
     page->n_region = PST_REGION_COUNT;

@@ -305,6 +305,17 @@ static int computes(const pst_prepared *p, uint32_t tensor, uint32_t node) {
     return pst_grid_is_home(p->grid, p->job->rank_of_chunk[p->chunk_of_node[node]], tensor);
 }
 
+static void count_targets(pst_prepared *p) {
+    const pst_graph *g = p->graph;
+    const uint32_t tokens = pst_graph_find_tensor(g, "tokens");
+    for (uint32_t t = 0; t < g->n_tensor; t++)
+        if (g->tensor[t].role == PST_TENSOR_OUTPUT && !pst_tensor_per_sample(g, t))
+            p->targets += pst_tensor_elements(g->tensor + t) * p->plan->layout.n_micro;
+    p->tokens = p->targets;
+    if (tokens != PST_NONE && g->tensor[tokens].role == PST_TENSOR_DATA)
+        p->tokens = pst_tensor_elements(g->tensor + tokens) * p->plan->layout.n_micro;
+}
+
 static pst_status predict(pst_prepared *p) {
     PST_TRY(pst_prepare_predict(p));
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
@@ -315,9 +326,7 @@ static pst_status predict(pst_prepared *p) {
             if (!tape->step[s].again && (p->options.lane || computes(p, t, tape->step[s].node)))
                 p->flops += tape->step[s].flops * p->plan->layout.n_micro;
     }
-    for (uint32_t t = 0; t < p->graph->n_tensor; t++)
-        if (p->graph->tensor[t].role == PST_TENSOR_OUTPUT)
-            p->targets += pst_tensor_elements(p->graph->tensor + t) * p->plan->layout.n_micro;
+    count_targets(p);
     return PST_OK;
 }
 

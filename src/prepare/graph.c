@@ -34,6 +34,12 @@ static pst_switch switch_of(const char *text) {
     return strcmp(text, "true") ? PST_NO : PST_YES;
 }
 
+/* -1: from the preset. */
+static int flag_of(const char *text) {
+    const pst_switch s = switch_of(text);
+    return s == PST_UNSET ? -1 : s == PST_YES;
+}
+
 /* Sizes of llama that the run file gives. */
 static pst_status take_llama(const pst_config *c, pst_llama *l) {
     *l = (pst_llama){.kv_heads = (uint32_t)c->model.kv_heads,
@@ -98,6 +104,7 @@ static pst_status take_weights(const pst_config *c, const pst_model_row *row, ps
     fill(&m->context, from.context);
     fill(&m->vocabulary, from.vocabulary);
     fill_llama(&m->llama, &from.llama);
+    if (!pst_config_given(c, "model", "token_types")) m->bert.token_types = from.bert.token_types;
     if (!strcmp(m->kind, "gpt") && !pst_config_given(c, "model", "activation"))
         m->activation = from.activation;
     return PST_OK;
@@ -121,6 +128,10 @@ pst_status pst_prepare_model(const pst_config *c, const pst_model_row **row, pst
             "model.kind custom: the graph was built by a program through the library, and only "
             "that program can build it again");
     PST_TRY(pst_registry_model(c->model.kind, &r));
+    if (r->masked)
+        out.bert = (pst_bert){.token_types = (uint32_t)c->model.token_types,
+                              .predictions = (uint32_t)c->model.max_predictions,
+                              .next_sentence = flag_of(c->model.next_sentence)};
     snprintf(out.kind, sizeof out.kind, "%s", c->model.kind);
     snprintf(out.preset, sizeof out.preset, "%s", c->model.preset);
     PST_TRY(pst_activation_find(c->model.activation, &out.activation));

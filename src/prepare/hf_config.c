@@ -2,7 +2,7 @@
 #include "prepare/hf_config.h"
 #include "base/file.h"
 #include "penstock/option.h"
-#include <jansson.h>
+#include "prepare/hf_parts.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,24 +28,6 @@ char *pst_hf_path(const char *source, const char *name) {
     if (made >= 0) return path;
     pst_fail(PST_ENOMEM, "%s: out of memory", source);
     return NULL;
-}
-
-static pst_status size_of(const json_t *root, const char *file, const char *key, uint32_t *out) {
-    const json_t *value = json_object_get(root, key);
-    if (!json_is_integer(value) || json_integer_value(value) < 1 ||
-        json_integer_value(value) > INT32_MAX)
-        return BAD("%s: %s is missing or not an integer from 1 to 2^31 - 1", file, key);
-    *out = (uint32_t)json_integer_value(value);
-    return PST_OK;
-}
-
-/* Checks a switch that must have the value that our models implement. */
-static pst_status must_be(const json_t *root, const char *file, const char *key, int wanted) {
-    const json_t *value = json_object_get(root, key);
-    if (!value || json_is_null(value) || (json_is_boolean(value) && json_is_true(value) == wanted))
-        return PST_OK;
-    return BAD("%s: %s must be %s; other values are not supported", file, key,
-               wanted ? "true" : "false");
 }
 
 /* The first row of each activation has the name that is written. */
@@ -82,16 +64,16 @@ static pst_status parse_gpt2(const json_t *root, const char *file, pst_model_con
     const json_t *inner = json_object_get(root, "n_inner"),
                  *eps = json_object_get(root, "layer_norm_epsilon");
     const json_t *dropout = json_object_get(root, "resid_pdrop");
-    PST_TRY(size_of(root, file, "n_layer", &c.layers));
-    PST_TRY(size_of(root, file, "n_head", &c.heads));
-    PST_TRY(size_of(root, file, "n_embd", &c.channels));
-    PST_TRY(size_of(root, file, "n_positions", &c.context));
-    PST_TRY(size_of(root, file, "vocab_size", &c.vocabulary));
+    PST_TRY(pst_hf_size_of(root, file, "n_layer", &c.layers));
+    PST_TRY(pst_hf_size_of(root, file, "n_head", &c.heads));
+    PST_TRY(pst_hf_size_of(root, file, "n_embd", &c.channels));
+    PST_TRY(pst_hf_size_of(root, file, "n_positions", &c.context));
+    PST_TRY(pst_hf_size_of(root, file, "vocab_size", &c.vocabulary));
     PST_TRY(parse_activation(root, file, &c.activation));
-    PST_TRY(must_be(root, file, "scale_attn_weights", 1));
-    PST_TRY(must_be(root, file, "scale_attn_by_inverse_layer_idx", 0));
-    PST_TRY(must_be(root, file, "add_cross_attention", 0));
-    PST_TRY(must_be(root, file, "tie_word_embeddings", 1));
+    PST_TRY(pst_hf_must_be(root, file, "scale_attn_weights", 1));
+    PST_TRY(pst_hf_must_be(root, file, "scale_attn_by_inverse_layer_idx", 0));
+    PST_TRY(pst_hf_must_be(root, file, "add_cross_attention", 0));
+    PST_TRY(pst_hf_must_be(root, file, "tie_word_embeddings", 1));
     if (c.channels % c.heads)
         return BAD("%s: n_head %u does not divide n_embd %u", file, c.heads, c.channels);
     if (inner && !json_is_null(inner) && json_integer_value(inner) != 4 * (json_int_t)c.channels)
@@ -123,7 +105,7 @@ static pst_status optional_size(const json_t *root, const char *file, const char
                                 uint32_t fallback, uint32_t *out) {
     const json_t *value = json_object_get(root, key);
     *out = fallback;
-    return value && !json_is_null(value) ? size_of(root, file, key, out) : PST_OK;
+    return value && !json_is_null(value) ? pst_hf_size_of(root, file, key, out) : PST_OK;
 }
 
 /* The scaling of rotary positions: an object with its type and numbers. */
@@ -144,7 +126,7 @@ static pst_status parse_scaling(const json_t *from, const char *file, uint32_t c
     if (yarn) PST_TRY(number_of(from, file, "attention_factor", 0, &rope->attention));
     if (json_object_get(from, "mscale") || json_object_get(from, "mscale_all_dim"))
         return BAD("%s: mscale is not supported in the scaling of rotary positions", file);
-    PST_TRY(must_be(from, file, "truncate", 1));
+    PST_TRY(pst_hf_must_be(from, file, "truncate", 1));
     return yarn || llama3 ? optional_size(from, file, "original_max_position_embeddings", context,
                                           &rope->context)
                           : PST_OK;
@@ -172,9 +154,9 @@ static pst_status check_llama(const json_t *root, const char *file, const pst_mo
     const char *act = json_string_value(json_object_get(root, "hidden_act"));
     const json_t *partial = json_object_get(root, "partial_rotary_factor");
     uint32_t head;
-    PST_TRY(must_be(root, file, "attention_bias", 0));
-    PST_TRY(must_be(root, file, "mlp_bias", 0));
-    PST_TRY(must_be(root, file, "use_sliding_window", 0));
+    PST_TRY(pst_hf_must_be(root, file, "attention_bias", 0));
+    PST_TRY(pst_hf_must_be(root, file, "mlp_bias", 0));
+    PST_TRY(pst_hf_must_be(root, file, "use_sliding_window", 0));
     if (!act && json_object_get(root, "hidden_act"))
         return BAD("%s: hidden_act must be a string; only silu is supported", file);
     if (json_is_object(json_object_get(root, "quantization_config")))
@@ -201,12 +183,12 @@ static pst_status parse_llama(const json_t *root, const char *file, pst_model_co
     const char *type = json_string_value(json_object_get(root, "model_type"));
     const int mistral = !strcmp(type, "mistral");
     pst_llama *l = &c.llama;
-    PST_TRY(size_of(root, file, "num_hidden_layers", &c.layers));
-    PST_TRY(size_of(root, file, "num_attention_heads", &c.heads));
-    PST_TRY(size_of(root, file, "hidden_size", &c.channels));
-    PST_TRY(size_of(root, file, "intermediate_size", &l->intermediate));
-    PST_TRY(size_of(root, file, "vocab_size", &c.vocabulary));
-    PST_TRY(size_of(root, file, "max_position_embeddings", &c.context));
+    PST_TRY(pst_hf_size_of(root, file, "num_hidden_layers", &c.layers));
+    PST_TRY(pst_hf_size_of(root, file, "num_attention_heads", &c.heads));
+    PST_TRY(pst_hf_size_of(root, file, "hidden_size", &c.channels));
+    PST_TRY(pst_hf_size_of(root, file, "intermediate_size", &l->intermediate));
+    PST_TRY(pst_hf_size_of(root, file, "vocab_size", &c.vocabulary));
+    PST_TRY(pst_hf_size_of(root, file, "max_position_embeddings", &c.context));
     PST_TRY(optional_size(root, file, "num_key_value_heads", mistral ? 8 : c.heads, &l->kv_heads));
     if (mistral) PST_TRY(optional_size(root, file, "sliding_window", 0, &l->window));
     if (mistral && !json_object_get(root, "sliding_window")) l->window = 4096; /* transformers */
@@ -227,7 +209,9 @@ static const struct {
     const char *type; /* model_type */
     pst_status (*parse)(const json_t *root, const char *file, pst_model_config *out);
 } types[] = {
-    {"gpt2", parse_gpt2}, {"llama", parse_llama}, {"qwen2", parse_llama}, {"mistral", parse_llama}};
+    {"gpt2", parse_gpt2},     {"llama", parse_llama},      {"qwen2", parse_llama},
+    {"mistral", parse_llama}, {"bert", pst_hf_parse_bert},
+};
 enum { N_TYPE = sizeof types / sizeof *types };
 
 /* Names what is near: "qwen3" is unknown, but "qwen2" is not. */
@@ -237,9 +221,11 @@ static pst_status refuse_type(const json_t *root, const char *file, const char *
         *class = json_string_value(json_array_get(json_object_get(root, "architectures"), 0));
     for (int i = 0; i < N_TYPE; i++) names[i] = types[i].type;
     if (type) near = pst_did_you_mean(type, names, N_TYPE);
-    return BAD("%s: model_type is %.40s%s%.60s%s; supported are gpt2, llama, qwen2 and mistral%s%s",
-               file, type ? type : "missing", class ? " (" : "", class ? class : "",
-               class ? ")" : "", near ? "; did you mean " : "", near ? near : "");
+    return BAD(
+        "%s: model_type is %.40s%s%.60s%s; supported are gpt2, llama, qwen2, mistral and bert"
+        "%s%s",
+        file, type ? type : "missing", class ? " (" : "", class ? class : "", class ? ")" : "",
+        near ? "; did you mean " : "", near ? near : "");
 }
 
 static pst_status parse_config(const json_t *root, const char *file, pst_model_config *out) {

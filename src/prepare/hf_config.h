@@ -1,4 +1,4 @@
-/* config.json of Hugging Face folders: GPT-2, Llama, Qwen 2 and Mistral. */
+/* config.json of Hugging Face folders: GPT-2, Llama, Qwen 2, Mistral and BERT. */
 #ifndef PST_PREPARE_HF_CONFIG_H
 #define PST_PREPARE_HF_CONFIG_H
 #include "models/model.h"

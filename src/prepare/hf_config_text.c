@@ -1,5 +1,6 @@
 /* Writes config.json and generation_config.json as transformers reads them. */
 #include "prepare/hf_config.h"
+#include "prepare/hf_parts.h"
 #include "prepare/json_text.h"
 #include <jansson.h>
 #include <stdlib.h>
@@ -84,6 +85,14 @@ static json_t *of_llama(const pst_model_config *c, int32_t end) {
     return NULL;
 }
 
+static json_t *of_bert(const pst_model_config *c) {
+    json_t *root = pst_hf_bert_json(c);
+    if (!root || !*c->tokenizer) return root;
+    if (!json_object_set_new(root, "penstock_tokenizer", json_string(c->tokenizer))) return root;
+    json_decref(root);
+    return NULL;
+}
+
 /* Takes the object. */
 static pst_status as_text(json_t *root, char **text) {
     const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(7) | JSON_SORT_KEYS;
@@ -95,6 +104,7 @@ static pst_status as_text(json_t *root, char **text) {
 }
 
 pst_status pst_hf_config_text(const pst_model_config *c, int32_t end, char **text) {
+    if (!strcmp(c->kind, "bert")) return as_text(of_bert(c), text);
     const int gpt = !strcmp(c->kind, "gpt");
     if (!gpt && c->llama.bias == PST_YES && c->llama.window)
         return pst_fail(PST_EINPUT,

@@ -142,8 +142,9 @@ typedef struct {
     char solved[192];                /* schedule solved: the result as one line of text; else "" */
     uint64_t flops;        /* floating-point operations of one optimizer step, over all ranks */
     uint64_t memory_limit; /* bytes of memory that each rank of this host may use; 0: unknown */
-    /* number of losses that one optimizer step averages: samples x context */
-    uint64_t targets;
+    /* number of losses that one optimizer step averages at most (without those that are averaged
+     * over samples), and of tokens or images that it reads */
+    uint64_t targets, tokens;
 } pst_prepared;
 
 /* prepare/kernels.c: callback for pst_chooser; arg is a pst_device or begins with one. */

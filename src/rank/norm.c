@@ -57,10 +57,13 @@ static pst_status add_output(const pst_rank *r, uint32_t tensor, uint32_t micro,
     return PST_OK;
 }
 
-pst_status pst_rank_losses(const pst_rank *r, uint32_t micro, double *sum) {
-    *sum = 0;
-    for (uint32_t t = 0; t < r->graph->n_tensor; t++)
-        if (r->graph->tensor[t].role == PST_TENSOR_OUTPUT) PST_TRY(add_output(r, t, micro, sum));
+pst_status pst_rank_losses(const pst_rank *r, uint32_t micro, pst_loss_sums *sums) {
+    *sums = (pst_loss_sums){0};
+    for (uint32_t t = 0; t < r->graph->n_tensor; t++) {
+        const int per_sample = pst_tensor_per_sample(r->graph, t);
+        if (r->graph->tensor[t].role == PST_TENSOR_OUTPUT)
+            PST_TRY(add_output(r, t, micro, per_sample ? &sums->samples : &sums->targets));
+    }
     return PST_OK;
 }
 
@@ -69,8 +72,12 @@ pst_status pst_rank_norm(pst_device *device, const void *block) {
     const pst_memory_map *x = r->memory;
     uint32_t n = 0, losses = r->n_micro;
     if (r->recorder && !r->replay) PST_TRY(pst_recorder_gradients(r));
-    for (uint32_t m = 0; m < losses; m++)
-        PST_TRY(pst_rank_losses(r, m, control(r, x->norm_own) + m));
+    for (uint32_t m = 0; m < losses; m++) {
+        pst_loss_sums sums;
+        PST_TRY(pst_rank_losses(r, m, &sums));
+        control(r, x->norm_own)[m] =
+            pst_loss_total(&sums, r->targets, (uint64_t)r->p->config->train.batch);
+    }
     PST_TRY(push(r, x->norm_own, losses * sizeof(double)));
     for (uint32_t i = 0; i < x->n_owned; i++) {
         uint32_t param = x->owned[i];
@@ -114,17 +121,20 @@ double pst_rank_total_squares(const pst_rank_squares *of) {
 
 /* --- totals ----------------------------------------------------------------------------------- */
 
-/* In the order of the step's micro-batches, whichever rank computed them; only one stage of a
- * pipeline has losses. */
+/* In the order of the step's micro-batches, whichever rank computed them; of a micro-batch, at most
+ * two stages of a pipeline have losses, so that their order does not matter. */
 static double add_losses(const pst_rank *r) {
     const pst_prepared *p = r->p;
     double sum = 0;
     for (uint32_t k = 0; k < p->grid.data; k++)
-        for (uint32_t m = 0; m < p->micro[k + 1] - p->micro[k]; m++)
+        for (uint32_t m = 0; m < p->micro[k + 1] - p->micro[k]; m++) {
+            double of_micro = 0;
             for (uint32_t s = 0; s < p->grid.pipeline; s++) {
                 uint32_t rank = pst_grid_rank(p->grid, s, k, 0);
-                sum += control(r, r->memory->norm_of_rank[rank])[m];
+                of_micro += control(r, r->memory->norm_of_rank[rank])[m];
             }
+            sum += of_micro;
+        }
     return sum;
 }
 

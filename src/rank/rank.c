@@ -78,6 +78,8 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
     const pst_prepared *p = r->p;
     const pst_graph *g = r->graph;
     const pst_cut *cut = pst_rank_cut(r);
+    const uint64_t averaged =
+        g->node[step->node].attr.per_sample ? (uint64_t)p->config->train.batch : r->targets;
     pst_rank_call *c = &r->call;
     c->kernel = step->exchange ? NULL : pst_registry_kernel(step->kernel);
     c->spent = r->work.ns + pst_work_of_step(g, step);
@@ -96,7 +98,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
                          .train = r->train,
                          .step = r->step,
                          .sample = r->sample + (uint64_t)micro * g->micro_batch,
-                         .loss_scale = (float)r->loss_scale * (1.0f / (float)r->targets)};
+                         .loss_scale = (float)r->loss_scale * (1.0f / (float)averaged)};
     *fn = r->recorder ? run_recorded : run_kernel;
     if (r->replay) *fn = pst_replay_kernel;
     if (step->exchange) *fn = pst_device_exchange_queue;

@@ -245,9 +245,19 @@ int pst_rank_stores(const pst_rank *r, uint32_t param);
 /* Address of a data or output tensor of micro-batch `micro`; NULL: not on this rank. */
 void *pst_rank_data(const pst_rank *r, uint32_t tensor, uint32_t micro);
 void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro);
-/* *sum: sum of the losses of a micro-batch's targets in the last job, added in the order of
- * samples; 0 if this rank has none. */
-pst_status pst_rank_losses(const pst_rank *r, uint32_t micro, double *sum);
+/* Sums of losses: of those whose mean is over all targets of a batch, and of those whose mean is
+ * over its samples (pst_attr.per_sample). */
+typedef struct {
+    double targets, samples;
+} pst_loss_sums;
+/* *sums: of a micro-batch in the last job, each added in the order of samples; 0 if this rank has
+ * none. */
+pst_status pst_rank_losses(const pst_rank *r, uint32_t micro, pst_loss_sums *sums);
+/* The sum whose quotient by `targets` is the sum of both means; samples: of the batch. */
+static inline double pst_loss_total(const pst_loss_sums *sums, uint64_t targets, uint64_t samples) {
+    if (sums->samples == 0) return sums->targets;
+    return sums->targets + sums->samples * ((double)targets / (double)samples);
+}
 
 /* Number of operators that a rank launches in a training step; 0: too many to record. */
 uint32_t pst_rank_launches(const pst_prepared *p, uint32_t rank);

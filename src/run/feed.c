@@ -15,6 +15,7 @@ struct pst_feed_field {
     uint64_t elements;
     uint32_t tensor; /* in the graph */
     int targets;     /* its numbers that are not negative are counted */
+    int labels;      /* -1: none, as for targets */
     int32_t *sample; /* [elements] buffer of one sample */
 };
 typedef struct pst_feed_field field;
@@ -106,15 +107,19 @@ static int is_needed(const pst_trainer *t, pst_split split, uint64_t k) {
     return 0;
 }
 
+static int is_label(const char *name) {
+    return !strcmp(name, "targets") || !strcmp(name, "next_sentence");
+}
+
 static pst_status open_fields(pst_trainer *t) {
     pst_data_field f[PST_DATA_FIELDS];
     uint32_t n = t->data->row->fields(t->data, f);
     t->field = calloc(PST_DATA_FIELDS, sizeof *t->field);
     t->total = calloc(t->group->n_local + (size_t)t->group->n_rank, sizeof *t->total);
     for (uint32_t i = 0; t->field && i < n; i++) {
-        t->field[i] =
-            (field){f[i].elements, data_tensor(t->p->graph, f[i].name),
-                    !strcmp(f[i].name, "targets"), malloc(f[i].elements * sizeof(int32_t))};
+        t->field[i] = (field){f[i].elements, data_tensor(t->p->graph, f[i].name),
+                              !strcmp(f[i].name, "targets"), is_label(f[i].name),
+                              malloc(f[i].elements * sizeof(int32_t))};
         t->n_field += t->field[i].sample != NULL;
     }
     return t->field && t->total && t->n_field == n ? PST_OK
@@ -147,7 +152,7 @@ void pst_feed_close(pst_trainer *t) {
 /* An empty sample, for places beyond the end: zeros, and no targets. */
 static void empty(const pst_trainer *t) {
     for (uint32_t j = 0; j < t->n_field; j++)
-        memset(t->field[j].sample, t->field[j].targets ? 0xff : 0,
+        memset(t->field[j].sample, t->field[j].labels ? 0xff : 0,
                t->field[j].elements * sizeof(int32_t));
 }
 
@@ -192,8 +197,10 @@ static uint64_t sample_of(const series *s, uint64_t k) {
 
 static series evaluated(const pst_trainer *t, pst_data *data) {
     uint64_t size = data->row->size(data, PST_SPLIT_VALIDATION), per_sample = 1, n = size;
+    const uint32_t tokens = data_tensor(t->p->graph, "tokens");
     for (uint32_t j = 0; j < t->n_field; j++)
-        if (t->field[j].targets) per_sample = t->field[j].elements;
+        if (tokens == UINT32_MAX ? t->field[j].targets : t->field[j].tensor == tokens)
+            per_sample = t->field[j].elements;
     if (t->config->eval.tokens)
         n = ((uint64_t)t->config->eval.tokens + per_sample - 1) / per_sample;
     return (series){data, n < size ? n : size, size};
@@ -251,15 +258,16 @@ static pst_status validate_pass(pst_trainer *t, const series *s, uint64_t first)
     PST_TRY(pst_group_run(t->group, 0));
     for (uint32_t i = 0; i < t->group->n_local; i++)
         for (uint32_t m = 0; m < t->group->local[i]->n_eval_micro; m++) {
-            double sum;
+            pst_loss_sums sum;
             PST_TRY(pst_rank_losses(t->group->local[i], m, &sum));
-            t->total[i].sum += sum;
+            t->total[i].sum.targets += sum.targets;
+            t->total[i].sum.samples += sum.samples;
         }
     return PST_OK;
 }
 
-/* Adds the totals of all replicas, in their order, from the ranks that have the losses and the
- * targets for them. */
+/* Adds the totals of all replicas, in their order, from the ranks that have the losses; the last
+ * chunk's have those of the targets. */
 static pst_status add_totals(pst_trainer *t, total *all) {
     const pst_prepared *p = t->p;
     const pst_layout *l = &p->plan->layout;
@@ -268,9 +276,11 @@ static pst_status add_totals(pst_trainer *t, total *all) {
     for (uint32_t k = 0; k < p->grid.data; k++) {
         uint32_t rank = pst_grid_rank(p->grid, l->rank_of_chunk[l->n_chunk - 1], k, 0);
         const total *one = of_rank + rank;
-        all->sum += one->sum;
+        all->sum.targets += one->sum.targets;
         all->count += one->count;
         all->bytes += one->bytes;
+        for (uint32_t s = 0; s < p->grid.pipeline; s++)
+            all->sum.samples += of_rank[pst_grid_rank(p->grid, s, k, 0)].sum.samples;
     }
     return PST_OK;
 }
@@ -307,8 +317,8 @@ pst_status pst_feed_validate(pst_trainer *t, pst_data *data, pst_evaluation *out
         if (t->stopped) return PST_OK;
     }
     PST_TRY(add_totals(t, &all));
-    out->loss = all.count ? all.sum / (double)all.count : NAN;
-    out->bits_per_byte = pst_evaluate_bits_per_byte(all.sum, all.bytes);
+    out->loss = all.count ? pst_loss_total(&all.sum, all.count, s.n) / (double)all.count : NAN;
+    out->bits_per_byte = pst_evaluate_bits_per_byte(all.sum.targets, all.bytes);
     out->tokens = all.count;
     return PST_OK;
 }

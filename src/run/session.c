@@ -220,9 +220,9 @@ static pst_status add_losses(pst_session *s, double *loss) {
     for (uint32_t i = 0; i < g->n_local; i++) {
         mine[i] = 0;
         for (uint32_t m = 0; g->local[i]->place.tensor == 0 && m < g->local[i]->n_eval_micro; m++) {
-            double one;
+            pst_loss_sums one;
             PST_TRY(pst_rank_losses(g->local[i], m, &one));
-            mine[i] += one;
+            mine[i] += pst_loss_total(&one, s->t.p->targets, (uint64_t)s->t.config->train.batch);
         }
     }
     if (mine == own) PST_TRY(pst_group_all_gather(g, mine, sizeof *mine, s->sum));

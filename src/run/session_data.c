@@ -10,24 +10,30 @@ struct pst_feed {
 };
 
 /* Number of valid values of a node's data, from 0: tokens are rows of the embedding table, pixels
- * are bytes, lengths and starts are 0 to the number of positions, targets are one of the logits. i:
- * which input. */
+ * are bytes, lengths and starts are 0 to the number of positions, types are rows of their table,
+ * positions are rows of the sample, targets are one of the logits. i: which input. */
 static uint64_t values_of(const pst_graph *g, const pst_node *node, uint32_t i) {
     const pst_tensor *first = &g->tensor[node->in[0]];
-    if (!strcmp(node->op->name, "embedding") && i) return first->dim[1];
+    if (!strcmp(node->op->name, "embedding") && i)
+        return node->n_param > 2 ? g->param[node->param[2]].dim[0] : first->dim[1];
     if (node->attr.total) return node->attr.total; /* it has only a part of the vocabulary */
     if (!strcmp(node->op->name, "embedding")) return g->param[node->param[0]].dim[0];
     if (!strcmp(node->op->name, "pixels")) return 256;
+    if (!strcmp(node->op->name, "gather_rows")) return first->dim[1];
     return !strcmp(node->op->name, "attention") ? first->dim[1] + 1 : first->dim[first->n_dim - 1];
 }
 
-/* Only targets may be negative. */
+/* Only targets and the positions of gathered rows may be negative. */
+static int takes_negative(const pst_node *node) {
+    return !strcmp(node->op->name, "cross_entropy") || !strncmp(node->op->name, "vocabulary", 10) ||
+           !strcmp(node->op->name, "gather_rows");
+}
+
 static void bound_by(const pst_graph *g, const pst_node *node, pst_feed *f) {
     for (uint32_t i = 0; i < node->n_in; i++) {
         if (node->in[i] != f->tensor) continue;
         uint64_t n = values_of(g, node, i);
-        if (strcmp(node->op->name, "cross_entropy") && strncmp(node->op->name, "vocabulary", 10))
-            f->least = 0;
+        if (!takes_negative(node)) f->least = 0;
         if (n - 1 < (uint64_t)f->most) f->most = (int32_t)(n - 1);
     }
 }

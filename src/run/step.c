@@ -162,7 +162,7 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
         .bubble = l->span_ns ? 1 - (double)l->busy_ns / (double)l->span_ns : 0,
         .predicted_step_s = t->prediction ? pst_prediction_step_s(t->prediction) : NAN,
         .predicted_bubble = t->prediction ? pst_prediction_bubble(t->prediction) : NAN,
-        .tokens = t->step * p->targets,
+        .tokens = t->step * p->tokens,
         .post = p->job->post,
         .rolled_back = rolled_back,
         .loss_scale = r->loss_scale,

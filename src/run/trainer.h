@@ -16,10 +16,10 @@ typedef struct pst_saving pst_saving;
 /* Why a run ends before its last step without a signal. */
 typedef enum { PST_END_NONE, PST_END_TIME, PST_END_PATIENCE } pst_end;
 
-/* A rank's totals of a step or validation: the sum of its losses (validation only), its number of
+/* A rank's totals of a step or validation: the sums of its losses (validation only), its number of
  * targets, and the bytes of text that these stand for (0: unknown). */
 typedef struct {
-    double sum;
+    pst_loss_sums sum;
     uint64_t count, bytes;
 } pst_trainer_total;
 

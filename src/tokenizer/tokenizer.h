@@ -53,6 +53,9 @@ int32_t pst_tokenizer_end(const pst_tokenizer *t);
 /* Appends the text of n ids; first: 1: they begin a text. EINPUT: there is no such id. */
 pst_status pst_tokenizer_decode(const pst_tokenizer *t, const int32_t *id, size_t n, int first,
                                 pst_text *out);
+/* WordPiece: 1: the token continues the word of the token before it (##ing). *known: 0: another
+ * kind of tokenizer, of which this is not known. */
+int pst_tokenizer_continues(const pst_tokenizer *t, int32_t id, int *known);
 /* *bytes: of the text, after the tokenizer's normalization, that each id stands for, [size],
  * malloc'd; 0 for special tokens and for ids without token. NULL if the tokenizer does not keep the
  * text (WordPiece loses blanks). */

@@ -14,6 +14,8 @@ static const double fp32_tolerance = 1e-4, half_tolerance = 6e-2, kink_tolerance
 static const double bf16_tolerance = 2 * 0x1p-9;
 /* Each batch norm of few values amplifies the differences that reach it: 50 layers, to 4e-4. */
 static const double batch_norm_tolerance = 2e-3;
+/* of gradients that nearly cancel */
+static const double cancelled_tolerance = 1e-3, cancelled_operator = 1e-4;
 static const double fp32_operator = 1e-5, half_operator = 1e-2;
 /* Gradients of queries and keys are small differences of large terms. Next to those of values in
  * one tensor they do not show; in tensors of their own they differ by up to 1.2e-5. */
@@ -66,7 +68,16 @@ static void promise_replicas(const pst_prepared *small, const pst_shape *s, pst_
     if (!is_power_of_two(p->parts) || s->n_micro % p->parts || unequal) p->parts = 1;
 }
 
+/* A loss of few classes for each sample, whose gradients begin as large numbers of both signs:
+ * those of samples of different classes nearly cancel. */
+static int has_loss_of_samples(const pst_graph *g) {
+    for (uint32_t i = 0; i < g->n_node; i++)
+        if (g->node[i].attr.per_sample) return 1;
+    return 0;
+}
+
 double pst_promise_gradients(const pst_graph *g, double tolerance) {
+    if (has_loss_of_samples(g) && tolerance < cancelled_tolerance) return cancelled_tolerance;
     for (uint32_t i = 0; i < g->n_node; i++)
         if (g->node[i].attr.activation == PST_ACT_RELU || !strcmp(g->node[i].op->name, "max_pool"))
             return kink_tolerance;
@@ -86,6 +97,8 @@ void pst_promise_of(const pst_prepared *small, const pst_shape *s, pst_promise *
     p->tolerance = pst_dtype_is_half(pst_dtype_stored(factors)) ? half_tolerance : fp32_tolerance;
     p->operators = pst_dtype_is_half(pst_dtype_stored(factors)) ? half_operator : fp32_operator;
     if (has_own_keys(small->whole) && p->operators < fp32_attention) p->operators = fp32_attention;
+    if (has_loss_of_samples(small->whole) && p->operators < cancelled_operator)
+        p->operators = cancelled_operator;
     p->gpu = computes_on_gpu(c);
     if (has_batch_norm(small->whole) && p->tolerance < batch_norm_tolerance)
         p->tolerance = batch_norm_tolerance;

@@ -86,15 +86,15 @@ class Graph:
         node["attr"] = dict(word.split("=") for word in rest)
         return node
 
-    def loss(self, data, weights):
-        """The sum of the losses of one micro-batch."""
-        value, total = dict(data), None
+    def loss(self, data, weights, tokens, samples):
+        """The share of one micro-batch in the loss: means over the batch's targets, or over its samples."""
+        value, total = dict(data), 0.0
         for node in self.nodes:
             ins, params = [value[name] for name in node["in"]], [weights[name] for name in node["param"]]
             out = OPERATORS[node["op"]](ins, params, node["attr"])
             value[node["name"] + ".out"] = out
             if node["op"] == "cross_entropy":
-                total = out
+                total = total + out / (samples if int(node["attr"].get("per_sample", 0)) else tokens)
         return total
 
 
@@ -102,6 +102,8 @@ def activate(x, attr):
     name = attr.get("activation", "none")
     if name == "relu":
         return F.relu(x)
+    if name == "tanh":
+        return torch.tanh(x)
     if name.startswith("gelu"):
         return F.gelu(x, approximate="tanh" if "tanh" in name else "none")
     if name == "none":
@@ -112,7 +114,9 @@ def activate(x, attr):
 def embedding(ins, params, attr):
     x = F.embedding(ins[0].long(), params[0])
     positions = torch.arange(x.shape[1])
-    if len(ins) > 1:  # starts
+    if len(params) > 2:  # types
+        x = x + F.embedding(ins[1].long(), params[2])
+    elif len(ins) > 1:  # starts
         positions = positions - ins[1].long()
     return x + params[1][positions] if len(params) > 1 else x
 
@@ -125,6 +129,13 @@ def heads_of(ins, attr):
         return [part.view(B, T, heads, -1).transpose(1, 2) for part in ins[0].chunk(3, dim=2)]
     q, k, v = (x.view(B, T, n, -1).transpose(1, 2) for x, n in zip(ins, (heads, kv_heads, kv_heads)))
     return [q] + [x.repeat_interleave(heads // kv_heads, dim=1) for x in (k, v)]
+
+
+def gather_rows(ins, params, attr):
+    if len(ins) == 1:
+        return ins[0][:, :1]
+    rows_at = torch.arange(ins[0].shape[0])[:, None]
+    return ins[0][rows_at, ins[1].long().clamp(min=0)] * (ins[1] >= 0)[:, :, None]
 
 
 def attention(ins, params, attr):
@@ -213,6 +224,7 @@ def batch_norm(ins, params, attr):
 
 OPERATORS = {
     "embedding": embedding,
+    "gather_rows": gather_rows,
     "attention": attention,
     "cross_entropy": cross_entropy,
     "layer_norm": lambda i, p, a: F.layer_norm(i[0], i[0].shape[-1:], p[0], p[1], float(a["eps"])),
@@ -342,10 +354,10 @@ def check_step(record, graph, step, result):
     for name, shape in graph.shapes.items():
         weights[name] = record.get("state", step, name).view(shape).clone().requires_grad_(name not in graph.statistic)
     within = float(record.hyper["within_gradients"])
-    tokens, loss = record.number(step, "tokens"), 0.0
+    tokens, samples, loss = record.number(step, "tokens"), float(record.hyper["batch"]), 0.0
     for micro in record.micros(step):
         data = {name: record.get("data", step, name, micro).view(shape) for name, shape in graph.data.items()}
-        part = graph.loss(data, weights) / tokens
+        part = graph.loss(data, weights, tokens, samples)
         part.backward()
         loss += part.item()
     result.check(step, "loss", record.get("number", step, "loss"), torch.tensor([loss]))
@@ -392,8 +404,9 @@ def their_gpt(graph):
 
 
 BERT_NAMES = {"wte": "bert.embeddings.word_embeddings", "wpe": "bert.embeddings.position_embeddings",
-              "ln_e": "bert.embeddings.LayerNorm", "head": "cls.predictions.transform.dense",
-              "ln_f": "cls.predictions.transform.LayerNorm"}
+              "wtt": "bert.embeddings.token_type_embeddings", "ln_e": "bert.embeddings.LayerNorm",
+              "head": "cls.predictions.transform.dense", "ln_f": "cls.predictions.transform.LayerNorm",
+              "lm_head": "cls.predictions", "pooler": "bert.pooler.dense", "nsp": "cls.seq_relationship"}
 BERT_LAYER = {"attn.c_proj": "attention.output.dense", "ln_1": "attention.output.LayerNorm",
               "mlp.c_fc": "intermediate.dense", "mlp.c_proj": "output.dense", "ln_2": "output.LayerNorm"}
 
@@ -402,13 +415,14 @@ def their_bert(graph):
     tokens, channels, context, layers, heads = sizes(graph)
     config = transformers.BertConfig(vocab_size=tokens, max_position_embeddings=context, hidden_size=channels,
                                      num_hidden_layers=layers, num_attention_heads=heads,
+                                     type_vocab_size=graph.shapes.get("wtt.weight", [1])[0],
                                      intermediate_size=4 * channels, hidden_dropout_prob=0,
                                      attention_probs_dropout_prob=0)
-    model, names = transformers.BertForMaskedLM(config), {}
-    with torch.no_grad():  # what our bert does not have
-        model.bert.embeddings.token_type_embeddings.weight.zero_()
-        model.cls.predictions.bias.zero_()
-        model.cls.predictions.decoder.bias.zero_()
+    kind = transformers.BertForPreTraining if "nsp.weight" in graph.shapes else transformers.BertForMaskedLM
+    model, names = kind(config), {}
+    if "wtt.weight" not in graph.shapes:
+        with torch.no_grad():
+            model.bert.embeddings.token_type_embeddings.weight.zero_()
     for name in graph.shapes:
         stem, kind = name.rsplit(".", 1)
         if stem in BERT_NAMES:
@@ -457,28 +471,41 @@ def their_llama(graph):
     return model, {name: [(to, False) for to in list_] for name, list_ in names.items()}
 
 
-def their_logits(graph, model, data):
-    if graph.kind in ("gpt", "llama"):
-        return model(data["tokens"].long()).logits
+def bert_loss(model, data, attr, tokens, samples):
+    """As BertForPreTraining, whose means would be over a micro-batch."""
     positions = torch.arange(data["tokens"].shape[1])[None]
     mask = (positions < data["lengths"][:, None]).long()
-    return model(data["tokens"].long(), attention_mask=mask).logits
+    types = data["types"].long() if "types" in data else None
+    said = model(data["tokens"].long(), attention_mask=mask, token_type_ids=types)
+    logits = said.prediction_logits if "next_sentence" in data else said.logits
+    if "positions" in data:
+        logits = gather_rows([logits, data["positions"]], [], {})
+    loss = cross_entropy([logits, data["targets"]], [], attr) / tokens
+    if "next_sentence" in data:
+        loss = loss + cross_entropy([said.seq_relationship_logits, data["next_sentence"]], [], attr) / samples
+    return loss
+
+
+def their_loss(graph, model, data, tokens, samples):
+    attr = node_attr(graph, "cross_entropy")
+    if graph.kind in ("gpt", "llama"):
+        return cross_entropy([model(data["tokens"].long()).logits, data["targets"]], [], attr) / tokens
+    return bert_loss(model, data, attr, tokens, samples)
 
 
 def check_transformers(record, graph, step, result):
     """Loss and gradients of the model of transformers."""
     model, names = {"gpt": their_gpt, "bert": their_bert, "llama": their_llama}[graph.kind](graph)
-    attr = next(node["attr"] for node in graph.nodes if node["op"] == "cross_entropy")
     theirs = dict(model.named_parameters())
     with torch.no_grad():
         for name, shape in graph.shapes.items():
             whole = record.get("state", step, name).view(shape)
             for (to, turned), part in zip(names[name], whole.chunk(len(names[name]))):
                 theirs[to].copy_(part.t() if turned else part)
-    tokens, loss = record.number(step, "tokens"), 0.0
+    tokens, samples, loss = record.number(step, "tokens"), float(record.hyper["batch"]), 0.0
     for micro in record.micros(step):
         data = {name: record.get("data", step, name, micro).view(shape) for name, shape in graph.data.items()}
-        part = cross_entropy([their_logits(graph, model, data), data["targets"]], [], attr) / tokens
+        part = their_loss(graph, model, data, tokens, samples)
         part.backward()
         loss += part.item()
     result.check(step, "loss (transformers)", record.get("number", step, "loss"), torch.tensor([loss]))

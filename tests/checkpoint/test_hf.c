@@ -1,5 +1,5 @@
-/* Hugging Face GPT-2: config.json and weights in, the same out, to the bit; what is no GPT-2 is
- * refused. */
+/* GPT-2 and BERT in Hugging Face's format: config.json and weights in, the same out, to the bit;
+ * what is neither is refused. */
 #include "base/folder.h"
 #include "base/rng.h"
 #include "checkpoint/durable.h"
@@ -20,14 +20,16 @@
 /* A model and its weights. */
 typedef struct {
     pst_model_config config;
+    const pst_model_row *row;
     pst_graph *graph;
     float **weight;
 } model;
 
 static model model_of(pst_model_config config) {
-    model m = {.config = config};
+    model m = {.config = config,
+               .row = strcmp(config.kind, "bert") ? &pst_model_gpt : &pst_model_bert};
     m.config.micro_batch = 1;
-    if (pst_model_gpt.build(&m.config, &m.graph) != PST_OK) fail_msg("%s", pst_error());
+    if (m.row->build(&m.config, &m.graph) != PST_OK) fail_msg("%s", pst_error());
     m.weight = calloc(m.graph->n_param, sizeof *m.weight);
     for (uint32_t i = 0; i < m.graph->n_param; i++)
         m.weight[i] = calloc(pst_param_elements(&m.graph->param[i]), sizeof **m.weight);
@@ -58,8 +60,8 @@ static pst_model_config small(void) {
                               .activation = PST_ACT_GELU_TANH};
 }
 
-static model random_model(uint64_t seed) {
-    model m = model_of(small());
+static model random_model_of(pst_model_config config, uint64_t seed) {
+    model m = model_of(config);
     for (uint32_t i = 0; i < m.graph->n_param; i++) {
         const pst_param *p = &m.graph->param[i];
         pst_rng_normal(pst_rng_key(seed, p->name), 0, 1, m.weight[i], pst_param_elements(p));
@@ -67,9 +69,10 @@ static model random_model(uint64_t seed) {
     return m;
 }
 
+static model random_model(uint64_t seed) { return random_model_of(small(), seed); }
+
 static void export_to(const char *folder, model *m) {
-    if (pst_hf_export(folder, &(pst_hf_model){&m->config, &pst_model_gpt, m->graph, -1}, give, m) !=
-        PST_OK)
+    if (pst_hf_export(folder, &(pst_hf_model){&m->config, m->row, m->graph, -1}, give, m) != PST_OK)
         fail_msg("%s", pst_error());
 }
 
@@ -165,7 +168,7 @@ static void rewrite(const char *from, const char *to, const char *extra, float s
 }
 
 static void expect(model *m, const char *source, const char *sentence) {
-    pst_status status = pst_hf_import(source, &pst_model_gpt, m->graph,
+    pst_status status = pst_hf_import(source, m->row, m->graph,
                                       &(pst_hf_weights){.held = m->graph, .weight = m->weight});
     if (!sentence && status != PST_OK) fail_msg("%s", pst_error());
     if (!sentence) return;
@@ -232,7 +235,7 @@ static void test_config(void **state) {
     assert_true(c.activation == PST_ACT_GELU_ERF && c.dropout == 0);
     expect_config("{", "x.json:1:1: not JSON");
     expect_config("[]", "model_type is missing");
-    expect_config("{\"model_type\":\"bert\"}", "model_type is bert");
+    expect_config("{\"model_type\":\"t5\"}", "model_type is t5; supported are gpt2, ");
     expect_config("{\"model_type\":\"gpt2\",\"n_layer\":0}",
                   "n_layer is missing or not an integer from 1 to 2^31 - 1");
     expect_config("{\"model_type\":\"gpt2\",\"n_layer\":4294967296}",
@@ -281,7 +284,7 @@ static void put_other_kind(const char *folder) {
     snprintf(path, sizeof path, "%s/config.json", folder);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
-    fputs("{\"model_type\": \"bert\", \"hidden_size\": 32}\n", f);
+    fputs("{\"model_type\": \"t5\", \"hidden_size\": 32}\n", f);
     assert_int_equal(fclose(f), 0);
 }
 
@@ -314,17 +317,119 @@ static void test_foreign(void **state) {
     }
     pst_safetensors_close(before);
     pst_safetensors_close(after);
-    put_other_kind("bert");
-    expect(&m, "bert", "config.json: model_type is bert");
-    expect(&m, "bert/model.safetensors", "model_type is bert");
-    assert_int_equal(pst_hf_config("bert", &config), PST_EINPUT);
+    put_other_kind("t5");
+    expect(&m, "t5", "config.json: model_type is t5");
+    expect(&m, "t5/model.safetensors", "model_type is t5");
+    assert_int_equal(pst_hf_config("t5", &config), PST_EINPUT);
     model_free(&m);
+}
+
+/* --- BERT ------------------------------------------------------------------------------------- */
+
+static pst_model_config small_bert(int next_sentence) {
+    return (pst_model_config){.kind = "bert",
+                              .layers = 2,
+                              .heads = 2,
+                              .channels = 6,
+                              .context = 5,
+                              .vocabulary = 11,
+                              .dropout = 0.1f,
+                              .activation = PST_ACT_GELU_ERF,
+                              .bert = {.token_types = 2, .next_sentence = next_sentence}};
+}
+
+/* Under the names of transformers, queries, keys and values one by one; and in again. */
+static void test_bert(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        uint64_t dim[2];
+    } known[] = {{"bert.embeddings.word_embeddings.weight", {11, 6}},
+                 {"bert.embeddings.token_type_embeddings.weight", {2, 6}},
+                 {"bert.embeddings.LayerNorm.bias", {6, 0}},
+                 {"bert.encoder.layer.1.attention.self.key.weight", {6, 6}},
+                 {"bert.encoder.layer.0.attention.self.value.bias", {6, 0}},
+                 {"bert.encoder.layer.1.attention.output.dense.weight", {6, 6}},
+                 {"bert.encoder.layer.1.attention.output.LayerNorm.weight", {6, 0}},
+                 {"bert.encoder.layer.1.intermediate.dense.weight", {24, 6}},
+                 {"bert.encoder.layer.0.output.dense.weight", {6, 24}},
+                 {"bert.encoder.layer.0.output.LayerNorm.bias", {6, 0}},
+                 {"bert.pooler.dense.weight", {6, 6}},
+                 {"cls.seq_relationship.weight", {2, 6}},
+                 {"cls.predictions.transform.dense.weight", {6, 6}},
+                 {"cls.predictions.transform.LayerNorm.weight", {6, 0}},
+                 {"cls.predictions.bias", {11, 0}}};
+    model a = random_model_of(small_bert(1), 5), b = model_of(small_bert(1)),
+          masked = model_of(small_bert(0)), gpt = model_of(small());
+    pst_model_config config;
+    pst_safetensors_file *f;
+    float key[36];
+    export_to("bert", &a);
+    assert_int_equal(pst_hf_config("bert", &config), PST_OK);
+    assert_true(config.layers == 2 && config.heads == 2 && config.channels == 6 &&
+                config.context == 5 && config.vocabulary == 11 && config.dropout == 0.1f);
+    assert_true(config.bert.token_types == 2 && config.bert.next_sentence == 1);
+    assert_string_equal(config.kind, "bert");
+    assert_int_equal(pst_safetensors_open("bert/model.safetensors", &f), PST_OK);
+    assert_int_equal(f->n_entry, 3 + 2 + 2 * 16 + 2 * 2 + 2 * 2 + 1);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const pst_safetensors_entry *e = pst_safetensors_find(f, known[i].name);
+        if (!e) fail_msg("%s is not there", known[i].name);
+        assert_true(e->dim[0] == known[i].dim[0] &&
+                    (e->n_dim == 1 || e->dim[1] == known[i].dim[1]));
+    }
+    const float *fused = a.weight[pst_graph_find_param(a.graph, "h.1.attn.c_attn.weight")];
+    assert_int_equal(
+        pst_safetensors_read_f32(f, pst_safetensors_find(f, known[3].name), key, 36, 0), PST_OK);
+    assert_memory_equal(key, fused + 36, sizeof key);
+    pst_safetensors_close(f);
+    expect(&b, "bert", NULL);
+    expect_same(&a, &b);
+    expect(&masked, "bert", NULL); /* without the head for the next sentence */
+    export_to("masked", &masked);
+    assert_int_equal(pst_hf_config("masked", &config), PST_OK);
+    assert_int_equal(config.bert.next_sentence, 0);
+    expect(&b, "masked", "tensor bert.pooler.dense.weight is missing");
+    expect(&gpt, "bert", "a model of kind bert, but model.kind is gpt");
+    export_to("out", &gpt);
+    expect(&b, "out", "a model of kind gpt, but model.kind is bert");
+    model_free(&a);
+    model_free(&b);
+    model_free(&masked);
+    model_free(&gpt);
+}
+
+#define BERT_SIZES                                                                                 \
+    "\"model_type\":\"bert\",\"num_hidden_layers\":2,\"num_attention_heads\":2,\"hidden_size\":4," \
+    "\"max_position_embeddings\":8,\"vocab_size\":9,\"type_vocab_size\":2,"
+
+static void test_bert_config(void **state) {
+    (void)state;
+    pst_model_config c;
+    const char *plain = "{" BERT_SIZES "\"intermediate_size\":16}";
+    assert_int_equal(pst_hf_parse_config(plain, strlen(plain), "x.json", &c), PST_OK);
+    assert_true(c.layers == 2 && c.vocabulary == 9 && c.dropout == 0.1f &&
+                c.activation == PST_ACT_GELU_ERF && !c.bert.next_sentence);
+    expect_config("{\"model_type\":\"bert\"}", "num_hidden_layers is missing");
+    expect_config("{" BERT_SIZES "\"intermediate_size\":8}", "intermediate_size");
+    expect_config("{" BERT_SIZES "\"intermediate_size\":16,\"hidden_act\":\"gelu_new\"}",
+                  "hidden_act is gelu_new; only gelu is supported");
+    expect_config("{" BERT_SIZES "\"intermediate_size\":16,\"position_embedding_type\":"
+                  "\"relative_key\"}",
+                  "position_embedding_type is relative_key");
+    expect_config("{" BERT_SIZES "\"intermediate_size\":16,\"layer_norm_eps\":1e-5}",
+                  "layer_norm_eps must be 1e-12");
+    expect_config("{" BERT_SIZES "\"intermediate_size\":16,\"is_decoder\":true}",
+                  "is_decoder must be false");
+    expect_config("{" BERT_SIZES "\"intermediate_size\":16,\"hidden_dropout_prob\":1}",
+                  "hidden_dropout_prob");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_layout),
         cmocka_unit_test(test_variants),   cmocka_unit_test(test_config),
-        cmocka_unit_test(test_full_disk),  cmocka_unit_test(test_foreign)};
+        cmocka_unit_test(test_full_disk),  cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_bert),       cmocka_unit_test(test_bert_config)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

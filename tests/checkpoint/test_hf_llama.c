@@ -263,7 +263,8 @@ static void test_config(void **state) {
         const char *text, *words;
     } bad[] = {
         {"{\"model_type\": \"qwen3\", \"architectures\": [\"Qwen3ForCausalLM\"]}",
-         "model_type is qwen3 (Qwen3ForCausalLM); supported are gpt2, llama, qwen2 and mistral; "
+         "model_type is qwen3 (Qwen3ForCausalLM); supported are gpt2, llama, qwen2, mistral and "
+         "bert; "
          "did "
          "you mean qwen2"},
         {"{\"model_type\": \"llama\"}", "num_hidden_layers is missing"},

@@ -45,6 +45,30 @@ cmp -s one two || fail "text and its tokens differ"
 "$PENSTOCK" train --resume runs/set -n 2 steps=6 >out 2>&1 || fail "resume: $(cat out)"
 "$PENSTOCK" verify run.yaml -n 2 >out 2>&1 || fail "verify: $(cat out)"
 
+# pairs of segments: of sentences, whose documents end at blank lines, and of whole texts
+for i in $(seq 40); do
+    [ $((i % 5)) = 0 ] && echo
+    echo "The valves of pump $i opens. Water flows through a penstock."
+    echo "Water flows into the reservoir."
+done >sentences.txt
+cp sentences.txt other.txt
+pairs="model.next_sentence=true data.mask=words model.context=24"
+# shellcheck disable=SC2086  # three arguments
+"$PENSTOCK" train run.yaml -n 1 name=pairs $pairs data.paths=sentences.txt >out 2>&1 || fail "pairs: $(cat out)"
+# shellcheck disable=SC2086
+"$PENSTOCK" train run.yaml -n 3 name=pairs-3 $pairs data.paths=sentences.txt >out 2>&1 || fail "pairs, stages: $(cat out)"
+weights pairs >one
+weights pairs-3 >two
+grep -q 'nsp.weight' one && cmp -s one two || fail "weights of pairs differ between one rank and three stages"
+# shellcheck disable=SC2086
+"$PENSTOCK" train run.yaml -n 2 name=pairs-text $pairs data.kind=text data.paths='[sentences.txt, other.txt]' \
+    parallel.tensor=2 parallel.sequence=true >out 2>&1 || fail "pairs of text: $(cat out)"
+# shellcheck disable=SC2086
+"$PENSTOCK" verify run.yaml -n 4 $pairs data.paths=sentences.txt parallel.tensor=2 parallel.sequence=true >out 2>&1 ||
+    fail "verify pairs: $(cat out)"
+refuses 'files of tokens have no segments' data.kind=tokens data.paths=set data.cache= model.next_sentence=true
+refuses 'too little text for pairs' model.next_sentence=true model.context=4000 data.validation=0
+
 for token in CLS SEP MASK; do
     sed "s/^.$token.\$/[unused]/" vocab.txt >lacks.txt
     refuses "lacks.txt: .*no special token \"\\[$token\\]\"" data.tokenizer=lacks.txt

@@ -185,17 +185,22 @@ printf '\100\0\0\0\0\0\0\0%-64s1234' '{"a":{"dtype":"F32","shape":[1],"data_offs
 train 2 'tensor a is not part of the model' model.weights=foreign.safetensors
 train 2 'the model needs' model.weights=hf model.channels=32
 
-# models that Hugging Face's form of GPT-2 cannot hold
+# other models in Hugging Face's format
 cat >bert.yaml <<END
 model: {kind: bert, layers: 1, heads: 1, channels: 8, context: 16}
 data: {kind: lines, paths: [text.txt]}
 train: {steps: 1, batch: 2, warmup: 0}
 END
 "$PENSTOCK" train bert.yaml -q -n 1 || fail "train bert.yaml"
-expect 2 'step-00000001: model.kind is bert; penstock convert supports gpt' \
-    "$PENSTOCK" convert runs/bert bert_hf
-[ ! -e bert_hf ] || fail "a refused conversion has made a folder"
-expect 2 "'model.weights=hf': model.weights is not used by model.kind bert" "$PENSTOCK" train bert.yaml model.weights=hf
+"$PENSTOCK" convert runs/bert bert_hf || fail "convert bert"
+"$PENSTOCK" inspect bert_hf | grep -q '^Hugging Face BERT: 1 layers, 1 heads, 8 channels' || fail "inspect bert_hf"
+"$PENSTOCK" train bert.yaml -q -n 1 name=again model.weights=bert_hf/model.safetensors || fail "train with weights of bert"
+expect 2 'a model of kind bert cannot continue text' "$PENSTOCK" generate bert_hf
+expect 2 'a model of kind bert cannot continue text' "$PENSTOCK" generate runs/bert
+expect 2 'a model of kind gpt, but model.kind is bert' "$PENSTOCK" train bert.yaml model.weights=hf
+"$PENSTOCK" train bert.yaml -q -n 1 name=untyped model.token_types=0 || fail "train bert without types"
+expect 2 'model.token_types is 0' "$PENSTOCK" convert runs/untyped untyped_hf
+[ ! -e untyped_hf ] || fail "a refused conversion has made a folder"
 "$PENSTOCK" train bare.yaml -q -n 1 model.kind=mlp preset=tiny steps=1 name=mlp || fail "train mlp"
 expect 2 'step-00000001: model.kind is mlp; penstock convert supports gpt' "$PENSTOCK" convert runs/mlp mlp_hf
 
@@ -216,7 +221,7 @@ expect 2 'damaged or was edited' "$PENSTOCK" convert edited x
 expect 2 'neither a run' "$PENSTOCK" generate run.yaml
 expect 2 'no complete checkpoint' "$PENSTOCK" generate nothing
 mkdir foreign
-echo '{"model_type": "bert"}' >foreign/config.json
+echo '{"model_type": "t5"}' >foreign/config.json
 expect 2 'supported are gpt2' "$PENSTOCK" generate foreign
 expect 2 'truncated' "$PENSTOCK" inspect truncated.safetensors
 expect 2 'huge.safetensors' "$PENSTOCK" inspect huge.safetensors

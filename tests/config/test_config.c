@@ -348,9 +348,9 @@ static const wrong_file wrong[] = {
      "layers, channels, "
      "context, vocabulary"},
     {"model: {kind: bert, activation: gelu_tanh}\ndata: {paths: a}\n", NULL,
-     "run.yaml:1:33: model.activation is not used by model.kind bert, which uses preset, layers, "
-     "heads, channels, "
-     "context, vocabulary, dropout"},
+     "run.yaml:1:33: model.activation is not used by model.kind bert, which uses preset, weights, "
+     "layers, heads, channels, "
+     "context, vocabulary, token_types, max_predictions, next_sentence, dropout"},
     {"model: {kind: resnet, context: 1}\ndata: {paths: a}\n", NULL,
      "run.yaml:1:32: model.context is not used by model.kind resnet, which uses preset, layers, "
      "channels, "

@@ -63,7 +63,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const pst_documents first = {add, end, &strict}, second = {add, end, &lenient};
     const pst_json_lines stop = {"text", 0}, skip = {"text", 1};
     const pst_line_form strictly = pst_json_lines_form(&stop),
-                        leniently = pst_json_lines_form(&skip), conversations = {converse, NULL};
+                        leniently = pst_json_lines_form(&skip),
+                        conversations = {.encode = converse};
     pst_status status = pst_lines_encode(e, path, &strictly, &first, &none);
     if (status != PST_OK) expect(strncmp(pst_error(), path, strlen(path)) == 0);
     pst_status again = pst_lines_encode(e, path, &leniently, &second, &skipped);

@@ -57,13 +57,17 @@ static float *whole_weight(const pst_param *p) {
 }
 
 static void fill_data(const pst_graph *g, uint32_t tensor, uint32_t vocabulary, int32_t *out) {
-    uint64_t n = pst_tensor_elements(g->tensor + tensor),
-             key = pst_rng_key(5, g->tensor[tensor].name);
+    const char *name = g->tensor[tensor].name;
+    const int positions = !strcmp(name, "positions");
+    const int may_lack = positions || !strcmp(name, "targets");
+    uint64_t n = pst_tensor_elements(g->tensor + tensor), key = pst_rng_key(5, name),
+             values = positions ? g->tensor[pst_graph_find_tensor(g, "tokens")].dim[1] : vocabulary;
+    if (!strcmp(name, "types") || !strcmp(name, "next_sentence")) values = 2;
     for (uint64_t i = 0; i < n; i++) {
         uint32_t word[4];
         pst_rng_words(key, 0, i, word);
-        out[i] = (int32_t)(word[0] % vocabulary);
-        if (!strcmp(g->tensor[tensor].name, "targets") && word[1] % 6 == 0) out[i] = -1;
+        out[i] = (int32_t)(word[0] % values);
+        if (may_lack && word[1] % 6 == 0) out[i] = -1;
     }
 }
 
@@ -366,6 +370,16 @@ static void test_bert(void **state) {
             check_model(&pst_model_bert, gpt(), parts, sequence);
 }
 
+/* Types, five rows that are gathered from all ranks' positions, and [CLS], which one rank has. */
+static void test_published_bert(void **state) {
+    (void)state;
+    pst_model_config c = gpt();
+    c.bert = (pst_bert){.token_types = 2, .predictions = 5, .next_sentence = 1};
+    for (uint32_t parts = 1; parts <= 3; parts++)
+        for (int sequence = 0; sequence < 2; sequence++)
+            check_model(&pst_model_bert, c, parts, sequence);
+}
+
 static void test_gpt_even(void **state) {
     (void)state;
     pst_model_config c = gpt();
@@ -426,8 +440,10 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt), cmocka_unit_test(test_gpt_even), cmocka_unit_test(test_bert),
-        cmocka_unit_test(test_mlp), cmocka_unit_test(test_llama),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_gpt),     cmocka_unit_test(test_gpt_even),
+        cmocka_unit_test(test_bert),    cmocka_unit_test(test_published_bert),
+        cmocka_unit_test(test_mlp),     cmocka_unit_test(test_llama),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,13 +14,14 @@
 typedef struct {
     const char *op;
     uint64_t b, t, c; /* input [b,t,c]; attention: c channels of q, of k and of v */
-    uint64_t f;       /* linear: outputs; embedding: vocabulary */
+    uint64_t f; /* linear: outputs; embedding: vocabulary; gather_rows: positions (0: none given) */
     uint32_t heads;
     uint32_t kv_heads; /* attention: heads of keys and values, if they are inputs of their own */
     pst_rope_scaling scaling; /* rotary */
     /* attention: is it, and has it lengths of samples (0, 1, T and others) */
     int bidirectional, lengths;
-    int starts; /* attention, embedding: positions have starts, also such as are clamped */
+    int starts;     /* attention, embedding: positions have starts, also such as are clamped */
+    uint32_t types; /* embedding: token types; 0: none; else it needs `second` */
     pst_activation act;
     int second; /* has its optional parameter (bias, wpe) */
     float rate;
@@ -43,18 +44,18 @@ enum { CASE_WIDE_IN = 1 /* input 0 */, CASE_WIDE_IN2 = 2, CASE_WIDE_OUT = 4 };
 static inline uint64_t case_round_up(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 CASE_USED const char *case_text(const kernel_case *k) {
-    static char text[320];
+    static char text[352];
     snprintf(text, sizeof text,
              "%s b=%lu t=%lu c=%lu f=%lu heads=%u kv_heads=%u scaling=%d%s%s%s act=%d second=%d %s "
              "%s w=%lu window=%lu "
-             "stride=%u padding=%u sums=%d wide=%u smoothing=%g z=%g",
+             "stride=%u padding=%u sums=%d wide=%u smoothing=%g z=%g types=%u",
              k->op, (unsigned long)k->b, (unsigned long)k->t, (unsigned long)k->c,
              (unsigned long)k->f, k->heads, k->kv_heads, (int)k->scaling,
              k->bidirectional ? " bidirectional" : "", k->lengths ? " lengths" : "",
              k->starts ? " starts" : "", (int)k->act, k->second, pst_dtype_name(k->dtype),
              k->factors ? pst_dtype_name(k->factors) : "", (unsigned long)k->w,
              (unsigned long)k->window, k->stride, k->padding, k->sums, k->wide,
-             (double)k->smoothing, (double)k->z_loss);
+             (double)k->smoothing, (double)k->z_loss, k->types);
     return text;
 }
 
@@ -106,7 +107,7 @@ static pst_status case_image(const kernel_case *k, pst_graph *g) {
 
 static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
     pst_graph *g;
-    uint32_t in[4], param[2] = {0, 0}, n_in = 1, n_param = 0, tokens, out;
+    uint32_t in[4], param[3] = {0, 0, 0}, n_in = 1, n_param = 0, tokens, out;
     uint64_t dim[2] = {k->b, k->t};
     uint64_t c = strcmp(k->op, "attention") || k->kv_heads ? k->c : 3 * k->c;
     pst_attr attr = {.heads = k->heads,
@@ -135,6 +136,7 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
         in[0] = tokens;
         PST_TRY(case_param(g, "wte", k->f, k->c, &param[n_param++]));
         if (k->second) PST_TRY(case_param(g, "wpe", k->t + 2, k->c, &param[n_param++]));
+        if (k->types) PST_TRY(case_param(g, "wtt", k->types, k->c, &param[n_param++]));
     } else {
         PST_TRY(case_input(g, "x", tokens, c, k->wide & CASE_WIDE_IN, &in[0]));
     }
@@ -143,6 +145,9 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
             case_input(g, n_in == 1 ? "k" : "v", tokens, c / k->heads * k->kv_heads, 0, &in[n_in]));
     if (k->lengths) PST_TRY(pst_graph_data(g, "lengths", 1, dim, &in[n_in++]));
     if (k->starts) PST_TRY(pst_graph_data(g, "starts", 2, dim, &in[n_in++]));
+    if (k->types) PST_TRY(pst_graph_data(g, "types", 2, dim, &in[n_in++]));
+    if (!strcmp(k->op, "gather_rows") && k->f)
+        PST_TRY(pst_graph_data(g, "positions", 2, (uint64_t[]){k->b, k->f}, &in[n_in++]));
     if (!strcmp(k->op, "add") || !strcmp(k->op, "gated"))
         PST_TRY(case_input(g, "x2", tokens, c, k->wide & CASE_WIDE_IN2, &in[n_in++]));
     if (!strcmp(k->op, "cross_entropy") || !strncmp(k->op, "vocabulary", 10))
@@ -187,6 +192,11 @@ CASE_USED void case_streams(uint64_t c, uint64_t first, int sums,
         k.second = 1;
         k.first = first;
         k.total = first + 50;
+        check(&k);
+        k.types = 3;
+        check(&k);
+        k = (kernel_case){.op = "gather_rows", .b = 3, .t = t, .c = c, .f = 7, .dtype = type};
+        k.wide = CASE_WIDE_IN;
         check(&k);
         for (int i = 0; i < 3; i++) {
             k = (kernel_case){.op = "layer_norm", .b = 1, .t = t + 2, .c = c, .dtype = type};
@@ -360,7 +370,9 @@ static void case_fill(case_state *s, case_buffer *b) {
         return;
     }
     uint64_t limit = strcmp(k->op, "embedding") ? k->c : k->f;
+    if (!strcmp(k->op, "gather_rows")) limit = k->t;
     if (k->total) limit = k->total;
+    if (k->types && b->index == 1) limit = k->types;
     if (case_is_image(k)) limit = 256;
     for (uint64_t i = 0; i < b->n; i++) {
         uint32_t word[4];

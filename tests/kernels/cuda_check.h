@@ -267,6 +267,28 @@ static void test_embedding(void **state) {
                                      .second = (int)(i % 2) ^ part,
                                      .first = part ? 5 : 0,
                                      .total = part ? words[i] + 11 : 0});
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++)
+        check_case((kernel_case){.op = "embedding",
+                                 .b = 2,
+                                 .t = 37 + 40 * (i % 3),
+                                 .c = width[i],
+                                 .f = words[i],
+                                 .second = 1,
+                                 .types = 1 + (uint32_t)i % 3});
+}
+
+static void test_gather_rows(void **state) {
+    (void)state;
+    static const uint64_t width[] = {1, 3, 8, 33, 64, 264};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++) {
+        kernel_case k = {.op = "gather_rows", .b = 1 + i % 3, .t = 5 + 40 * (i % 3), .c = width[i]};
+        check_case(k);
+        k.f = 9;
+        check_case(k);
+        k.first = 4;
+        k.total = k.t + 7;
+        check_case(k);
+    }
 }
 
 static void test_cross_entropy(void **state) {
@@ -750,11 +772,11 @@ static void test_differences(void **state) {
     cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_llama),                               \
         cmocka_unit_test(test_layer_norm_sums), cmocka_unit_test(test_elementwise),                \
         cmocka_unit_test(test_streams), cmocka_unit_test(test_embedding),                          \
-        cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_loss_with_gaps),               \
-        cmocka_unit_test(test_sum_and_activation), cmocka_unit_test(test_index),                   \
-        cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_pools),                           \
-        cmocka_unit_test(test_pixel_index), cmocka_unit_test(test_average),                        \
-        cmocka_unit_test(test_combine), cmocka_unit_test(test_differences),                        \
-        cmocka_unit_test(test_update), cmocka_unit_test(test_sum_squares),                         \
-        cmocka_unit_test(test_accumulate_and_narrow)
+        cmocka_unit_test(test_gather_rows), cmocka_unit_test(test_cross_entropy),                  \
+        cmocka_unit_test(test_loss_with_gaps), cmocka_unit_test(test_sum_and_activation),          \
+        cmocka_unit_test(test_index), cmocka_unit_test(test_batch_norm),                           \
+        cmocka_unit_test(test_pools), cmocka_unit_test(test_pixel_index),                          \
+        cmocka_unit_test(test_average), cmocka_unit_test(test_combine),                            \
+        cmocka_unit_test(test_differences), cmocka_unit_test(test_update),                         \
+        cmocka_unit_test(test_sum_squares), cmocka_unit_test(test_accumulate_and_narrow)
 #endif

@@ -150,7 +150,7 @@ static void test_linear(void **state) {
     } shape[] = {{1, 1, 1},     {3, 7, 17},    {17, 33, 3},  {65, 17, 130},
                  {130, 65, 33}, {129, 3, 515}, {5, 2100, 9}, {33, 64, 64}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
-        for (int act = 0; act <= PST_ACT_RELU; act += i < 4 ? 1 : 3)
+        for (int act = 0; act <= PST_ACT_TANH; act += i < 4 ? 1 : 3)
             check_case(&(kernel_case){.op = "linear",
                                       .b = 1 + i % 2,
                                       .t = shape[i].t,
@@ -482,6 +482,29 @@ static void test_embedding(void **state) {
                                   .f = 3 + 40 * i,
                                   .second = 1,
                                   .starts = 1});
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++)
+        check_case(&(kernel_case){.op = "embedding",
+                                  .b = 1 + i % 3,
+                                  .t = 37,
+                                  .c = width[i],
+                                  .f = 3 + 40 * i,
+                                  .second = 1,
+                                  .types = 1 + (uint32_t)i % 3});
+}
+
+/* Positions that are given several times, or not on this rank. */
+static void test_gather_rows(void **state) {
+    (void)state;
+    static const uint64_t width[] = {1, 3, 7, 17, 33, 65, 130};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++) {
+        kernel_case k = {.op = "gather_rows", .b = 1 + i % 3, .t = 3 + 17 * i, .c = width[i]};
+        check_case(&k);
+        k.f = 11;
+        check_case(&k);
+        k.first = 5;
+        k.total = k.t + 9;
+        check_case(&k);
+    }
 }
 
 static void test_cross_entropy(void **state) {
@@ -654,7 +677,7 @@ static void check_activation(const pst_kernel_row *rows, uint32_t n, uint32_t li
             rows[i].dtypes == rows[linear].dtypes)
             row = &rows[i];
     assert_non_null(row);
-    for (int act = PST_ACT_NONE + 1; act <= PST_ACT_RELU; act++) {
+    for (int act = PST_ACT_NONE + 1; act <= PST_ACT_TANH; act++) {
         kernel_case k = {.op = "linear",
                          .b = 2,
                          .t = 37,
@@ -726,7 +749,7 @@ static void test_index_refused(void **state) {
     const pst_kernel_row *rows = pst_kernels_cpu(&n);
     for (uint32_t i = 0; i < n; i++) {
         int embedding = !strcmp(rows[i].op, "embedding"),
-            loss = !strcmp(rows[i].op, "cross_entropy");
+            loss = !strcmp(rows[i].op, "cross_entropy") || !strcmp(rows[i].op, "gather_rows");
         if ((!embedding && !loss) || (rows[i].isa & pst_cpu_isa()) != rows[i].isa) continue;
         kernel_case k = {
             .op = rows[i].op, .b = 1, .t = 4, .c = 8, .f = 8, .dtype = case_row_dtype(&rows[i])};
@@ -755,17 +778,29 @@ static int close_devices(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layer_norm),    cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_attention),     cmocka_unit_test(test_grouped_attention),
-        cmocka_unit_test(test_rms_norm),      cmocka_unit_test(test_rotary),
-        cmocka_unit_test(test_rotary_far),    cmocka_unit_test(test_gated),
-        cmocka_unit_test(test_elementwise),   cmocka_unit_test(test_documents),
-        cmocka_unit_test(test_streams),       cmocka_unit_test(test_embedding),
-        cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_part),
-        cmocka_unit_test(test_convolution),   cmocka_unit_test(test_batch_norm),
-        cmocka_unit_test(test_image),         cmocka_unit_test(test_sum),
-        cmocka_unit_test(test_activation),    cmocka_unit_test(test_gelu_forms_differ),
-        cmocka_unit_test(test_index_refused), cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_layer_norm),
+        cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_grouped_attention),
+        cmocka_unit_test(test_rms_norm),
+        cmocka_unit_test(test_rotary),
+        cmocka_unit_test(test_rotary_far),
+        cmocka_unit_test(test_gated),
+        cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_documents),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_embedding),
+        cmocka_unit_test(test_gather_rows),
+        cmocka_unit_test(test_cross_entropy),
+        cmocka_unit_test(test_part),
+        cmocka_unit_test(test_convolution),
+        cmocka_unit_test(test_batch_norm),
+        cmocka_unit_test(test_image),
+        cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_activation),
+        cmocka_unit_test(test_gelu_forms_differ),
+        cmocka_unit_test(test_index_refused),
+        cmocka_unit_test(test_padding),
     };
     return cmocka_run_group_tests(tests, open_devices, close_devices);
 }

@@ -172,7 +172,7 @@ static void test_linear(void **state) {
         {1, 1, 1},    {3, 7, 17},     {17, 33, 3},     {129, 3, 515},  {5, 2100, 9},
         {64, 64, 64}, {130, 72, 136}, {128, 768, 192}, {256, 64, 512}, {70, 300, 520}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
-        for (int act = 0; act <= PST_ACT_RELU; act++)
+        for (int act = 0; act <= PST_ACT_TANH; act++)
             check_case((kernel_case){.op = "linear",
                                      .b = 1 + i % 2,
                                      .t = shape[i][0],

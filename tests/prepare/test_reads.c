@@ -60,14 +60,22 @@ static void keys_are_read_as_said(void **state) {
         const char *base;
         int n_read;
     } models[] = {{"kind: gpt, preset: nano", 7},
-                  {"kind: bert, preset: tiny", 6},
+                  {"kind: bert, preset: tiny", 9},
                   {"kind: mlp, preset: tiny", 5},
                   {"kind: resnet, preset: resnet20", 4}};
     static const struct {
         const char *key, *value;
-    } keys[] = {
-        {"activation", "gelu_erf"}, {"layers", "8"},      {"heads", "8"},  {"channels", "32"},
-        {"context", "8"},           {"vocabulary", "99"}, {"image", "16"}, {"dropout", "0.5"}};
+    } keys[] = {{"activation", "gelu_erf"},
+                {"layers", "8"},
+                {"heads", "8"},
+                {"channels", "32"},
+                {"context", "8"},
+                {"vocabulary", "99"},
+                {"image", "16"},
+                {"dropout", "0.5"},
+                {"token_types", "3"},
+                {"max_predictions", "4"},
+                {"next_sentence", "true"}};
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         int n = 0;

@@ -64,6 +64,20 @@ static void test_layouts(void **state) {
         }
 }
 
+/* Without types and with the logits of all positions, as before these were keys; and with as many
+ * predictions as the data ever gives. */
+static void test_options(void **state) {
+    (void)state;
+    const char *all[] = {"model.max_predictions=21", "model.token_types=0"},
+               *few[] = {"model.max_predictions=1"}, *pipeline[] = {"model.max_predictions=1"};
+    run_result a = run("all", 1, all, 2), b = run("all-2", 2, all, 2), c = run("few", 1, few, 1),
+               d = run("few-3", 3, pipeline, 1);
+    run_assert_same(&b, &a, "all logits");
+    run_assert_same(&d, &c, "one prediction");
+    assert_true(a.value[0] > 4.5 && a.value[0] < 6.5 && c.value[0] > 3 && c.value[0] < 7);
+    assert_true(a.value[0] != base.value[0] && a.value[0] != c.value[0]);
+}
+
 /* Sums in another order; the same bits again. */
 static void test_grid(void **state) {
     (void)state;
@@ -114,11 +128,14 @@ static void test_refused(void **state) {
             "use data.kind: text");
     refused("small", small, 2, "model.vocabulary is 256, but the data has 257 different tokens");
     refused("text", text, 1,
-            "model.kind bert reads tokens, targets, lengths, but a sample of data.kind text has "
-            "tokens, targets; "
+            "model.kind bert reads tokens, targets, lengths, types, positions, but a sample of "
+            "data.kind text has tokens, targets; "
             "use data.kind: lines");
     refused("relu", relu, 1, "model.activation is not used by model.kind bert");
     refused("heads", heads, 1, "model.heads is 5");
+    const char *next[] = {"model.next_sentence=true"}, *words[] = {"data.mask=words"};
+    refused("next", next, 1, "pairs of segments need a tokenizer");
+    refused("words", words, 1, "words consist of tokens with a tokenizer only");
 }
 
 static int close_folder(void **state) {
@@ -129,7 +146,9 @@ static int close_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_base), cmocka_unit_test(test_learns), cmocka_unit_test(test_layouts),
-        cmocka_unit_test(test_grid), cmocka_unit_test(test_resume), cmocka_unit_test(test_refused)};
+        cmocka_unit_test(test_base),    cmocka_unit_test(test_learns),
+        cmocka_unit_test(test_layouts), cmocka_unit_test(test_options),
+        cmocka_unit_test(test_grid),    cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, close_folder);
 }

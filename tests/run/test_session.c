@@ -512,7 +512,7 @@ static void wrong_graphs(void **state) {
     REFUSED(pst_graph_add_embedding(g, "e", 77, p, PST_NONE, &x), "not a tensor");
     REFUSED(pst_graph_add_embedding(g, "e", t, 77, PST_NONE, &x), "parameter 0 does not exist");
     REFUSED(pst_graph_add_embedding(g, "e", t, PST_NONE, PST_NONE, &x),
-            "takes 1 to 2 inputs and 1 to 2 parameters");
+            "takes 1 to 2 inputs and 1 to 3 parameters");
     MUST(pst_graph_add_embedding(g, "e", t, p, PST_NONE, &x));
     REFUSED(pst_graph_add_embedding(g, "e", t, p, PST_NONE, &x), "the same name");
     REFUSED(pst_graph_add_linear(g, "l", x, q, PST_NONE, PST_ACT_NONE, &x),

@@ -47,6 +47,15 @@ train: {batch: 4, micro_batch: 2}
 END_OF_RUN
 agrees other.yaml
 with_transformers
+agrees other.yaml model.token_types=0 model.max_predictions=24
+with_transformers
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' $(seq 0 30) >vocab.txt
+for i in $(seq 200); do
+    [ $((i % 8)) = 0 ] && echo
+    seq -s ' ' $((i % 7)) $((i % 7 + i % 3 + 2))
+done >sentences.txt
+agrees other.yaml model.next_sentence=true data.paths=sentences.txt data.tokenizer=vocab.txt data.cache=cache
+with_transformers
 cat >other.yaml <<END_OF_RUN
 model: {kind: mlp, preset: tiny}
 data: {kind: text, paths: [text.txt]}

@@ -1,0 +1,20 @@
+/* Values of config.json that all models in Hugging Face's format have. */
+#include "prepare/hf_parts.h"
+
+pst_status pst_hf_size_of(const json_t *root, const char *file, const char *key, uint32_t *out) {
+    const json_t *value = json_object_get(root, key);
+    if (!json_is_integer(value) || json_integer_value(value) < 1 ||
+        json_integer_value(value) > INT32_MAX)
+        return pst_fail(PST_EINPUT, "%s: %s is missing or not an integer from 1 to 2^31 - 1", file,
+                        key);
+    *out = (uint32_t)json_integer_value(value);
+    return PST_OK;
+}
+
+pst_status pst_hf_must_be(const json_t *root, const char *file, const char *key, int wanted) {
+    const json_t *value = json_object_get(root, key);
+    if (!value || json_is_null(value) || (json_is_boolean(value) && json_is_true(value) == wanted))
+        return PST_OK;
+    return pst_fail(PST_EINPUT, "%s: %s must be %s; other values are not supported", file, key,
+                    wanted ? "true" : "false");
+}

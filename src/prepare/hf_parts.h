@@ -1,0 +1,16 @@
+/* Shared by the files hf_*.c: values of config.json that all models have, and BERT's. */
+#ifndef PST_PREPARE_HF_PARTS_H
+#define PST_PREPARE_HF_PARTS_H
+#include "models/model.h"
+#include <jansson.h>
+
+/* hf_json.c. *out: the integer `key` of config.json. EINPUT: it is missing, or not from 1 to 2^31
+ * - 1. */
+pst_status pst_hf_size_of(const json_t *root, const char *file, const char *key, uint32_t *out);
+/* EINPUT unless the switch is missing, or has the value that our models implement. */
+pst_status pst_hf_must_be(const json_t *root, const char *file, const char *key, int wanted);
+
+/* hf_bert.c: config.json of BERT, read and made (NULL: no memory). */
+pst_status pst_hf_parse_bert(const json_t *root, const char *file, pst_model_config *config);
+json_t *pst_hf_bert_json(const pst_model_config *config);
+#endif
