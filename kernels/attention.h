@@ -14,6 +14,8 @@ typedef struct {
     uint64_t group, first; /* heads that share keys; first head of this rank among these */
     uint64_t window;       /* 0: none */
     int packed;            /* 1: one operand */
+    float rate;            /* probability with which a probability is dropped in training */
+    uint64_t drop_first;   /* with a rate: first head of this rank among all */
     int bidirectional;
     float scale;
 } pst_attention_shape;
@@ -28,6 +30,8 @@ static inline pst_attention_shape pst_attention_shape_of(const pst_graph *g, con
                              .packed = !a->kv_heads,
                              .window = a->window,
                              .first = a->kv_heads ? a->first : 0,
+                             .rate = a->rate,
+                             .drop_first = a->first,
                              .bidirectional = a->bidirectional != 0};
     const uint64_t all = a->kv_heads && a->total ? a->total : a->heads;
     s.c = s.packed ? x->dim[2] / 3 : x->dim[2];
@@ -49,6 +53,13 @@ static inline pst_part pst_attention_heads_of(const pst_attention_shape *s, uint
     const uint64_t from = kv * s->group, to = from + s->group, end = s->first + s->heads;
     const uint64_t first = from > s->first ? from : s->first, last = pst_min_u64(to, end);
     return (pst_part){first - s->first, last > first ? last - first : 0};
+}
+
+/* The probability of key j for query i of a head is kept if word j % 4 at this position of the
+ * sample's random stream (base/rng.h), as a uniform number, is >= rate. */
+static inline uint64_t pst_attention_draw(const pst_attention_shape *s, uint64_t head, uint64_t i,
+                                          uint64_t j) {
+    return ((s->drop_first + head) << 32) + i * pst_div_up(s->t, 4) + j / 4;
 }
 
 /* The first position that position t attends to. */

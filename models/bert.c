@@ -43,8 +43,7 @@ static pst_status add_block(pst_block *b, uint32_t lengths, uint32_t i) {
     PST_TRY(pst_block_narrow(b, pst_block_name(text, "h.%u.attn.in", i)));
     PST_TRY(
         pst_block_dense(b, pst_block_name(text, "h.%u.attn.c_attn", i), 3 * C, STD, PST_ACT_NONE));
-    PST_TRY(pst_graph_add_masked_attention(b->g, pst_block_name(text, "h.%u.attn", i), b->x,
-                                           lengths, b->c->heads, 1, &b->x));
+    PST_TRY(pst_block_attend(b, pst_block_name(text, "h.%u.attn", i), lengths, 1));
     PST_TRY(pst_block_dense(b, pst_block_name(text, "h.%u.attn.c_proj", i), C, STD, PST_ACT_NONE));
     PST_TRY(pst_block_dropout(b, pst_block_name(text, "h.%u.attn.drop", i)));
     PST_TRY(pst_block_residual(b, pst_block_name(text, "h.%u.attn.add", i), residual));

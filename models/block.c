@@ -109,6 +109,14 @@ pst_status pst_block_dense(pst_block *b, const char *name, uint64_t n, float std
     return pst_graph_add_dense(b->g, name, b->x, n, std, activation, &b->x);
 }
 
+pst_status pst_block_attend(pst_block *b, const char *name, uint32_t mask, uint32_t bidirectional) {
+    const pst_attr attr = {.heads = b->c->heads,
+                           .bidirectional = bidirectional,
+                           .rate = b->c->infer ? 0 : b->c->attention_dropout};
+    const uint32_t in[] = {b->x, mask}, n_in = mask == PST_NONE ? 1 : 2;
+    return pst_graph_add(b->g, &(pst_new_node){"attention", name, &attr, in, n_in, NULL, 0}, &b->x);
+}
+
 pst_status pst_block_dropout(pst_block *b, const char *name) {
     if (!(b->c->dropout > 0) || b->c->infer) return PST_OK;
     pst_attr attr = {.rate = b->c->dropout};

@@ -55,6 +55,9 @@ pst_status pst_block_narrow(pst_block *b, const char *name);
 /* x[b,T,k] -> act(x weight^T + bias)[b,T,n]. */
 pst_status pst_block_dense(pst_block *b, const char *name, uint64_t n, float std,
                            pst_activation activation);
+/* Adds attention of all heads to queries, keys and values in x, with dropout of probabilities at
+ * the configuration's rate. mask: starts or lengths (op.h); PST_NONE: none. */
+pst_status pst_block_attend(pst_block *b, const char *name, uint32_t mask, uint32_t bidirectional);
 /* Adds dropout with the rate of the configuration. Does nothing if the rate is 0. */
 pst_status pst_block_dropout(pst_block *b, const char *name);
 /* x becomes residual + x. */

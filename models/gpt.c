@@ -2,8 +2,8 @@
  * the MLP, learned positions, the output layer tied to the token embedding. Parameter names are
  * Hugging Face's. Shapes: b micro-batch, T context, C channels, V vocabulary.
  *
- * Dropout follows the embedding and precedes both residual additions. Dropout of attention
- * probabilities is left out: attention is one operator that never stores its scores. */
+ * Dropout follows the embedding and precedes both residual additions; dropout of attention's
+ * probabilities has a rate of its own. */
 #include "models/block.h"
 #include <math.h>
 #include <string.h>
@@ -25,8 +25,6 @@ static pst_status preset(pst_model_config *config) {
 
 static pst_status add_attention(pst_block *m, uint32_t starts, const char *name) {
     const uint32_t heads = m->c->heads;
-    pst_attr attr = {.heads = heads};
-    uint32_t in[] = {m->x, starts}, n_in = starts == PST_NONE ? 1 : 2;
     if (m->c->cache)
         return pst_block_attend_cached(m, &(pst_block_heads){.name = name,
                                                              .heads = heads,
@@ -34,7 +32,7 @@ static pst_status add_attention(pst_block *m, uint32_t starts, const char *name)
                                                              .size = m->c->channels / heads,
                                                              .k = PST_NONE,
                                                              .v = PST_NONE});
-    return pst_graph_add(m->g, &(pst_new_node){"attention", name, &attr, in, n_in, NULL, 0}, &m->x);
+    return pst_block_attend(m, name, starts, 0);
 }
 
 /* x + proj(attention(qkv(ln_1(x)))), then x + proj(gelu(fc(ln_2(x)))). starts: PST_NONE: attention

@@ -64,5 +64,8 @@ pst_status pst_model_check(const pst_model_config *c) {
     if (!(c->dropout >= 0 && c->dropout < 1))
         return pst_fail(PST_EINPUT, "model.dropout is %g; it must be >= 0 and < 1",
                         (double)c->dropout);
+    if (!(c->attention_dropout >= 0 && c->attention_dropout < 1))
+        return pst_fail(PST_EINPUT, "model.attention_dropout is %g; it must be >= 0 and < 1",
+                        (double)c->attention_dropout);
     return PST_OK;
 }

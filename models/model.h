@@ -34,6 +34,7 @@ typedef struct {
     /* image: height and width of images in pixels; depth: channels per pixel */
     uint32_t image, depth;
     float dropout;
+    float attention_dropout;   /* gpt, bert: of the probabilities of attention */
     pst_activation activation; /* GELU_TANH for GPT-2; BERT always uses GELU_ERF */
     uint32_t micro_batch;      /* samples */
     /* 1: the graph is not trained. Without `losses` it has no loss and ends with logits[b,T,V]

@@ -13,6 +13,8 @@
  * With starts or a window, blocks of keys before all starts of a block of queries are left out, and
  * keys before a query's own start are masked.
  *
+ * Dropout of probabilities multiplies blocks of them by 0 or 1/(1-rate), after F has added them up.
+ *
  * Blocks end where a sample does: rows of padding are set to 0 and not read, so that the other rows
  * have the same bits as without padding. */
 
@@ -39,6 +41,8 @@ typedef struct {
     const int32_t *lengths; /* NULL: t each */
     const int32_t *starts;  /* NULL: 0 for all */
     int masked;             /* 1: starts or a window */
+    int drops;              /* 1: probabilities are dropped, by the random stream `key` */
+    uint64_t key, first_sample;
     const vx *q, *k, *v, *out, *dout;
     vx *dst;          /* F: the output */
     vx *dq, *dk, *dv; /* B */
@@ -239,6 +243,11 @@ VEC_INLINE void softmax_block(float *s, uint64_t n_key, float scale, int diagona
     }
 }
 
+/* The factors that dropout gives to probabilities with these uniform numbers. */
+VEC_INLINE vf drop_factor(vf uniform, float rate) {
+    return v_if_ge(uniform, v_set(rate), v_set(1.0f / (1.0f - rate)), v_set(0.0f));
+}
+
 VEC_INLINE void scale_row(float *x, float by, uint64_t count) {
     VEC_EACH(i, n, count, { v_store_n(x + i, v_load_n(x + i, n) * v_set(by), n); });
 }
@@ -282,6 +291,30 @@ typedef struct {
     uint64_t sample, head, q0, n_q, end; /* keys [0, end) are not hidden from all of them */
 } query_block;
 
+/* Drops probabilities s[n_key][ATT queries] of the keys [k0, k0 + n_key). */
+static void drop_block(const attention_job *j, const query_block *b, uint64_t k0, uint64_t n_key,
+                       float *s) {
+    const uint64_t whole = j->first_sample + b->sample;
+    for (uint64_t q = 0; q < ATT; q += VEC_W) {
+        uint32_t first[VEC_W];
+        for (uint64_t lane = 0; lane < VEC_W; lane++)
+            first[lane] = (uint32_t)pst_attention_draw(&j->s, b->head, b->q0 + q + lane, k0);
+        for (uint64_t k = 0; k < n_key; k += 4) {
+            const vi counter[4] = {vi_add(vi_load(first), vi_set((uint32_t)k / 4)),
+                                   vi_set((uint32_t)(j->s.drop_first + b->head)),
+                                   vi_set((uint32_t)whole), vi_set((uint32_t)(whole >> 32))};
+            vi word[4];
+            philox(counter, j->key, word);
+            VEC_UNROLL
+            for (uint64_t w = 0; w < 4; w++) {
+                float *at = s + (k + w) * ATT + q;
+                if (k + w < n_key)
+                    v_store(at, v_load(at) * drop_factor(vi_uniform(word[w]), j->s.rate));
+            }
+        }
+    }
+}
+
 /* Adds up the softmax of a block of queries over the blocks of keys; out: not yet divided by the
  * sums. */
 static void attend(const attention_job *j, const query_block *b, float *qt, panel out,
@@ -307,6 +340,7 @@ static void attend(const attention_job *j, const query_block *b, float *qt, pane
         } else {
             softmax_block(s, n_key, j->s.scale, diagonal, NULL, (running){max, sum, factor});
         }
+        if (j->drops) drop_block(j, b, k0, n_key, s);
         for (uint64_t i = 0; k0 > k_first && i < b->n_q; i++)
             scale_row(out.at + i * out.ld, factor[i], d);
         small_product(b->n_q, d,
@@ -355,6 +389,9 @@ static attention_job attention_of(pst_device *device, const pst_call *call) {
     j.k = j.s.packed ? j.q + j.s.c : call->arg[1];
     j.v = j.s.packed ? j.k + j.s.c : call->arg[2];
     j.masked = j.starts || (j.s.window && j.s.window < j.s.t);
+    j.drops = call->train && j.s.rate > 0;
+    j.key = j.drops ? pst_rng_key(call->seed, call->node->name) : 0;
+    j.first_sample = call->sample;
     return j;
 }
 
@@ -383,22 +420,44 @@ VEC_INLINE float row_dot(const vx *a, const vx *b, uint64_t count) {
     return (float)v_sum(sum);
 }
 
-/* p = exp(scale s - lse), ds = p (dp - delta) scale, for row q of the block; lanes past the
+typedef struct {
+    float lse, delta;
+    uint64_t visible; /* number of keys */
+} slope_of_row;
+
+/* p = exp(scale s - lse), ds = p (dp - delta) scale, for a row of the block; lanes past the
  * diagonal are zero. */
-VEC_INLINE void slope_row(float *s, float *dp, float scale, float lse, float delta,
-                          uint64_t visible) {
+VEC_INLINE void slope_row(float *s, float *dp, float scale, slope_of_row r) {
     vf zero = v_set(0.0f);
     for (uint64_t k = 0; k < ATT; k += VEC_W) {
         vf p = zero, ds = zero;
-        if (k < visible) {
-            unsigned n = (unsigned)pst_min_u64(VEC_W, visible - k);
-            p = v_keep_n(v_exp(v_fma(v_load(s + k), v_set(scale), v_set(-lse))), 0.0f, n);
-            ds = p * (v_load(dp + k) - v_set(delta)) * v_set(scale);
+        if (k < r.visible) {
+            unsigned n = (unsigned)pst_min_u64(VEC_W, r.visible - k);
+            p = v_keep_n(v_exp(v_fma(v_load(s + k), v_set(scale), v_set(-r.lse))), 0.0f, n);
+            ds = p * (v_load(dp + k) - v_set(r.delta)) * v_set(scale);
             ds = v_keep_n(ds, 0.0f, n);
         }
         v_store(s + k, p);
         v_store(dp + k, ds);
     }
+}
+
+/* slope_row with dropout: m is the factor of a probability. ds = p (m dp - delta) scale, and s
+ * becomes m p. position: of the first key of the row in the random stream. */
+VEC_INLINE void slope_dropped_row(const attention_job *j, uint64_t sample, uint64_t position,
+                                  float *s, float *dp, slope_of_row r) {
+    float factor[ATT];
+    for (uint64_t k = 0; k < ATT; k += 4 * VEC_W) {
+        vf uniform[4];
+        draw(j->key, j->first_sample + sample, position + k / 4, uniform);
+        VEC_UNROLL
+        for (uint64_t i = 0; i < 4; i++)
+            if (k + i * VEC_W < ATT)
+                v_store(factor + k + i * VEC_W, drop_factor(uniform[i], j->s.rate));
+    }
+    for (uint64_t k = 0; k < ATT; k += VEC_W) v_store(dp + k, v_load(dp + k) * v_load(factor + k));
+    slope_row(s, dp, j->s.scale, r);
+    for (uint64_t k = 0; k < ATT; k += VEC_W) v_store(s + k, v_load(s + k) * v_load(factor + k));
 }
 
 /* Sets the first n lanes of p and ds to 0: keys before the query's start. */
@@ -453,10 +512,14 @@ static void add_queries(const attention_job *j, key_block *b, uint64_t head, uin
     float *s = b->s, *dp = b->dp;
     small_product(n_q, ATT, (factors){d, q.at, q.ld, 1, b->kt, ATT, s, ATT, 0, scores});
     small_product(n_q, ATT, (factors){d, dout.at, dout.ld, 1, b->vt, ATT, dp, ATT, 0, scores});
-    for (uint64_t i = 0; i < n_q; i++)
-        slope_row(s + i * ATT, dp + i * ATT, z->scale, j->lse_in[bh * z->t + q0 + i],
-                  row_dot(j->dout + row + i * z->c, j->out + row + i * z->c, d),
-                  diagonal ? i + 1 : n_key);
+    for (uint64_t i = 0; i < n_q; i++) {
+        const slope_of_row r = {j->lse_in[bh * z->t + q0 + i],
+                                row_dot(j->dout + row + i * z->c, j->out + row + i * z->c, d),
+                                diagonal ? i + 1 : n_key};
+        const uint64_t position = pst_attention_draw(z, head, q0 + i, k0);
+        if (!j->drops) slope_row(s + i * ATT, dp + i * ATT, z->scale, r);
+        else slope_dropped_row(j, b->sample, position, s + i * ATT, dp + i * ATT, r);
+    }
     for (uint64_t i = 0; k0 < starts.most && i < n_q; i++) {
         const uint64_t start = pst_attention_first(z, j->starts, b->sample, q0 + i);
         if (start > k0) hide_keys(s + i * ATT, dp + i * ATT, pst_min_u64(start - k0, ATT));

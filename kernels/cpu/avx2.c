@@ -23,6 +23,8 @@
 
 #include "kernels/cpu/linear_vec.h"
 
+#include "kernels/cpu/random_vec.h"
+
 #include "kernels/cpu/attention_vec.h"
 #include "kernels/cpu/batch_norm_vec.h"
 #include "kernels/cpu/cached_vec.h"

@@ -25,6 +25,8 @@
 
 #include "kernels/cpu/linear_vec.h"
 
+#include "kernels/cpu/random_vec.h"
+
 #include "kernels/cpu/attention_vec.h"
 #include "kernels/cpu/batch_norm_vec.h"
 #include "kernels/cpu/cross_entropy_vec.h"

@@ -14,48 +14,6 @@ VEC_INLINE int is_wide(const pst_call *call, uint32_t tensor) {
     return call->graph->tensor[tensor].dtype == PST_F32 && call->graph->dtype != PST_F32;
 }
 
-/* Philox4x32-10 (base/rng.c) for VEC_W counters; lane l of word[w] is word w of the result for the
- * counter in lane l. */
-VEC_INLINE void philox(const vi counter[4], uint64_t key, vi word[4]) {
-    vi c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
-    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-    vi m0 = vi_set(0xD2511F53u), m1 = vi_set(0xCD9E8D57u);
-    VEC_UNROLL
-    for (int round = 0; round < 10; round++) {
-        vi high0, low0, high1, low1;
-        vi_mul(c0, m0, &high0, &low0);
-        vi_mul(c2, m1, &high1, &low1);
-        c0 = vi_xor(vi_xor(high1, c1), vi_set(k0));
-        c1 = low1;
-        c2 = vi_xor(vi_xor(high0, c3), vi_set(k1));
-        c3 = low0;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    word[0] = c0;
-    word[1] = c1;
-    word[2] = c2;
-    word[3] = c3;
-}
-
-/* Lane 4g+r of the counters holds number r*W/4 + g, so that a transpose within 128-bit groups is
- * enough to sort the words by counter: out[r] covers elements [r*W, (r+1)*W). */
-VEC_INLINE void draw(const flat_job *j, uint64_t sample, uint64_t first_counter, vf uniform[4]) {
-    uint32_t counter[VEC_W];
-    for (uint32_t lane = 0; lane < VEC_W; lane++)
-        counter[lane] = (uint32_t)first_counter + lane % 4 * (VEC_W / 4) + lane / 4;
-    const vi counters[4] = {vi_load(counter), vi_set((uint32_t)(first_counter >> 32)),
-                            vi_set((uint32_t)sample), vi_set((uint32_t)(sample >> 32))};
-    vi w[4];
-    philox(counters, j->key, w);
-    vi a = vi_low32(w[0], w[1]), b = vi_low32(w[2], w[3]), c = vi_high32(w[0], w[1]),
-       d = vi_high32(w[2], w[3]);
-    uniform[0] = vi_uniform(vi_low64(a, b));
-    uniform[1] = vi_uniform(vi_high64(a, b));
-    uniform[2] = vi_uniform(vi_low64(c, d));
-    uniform[3] = vi_uniform(vi_high64(c, d));
-}
-
 VEC_INLINE void drop(const flat_job *j, uint64_t tile, int wide) {
     uint64_t s = tile / j->tiles_per_sample, from = tile % j->tiles_per_sample * PST_FLAT_TILE;
     uint64_t count = pst_min_u64(PST_FLAT_TILE, j->per_sample - from);
@@ -63,7 +21,7 @@ VEC_INLINE void drop(const flat_job *j, uint64_t tile, int wide) {
     vf rate = v_set(j->rate), scale = v_set(1.0f / (1.0f - j->rate)), zero = v_set(0.0f),
        uniform[4];
     for (uint64_t at = 0; at < count; at += 4 * VEC_W) {
-        draw(j, j->sample + s, (j->first + from + at) / 4, uniform);
+        draw(j->key, j->sample + s, (j->first + from + at) / 4, uniform);
         for (uint64_t r = 0; r < 4 && at + r * VEC_W < count; r++) {
             uint64_t i = at + r * VEC_W;
             unsigned n = (unsigned)pst_min_u64(VEC_W, count - i);

@@ -5,6 +5,7 @@
  * With another cuDNN version a plan may need more: the device allocates that at set-up, before the
  * arena, so that a lack of memory is reported then. */
 #include "base/log.h"
+#include "base/rng.h"
 #include "kernels/attention.h"
 #include "kernels/cuda/attention_graph.h"
 #include "kernels/cuda/attention_plain.h"
@@ -151,7 +152,7 @@ static uint64_t scratch_bytes(const pst_cuda_attention_shape *s) {
 static pst_cuda_attention operands(const pst_call *call, const pst_cuda_attention_shape *s) {
     void *const *behind = pst_call_behind(call);
     const pst_attention_shape z = pst_attention_shape_of(call->graph, call->node);
-    const int own = !z.packed, gives = own && s->backward;
+    const int own = !z.packed, gives = own && s->backward, drops = call->train && z.rate > 0;
     return (pst_cuda_attention){.qkv = own ? NULL : call->arg[0],
                                 .q = own ? call->arg[0] : NULL,
                                 .k = own ? call->arg[1] : NULL,
@@ -161,7 +162,10 @@ static pst_cuda_attention operands(const pst_call *call, const pst_cuda_attentio
                                 .dv = gives ? behind[5] : NULL,
                                 .kv_heads = z.kv_heads,
                                 .group = z.group,
-                                .first = z.first,
+                                .first = drops ? z.drop_first : z.first,
+                                .rate = drops ? z.rate : 0,
+                                .key = drops ? pst_rng_key(call->seed, call->node->name) : 0,
+                                .sample = call->sample,
                                 .window = z.window,
                                 .out = behind[0],
                                 .lse = behind[1],
@@ -179,16 +183,31 @@ static pst_cuda_attention operands(const pst_call *call, const pst_cuda_attentio
 static pst_status plain(pst_device *device, const pst_call *call, pst_pass pass) {
     pst_cuda_attention_shape s = shape_of(call->graph, call->node, pass);
     pst_cuda_attention a = operands(call, &s);
+    if (a.rate > 0) a.sample_at = pst_cuda_sample_of(device);
     if (s.backward) pst_cuda_attention_b(pst_cuda_stream(device), (pst_dtype)s.dtype, &a);
     else pst_cuda_attention_f(pst_cuda_stream(device), (pst_dtype)s.dtype, &a);
     return pst_cuda_launched("attention");
+}
+
+/* The graphs for cuDNN read queries, keys and values from one operand, without a window; cuDNN's
+ * dropout has other random numbers. */
+static const char grouped[] = "queries, keys and values are separate operands",
+                  windowed[] = "attention has a window", drops[] = "attention has dropout";
+
+static const char *refuses(const pst_graph *g, const pst_node *node, const pst_device *device) {
+    (void)device;
+    pst_cuda_attention_shape s = shape_of(g, node, PST_PASS_F);
+    if (node->attr.kv_heads) return grouped;
+    if (node->attr.window) return windowed;
+    if (node->attr.rate > 0) return drops;
+    return pst_cuda_attention_refuses(&s);
 }
 
 /* Warns once per shape: the shape has an entry without a plan. */
 static pst_status prepare_plain(pst_device *device, const pst_graph *g, const pst_node *node,
                                 pst_pass pass) {
     pst_cuda_attention_shape s = shape_of(g, node, pass);
-    const char *why = pst_cuda_attention_refuses(&s);
+    const char *why = refuses(g, node, device);
     pst_dnn_entry *e;
     int is_new;
     PST_TRY(pst_dnn_find(&((pst_cuda_device *)device)->attentions, &s, sizeof s, &e, &is_new));
@@ -318,18 +337,6 @@ static uint64_t scratch_f(const pst_graph *g, const pst_node *node, uint32_t thr
 static uint64_t scratch_b(const pst_graph *g, const pst_node *node, uint32_t threads) {
     (void)threads;
     return scratch_of(g, node, PST_PASS_B);
-}
-
-/* The graphs for cuDNN read queries, keys and values from one operand, without a window. */
-static const char grouped[] = "queries, keys and values are separate operands",
-                  windowed[] = "attention has a window";
-
-static const char *refuses(const pst_graph *g, const pst_node *node, const pst_device *device) {
-    (void)device;
-    pst_cuda_attention_shape s = shape_of(g, node, PST_PASS_F);
-    if (node->attr.kv_heads) return grouped;
-    if (node->attr.window) return windowed;
-    return pst_cuda_attention_refuses(&s);
 }
 
 enum { TAKES_HALF = PST_TAKES_BF16 | PST_TAKES_F16, TAKES_ALL = PST_TAKES_F32 | TAKES_HALF };

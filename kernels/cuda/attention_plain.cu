@@ -6,7 +6,7 @@
  * A block is 8 warps; thread x of warp y has column x of rows y, y + 8, y + 16 and y + 24 of a
  * tile. */
 #include "kernels/cuda/attention_plain.h"
-#include "kernels/cuda/vector.cuh"
+#include "kernels/cuda/formula.cuh"
 
 namespace {
 
@@ -23,6 +23,8 @@ struct place {
     uint64_t row;         /* where it begins in lse */
     uint64_t first;       /* row of the block's tile */
     uint64_t channel;     /* first of the block's channels of the head */
+    uint64_t stream_hi;   /* where the head begins in the random stream */
+    uint64_t stream_lo;
 };
 
 __device__ inline uint64_t length_of(const pst_cuda_attention &a, uint64_t sample) {
@@ -62,6 +64,8 @@ __device__ inline place place_of(const pst_cuda_attention &a, uint64_t sample, u
     p.bidirectional = a.bidirectional;
     p.first = blockIdx.x % div_up(a.t, TILE) * TILE;
     p.channel = (uint64_t)blockIdx.y * TILE;
+    p.stream_hi = (a.sample_at ? *a.sample_at : a.sample) + sample;
+    p.stream_lo = (a.first + head) << 32;
     return p;
 }
 
@@ -74,6 +78,16 @@ __device__ inline place find(const pst_cuda_attention &a) {
 __device__ inline bool sees(const place &p, uint64_t query, uint64_t key) {
     if (p.window && key + p.window <= query) return false;
     return query < p.length && key < p.length && (p.bidirectional || key <= query);
+}
+
+/* The factor that dropout gives to the probability of `key` for `query` (kernels/attention.h). */
+__device__ inline float kept(const pst_cuda_attention &a, const place &p, uint64_t query,
+                             uint64_t key) {
+    if (!(a.rate > 0)) return 1.0f;
+    uint4 word = philox(a.key, p.stream_hi, p.stream_lo + query * div_up(p.t, 4) + key / 4);
+    uint32_t low = key % 4 == 0 ? word.x : word.y, high = key % 4 == 2 ? word.z : word.w;
+    float uniform = (float)((key % 4 < 2 ? low : high) >> 8) * 0x1p-24f;
+    return uniform >= a.rate ? 1.0f / (1.0f - a.rate) : 0.0f;
 }
 
 /* The end of the keys that the block's queries see; the first query that sees the block's keys. */
@@ -148,7 +162,7 @@ __global__ void __launch_bounds__(TILE *LINES, 3) forward(const pst_cuda_attenti
             max[i] = larger;
             sum[i] = sum[i] * shrink + warp_sum(w);
             out[i] *= shrink;
-            weight[r][threadIdx.x] = w;
+            weight[r][threadIdx.x] = w * kept(a, p, p.first + r, keys + threadIdx.x);
         }
         __syncthreads();
         load_tile(right, v, p.kv_ld, keys, p.channel, p);
@@ -181,8 +195,8 @@ __device__ inline void delta_of(float (&delta)[EACH], const pst_cuda_attention &
     }
 }
 
-/* For a tile of queries and keys: the probabilities and the gradient of the scaled scores; 0 where
- * masked. */
+/* For a tile of queries and keys: the probabilities, times the factor of dropout, and the gradient
+ * of the scaled scores; 0 where masked. */
 template <typename T>
 __device__ inline void
 gradient_tile(float (&weight)[EACH], float (&ds)[EACH], const float (&delta)[EACH],
@@ -197,7 +211,9 @@ gradient_tile(float (&weight)[EACH], float (&ds)[EACH], const float (&delta)[EAC
         uint64_t row = queries + threadIdx.y + (uint64_t)i * LINES;
         weight[i] =
             sees(p, row, keys + threadIdx.x) ? expf(score[i] * a.scale - a.lse[p.row + row]) : 0.0f;
-        ds[i] = weight[i] * (dp[i] - delta[i]) * a.scale;
+        float factor = kept(a, p, row, keys + threadIdx.x);
+        ds[i] = weight[i] * (factor * dp[i] - delta[i]) * a.scale;
+        weight[i] *= factor;
     }
 }
 

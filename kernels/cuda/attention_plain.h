@@ -23,6 +23,11 @@ typedef struct {
     float scale;            /* 1/sqrt(c/heads) */
     const int32_t *lengths; /* [b] tokens of each sample, clamped to 0..t; NULL: all have t */
     uint32_t bidirectional;
+    /* Probability with which a probability is dropped, 0: none; the random stream and its number of
+     * the first sample (sample_at: in device memory; NULL: `sample`), where head h is first + h. */
+    float rate;
+    uint64_t key, sample;
+    const uint64_t *sample_at;
 } pst_cuda_attention;
 void pst_cuda_attention_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
 void pst_cuda_attention_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);

@@ -1,6 +1,7 @@
 /* Reference self-attention (Vaswani et al. 2017). qkv[b,T,3C]: q, k, v blocks of C, heads side by
  * side in each. Scores are recomputed where they are needed; only their log-sum-exp is saved
  * (Dao et al. 2022). */
+#include "base/rng.h"
 #include "kernels/attention.h"
 #include "kernels/ref/ref.h"
 #include <string.h>
@@ -10,6 +11,8 @@ typedef struct {
     double scale;
     const int32_t *lengths, *starts;
     const float *q, *k, *v;
+    int drops;
+    uint64_t key, first_sample;
 } operands;
 
 static operands operands_of(const pst_call *call) {
@@ -18,6 +21,9 @@ static operands operands_of(const pst_call *call) {
     o.scale = 1 / sqrt((double)o.s.d);
     o.lengths = pst_call_lengths(call);
     o.starts = pst_call_starts(call);
+    o.drops = call->train && o.s.rate > 0;
+    o.key = o.drops ? pst_rng_key(call->seed, call->node->name) : 0;
+    o.first_sample = call->sample;
     o.q = call->arg[0];
     o.k = packed ? o.q + o.s.c : call->arg[1];
     o.v = packed ? o.k + o.s.c : call->arg[2];
@@ -50,6 +56,15 @@ static place place_of(const pst_attention_shape *s, uint64_t sample, uint64_t he
                    row * s->kv_ld + pst_attention_kv_of(s, head) * s->d};
 }
 
+/* The factor of the probability with which query i of a head attends to key j. */
+static double kept(const operands *x, uint64_t bh, uint64_t i, uint64_t j) {
+    const uint64_t sample = bh / x->s.heads, head = bh % x->s.heads;
+    uint32_t word[4];
+    if (!x->drops) return 1;
+    pst_rng_words(x->key, x->first_sample + sample, pst_attention_draw(&x->s, head, i, j), word);
+    return pst_rng_uniform(word[j % 4]) >= x->s.rate ? 1 / (1 - (double)x->s.rate) : 0;
+}
+
 /* One query: its output o, and the log-sum-exp of its scores. */
 static float attend(const operands *x, uint64_t sample, uint64_t head, uint64_t i, float *o) {
     const pst_attention_shape *s = &x->s;
@@ -64,7 +79,8 @@ static float attend(const operands *x, uint64_t sample, uint64_t head, uint64_t 
         sum += exp(x->scale * dot(q, k + j * s->kv_ld, s->d) - max);
     memset(o, 0, s->d * sizeof *o);
     for (uint64_t j = from; j < end; j++) {
-        double p = exp(x->scale * dot(q, k + j * s->kv_ld, s->d) - max) / sum;
+        double p = exp(x->scale * dot(q, k + j * s->kv_ld, s->d) - max) / sum *
+                   kept(x, sample * s->heads + head, i, j);
         for (uint64_t c = 0; c < s->d; c++) o[c] += (float)(p * v[j * s->kv_ld + c]);
     }
     return end ? (float)(max + log(sum)) : 0;
@@ -89,8 +105,9 @@ typedef struct {
     float *dq, *dk, *dv;
 } slopes;
 
-/* The probability with which query i of a head attends to key j, and the slope of the score: with
- * delta = dot(do, o): dp = dot(do, v), ds = p * (dp - delta) * scale. */
+/* The probability with which query i of a head attends to key j, times the factor m of dropout, and
+ * the slope of the score: with delta = dot(do, o): dp = m dot(do, v), ds = p * (dp - delta) *
+ * scale. */
 typedef struct {
     double p, ds;
 } pair;
@@ -100,8 +117,9 @@ static pair pair_of(const operands *x, uint64_t bh, uint64_t i, uint64_t j, cons
                 k = place_of(s, bh / s->heads, bh % s->heads, j);
     const float *d_o = g->dout + q.out;
     const double p = exp(x->scale * dot(x->q + q.q, x->k + k.kv, s->d) - g->lse[bh * s->t + i]);
-    const double over = dot(d_o, x->v + k.kv, s->d) - dot(d_o, g->out + q.out, s->d);
-    return (pair){p, p * over * x->scale};
+    const double m = kept(x, bh, i, j);
+    const double over = m * dot(d_o, x->v + k.kv, s->d) - dot(d_o, g->out + q.out, s->d);
+    return (pair){m * p, p * over * x->scale};
 }
 
 enum { AT_ONCE = 64 }; /* channels that are summed in double at a time */

@@ -42,6 +42,7 @@ static const struct {
     {"model", "max_predictions", "kind", "bert", REFUSE, NULL},
     {"model", "next_sentence", "kind", "bert", REFUSE, NULL},
     {"model", "dropout", "kind", "gpt|bert", REFUSE, NULL},
+    {"model", "attention_dropout", "kind", "gpt|bert", REFUSE, NULL},
     {"data", "tokenizer", "kind", "text|tokens|lines|chat", REFUSE, NULL},
     {"data", "field", "kind", "text|lines", REFUSE, NULL},
     {"data", "on_error", "kind", "text|lines|chat", REFUSE, NULL},

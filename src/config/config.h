@@ -23,7 +23,7 @@ struct pst_config {
         int64_t layers, heads, channels, context, vocabulary, image;
         int64_t token_types, max_predictions;
         char *next_sentence; /* "preset", "true" or "false" */
-        double dropout;
+        double dropout, attention_dropout;
         /* llama; tied, bias: "preset", "true" or "false" */
         int64_t kv_heads, intermediate, window, rope_context;
         char *tied, *bias, *rope_scaling;

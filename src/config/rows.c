@@ -88,6 +88,10 @@ static const pst_row rows[] = {
          "follows the first in the text; preset: true with the presets base and large."),
     REAL(model, dropout, "0", 0, 1, BELOW,
          "Probability with which an activation is dropped during training."),
+    REAL(model, attention_dropout, "0", 0, 1, BELOW,
+         "Probability with which a probability of attention is dropped during training, by kernels "
+         "that are slower than those without, most of all on GPUs; GPT-2 and BERT as published: "
+         "0.1."),
 
     TEXT(data, kind, "text", 0, "text|tokens|lines|chat|mnist|cifar10|custom",
          "Contents of the files. text: text, for next-token prediction. tokens: the same of files "

@@ -141,7 +141,8 @@ typedef struct {
     uint32_t features;      /* linear: output features */
     pst_activation activation; /* linear, batch norm */
     float eps;                 /* norms */
-    float rate;                /* dropout: probability of zero */
+    /* dropout: probability of zero; attention without kv_heads: the same of a probability */
+    float rate;
     /* cross_entropy, and vocabulary_part and vocabulary_loss: label smoothing, and the weight of
      * z-loss (kernels/loss.h); pst_graph_set_loss */
     float smoothing, z_loss;
@@ -162,7 +163,8 @@ typedef struct {
                              group */
     uint32_t length;      /* exchanges along the sequence: positions of the whole sequence */
     /* embedding, vocabulary_*: first token of this rank; dropout: first element of a sample on this
-     * rank; attention, where each rank has all keys and values: first head of this rank;
+     * rank; attention, where each rank has all keys and values, or with a rate: first head of
+     * this rank;
      * gather_rows: first position of this rank */
     uint64_t first;
     /* number of all ranks together: embedding, vocabulary_*: of tokens; attention, as above: of

@@ -2,8 +2,12 @@
  * (FlashAttention, Dao et al. 2022). saved0 keeps each row's log-sum-exp. A mask hides later
  * positions (unless bidirectional), positions before a window, and padding after the samples'
  * lengths or positions before each one's start, if these are given. With kv_heads, several heads
- * share keys and values (grouped-query attention, Ainslie et al. 2023). */
+ * share keys and values (grouped-query attention, Ainslie et al. 2023). With a rate, probabilities
+ * are dropped after the softmax (Vaswani et al. 2017): the mask is a function of (seed, name,
+ * global sample, head, query, key), which B computes again. */
 #include "graph/op_list.h"
+
+enum { DROPS_MAX = 1 << 17 };
 
 /* Queries, keys and values are one input, or three. */
 static uint32_t inputs(const pst_node *node) { return node->attr.kv_heads ? 3 : 1; }
@@ -75,6 +79,18 @@ static pst_status check_grouped(const pst_graph *g, const pst_node *node) {
     return PST_OK;
 }
 
+/* A head's random numbers have 2^32 positions of four keys. */
+static pst_status check_rate(const pst_node *node, uint64_t length) {
+    if (!(node->attr.rate > 0)) return PST_OK;
+    if (!(node->attr.rate < 1)) return pst_fail(PST_EINPUT, "attention needs 0 <= rate < 1");
+    if (node->attr.kv_heads)
+        return pst_fail(PST_EINPUT, "attention with kv_heads cannot have a rate");
+    if (length > DROPS_MAX)
+        return pst_fail(PST_EINPUT, "attention with a rate has at most %d positions, not %lu",
+                        DROPS_MAX, (unsigned long)length);
+    return PST_OK;
+}
+
 static pst_status infer(pst_graph *g, pst_node *node) {
     PST_TRY(pst_node_expect_float(g, node, 0, 3));
     const pst_tensor *x = pst_node_in(g, node, 0);
@@ -84,6 +100,7 @@ static pst_status infer(pst_graph *g, pst_node *node) {
         return pst_fail(PST_EINPUT, "attention with kv_heads needs q, k and v, but has %u inputs",
                         node->n_in);
     PST_TRY(n == 1 ? check_packed(g, node) : check_grouped(g, node));
+    PST_TRY(check_rate(node, x->dim[1]));
     if (node->attr.bidirectional > 1)
         return pst_fail(PST_EINPUT, "attention: bidirectional is %u; it must be 0 or 1",
                         node->attr.bidirectional);
@@ -123,16 +140,16 @@ static uint64_t pairs(const pst_node *node, uint64_t length) {
 }
 
 /* F is two products of 2 b T^2 C FLOPs, half of each under the causal mask; B recomputes one and
- * does four. Padding is counted, too. */
+ * does four. Padding is counted, too. With a rate, a pair costs a random number as well. */
 static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
                  uint64_t *bytes) {
     const pst_tensor *out = &g->tensor[node->out[0]];
     const uint64_t products = pass == PST_PASS_F ? 2 : 5, length = out->dim[1];
     uint64_t read = 0;
     for (uint32_t i = 0; i < inputs(node); i++) read += pst_tensor_bytes(pst_node_in(g, node, i));
-    if (__builtin_mul_overflow(pst_tensor_elements(out) / length, products * pairs(node, length),
-                               flops))
-        *flops = UINT64_MAX;
+    const uint64_t drawn = node->attr.rate > 0 ? 6 * node->attr.heads * out->dim[0] : 0,
+                   each = products * (pst_tensor_elements(out) / length) + drawn;
+    if (__builtin_mul_overflow(each, pairs(node, length), flops)) *flops = UINT64_MAX;
     *bytes =
         pass == PST_PASS_F ? read + pst_tensor_bytes(out) : 2 * read + 2 * pst_tensor_bytes(out);
     *bytes += 4 * node->saved[0].elements;

@@ -214,7 +214,9 @@ static void set_heads(const pst_splitter *b, const pst_node *d, pst_attr *attr) 
                          pst_split_linear_before(b, attention->in[0]);
     if (shares && keys) return; /* all */
     attr->heads = (uint32_t)(attr->heads / units * own.count);
-    if (attention != d || !attr->kv_heads) return;
+    if (attention != d) return;
+    if (attr->rate > 0) attr->first = d->attr.heads / units * own.first;
+    if (!attr->kv_heads) return;
     if (!shares) {
         attr->kv_heads = (uint32_t)own.count;
         return;

@@ -118,6 +118,7 @@ pst_status pst_prepare_model(const pst_config *c, const pst_model_row **row, pst
                             .vocabulary = (uint32_t)c->model.vocabulary,
                             .image = (uint32_t)c->model.image,
                             .dropout = (float)c->model.dropout,
+                            .attention_dropout = (float)c->model.attention_dropout,
                             .isolate = !strcmp(c->data.isolate, "true"),
                             .wide = !strcmp(c->train.residual, "fp32"),
                             .micro_batch = (uint32_t)c->train.micro_batch};
@@ -212,6 +213,7 @@ static pst_status build_graph(pst_prepared *p) {
     if (p->options.infer) {
         p->model_config.infer = 1;
         p->model_config.dropout = 0;
+        p->model_config.attention_dropout = 0;
         p->model_config.losses = p->options.losses;
         p->model_config.positions = p->options.positions;
         if (p->options.cache) PST_TRY(pst_prepare_forms_config(p));

@@ -40,8 +40,7 @@ static pst_status parse_sizes(const json_t *root, const char *file, pst_model_co
 
 pst_status pst_hf_parse_bert(const json_t *root, const char *file, pst_model_config *out) {
     pst_model_config c = {.kind = "bert", .activation = PST_ACT_GELU_ERF};
-    const json_t *eps = json_object_get(root, "layer_norm_eps"),
-                 *dropout = json_object_get(root, "hidden_dropout_prob");
+    const json_t *eps = json_object_get(root, "layer_norm_eps");
     PST_TRY(parse_sizes(root, file, &c));
     PST_TRY(text_must_be(root, file, "hidden_act", "gelu"));
     PST_TRY(text_must_be(root, file, "position_embedding_type", "absolute"));
@@ -50,9 +49,8 @@ pst_status pst_hf_parse_bert(const json_t *root, const char *file, pst_model_con
     PST_TRY(pst_hf_must_be(root, file, "tie_word_embeddings", 1));
     if (eps && !(fabs(json_number_value(eps) - 1e-12) <= 1e-18))
         return BAD("%s: layer_norm_eps must be 1e-12", file);
-    c.dropout = dropout ? (float)json_number_value(dropout) : 0.1f;
-    if (!(c.dropout >= 0 && c.dropout < 1))
-        return BAD("%s: hidden_dropout_prob must be at least 0 and below 1", file);
+    PST_TRY(pst_hf_rate_of(root, file, "hidden_dropout_prob", &c.dropout));
+    PST_TRY(pst_hf_rate_of(root, file, "attention_probs_dropout_prob", &c.attention_dropout));
     c.bert.next_sentence = is_for_pretraining(root);
     *out = c;
     return PST_OK;
@@ -63,10 +61,10 @@ json_t *pst_hf_bert_json(const pst_model_config *c) {
     return json_pack(
         "{s:[s], s:f, s:s, s:f, s:i, s:f, s:i, s:f, s:i, s:s, s:i, s:i, s:i, s:s, "
         "s:b, s:s, s:i, s:i}",
-        "architectures", architecture, "attention_probs_dropout_prob", 0.0, "hidden_act", "gelu",
-        "hidden_dropout_prob", (double)c->dropout, "hidden_size", (int)c->channels,
-        "initializer_range", 0.02, "intermediate_size", 4 * (int)c->channels, "layer_norm_eps",
-        1e-12, "max_position_embeddings", (int)c->context, "model_type", "bert",
+        "architectures", architecture, "attention_probs_dropout_prob", (double)c->attention_dropout,
+        "hidden_act", "gelu", "hidden_dropout_prob", (double)c->dropout, "hidden_size",
+        (int)c->channels, "initializer_range", 0.02, "intermediate_size", 4 * (int)c->channels,
+        "layer_norm_eps", 1e-12, "max_position_embeddings", (int)c->context, "model_type", "bert",
         "num_attention_heads", (int)c->heads, "num_hidden_layers", (int)c->layers, "pad_token_id",
         0, "position_embedding_type", "absolute", "tie_word_embeddings", 1, "torch_dtype",
         "float32", "type_vocab_size", (int)c->bert.token_types, "vocab_size", (int)c->vocabulary);

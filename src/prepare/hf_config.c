@@ -63,7 +63,6 @@ static pst_status parse_gpt2(const json_t *root, const char *file, pst_model_con
     pst_model_config c = {.kind = "gpt"};
     const json_t *inner = json_object_get(root, "n_inner"),
                  *eps = json_object_get(root, "layer_norm_epsilon");
-    const json_t *dropout = json_object_get(root, "resid_pdrop");
     PST_TRY(pst_hf_size_of(root, file, "n_layer", &c.layers));
     PST_TRY(pst_hf_size_of(root, file, "n_head", &c.heads));
     PST_TRY(pst_hf_size_of(root, file, "n_embd", &c.channels));
@@ -80,9 +79,8 @@ static pst_status parse_gpt2(const json_t *root, const char *file, pst_model_con
         return BAD("%s: n_inner must be null or 4 * n_embd", file);
     if (eps && !(fabs(json_number_value(eps) - 1e-5) <= 1e-12))
         return BAD("%s: layer_norm_epsilon must be 1e-05", file);
-    c.dropout = dropout ? (float)json_number_value(dropout) : 0.1f;
-    if (!(c.dropout >= 0 && c.dropout < 1))
-        return BAD("%s: resid_pdrop must be at least 0 and below 1", file);
+    PST_TRY(pst_hf_rate_of(root, file, "resid_pdrop", &c.dropout));
+    PST_TRY(pst_hf_rate_of(root, file, "attn_pdrop", &c.attention_dropout));
     *out = c;
     return PST_OK;
 }

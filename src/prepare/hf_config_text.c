@@ -13,12 +13,12 @@ static json_t *of_gpt2(const pst_model_config *c, int32_t end) {
         "{s:s, s:[s], s:f, s:n, s:f, s:n, s:f, s:f, s:s, s:i, s:i, s:n, s:i, s:i, s:s*, s:f, s:b, "
         "s:b, s:s, s:i}",
         "activation_function", pst_hf_activation_name(c->activation), "architectures",
-        "GPT2LMHeadModel", "attn_pdrop", 0.0, "bos_token_id", "embd_pdrop", dropout, "eos_token_id",
-        "initializer_range", 0.02, "layer_norm_epsilon", 1e-5, "model_type", "gpt2", "n_embd",
-        (int)c->channels, "n_head", (int)c->heads, "n_inner", "n_layer", (int)c->layers,
-        "n_positions", (int)c->context, "penstock_tokenizer", *c->tokenizer ? c->tokenizer : NULL,
-        "resid_pdrop", dropout, "scale_attn_weights", 1, "tie_word_embeddings", 1, "torch_dtype",
-        "float32", "vocab_size", (int)c->vocabulary);
+        "GPT2LMHeadModel", "attn_pdrop", (double)c->attention_dropout, "bos_token_id", "embd_pdrop",
+        dropout, "eos_token_id", "initializer_range", 0.02, "layer_norm_epsilon", 1e-5,
+        "model_type", "gpt2", "n_embd", (int)c->channels, "n_head", (int)c->heads, "n_inner",
+        "n_layer", (int)c->layers, "n_positions", (int)c->context, "penstock_tokenizer",
+        *c->tokenizer ? c->tokenizer : NULL, "resid_pdrop", dropout, "scale_attn_weights", 1,
+        "tie_word_embeddings", 1, "torch_dtype", "float32", "vocab_size", (int)c->vocabulary);
 }
 
 /* The shortest decimal form of a float, as a double: 1e-05, not 9.99999974738e-06. */

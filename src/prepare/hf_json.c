@@ -18,3 +18,10 @@ pst_status pst_hf_must_be(const json_t *root, const char *file, const char *key,
     return pst_fail(PST_EINPUT, "%s: %s must be %s; other values are not supported", file, key,
                     wanted ? "true" : "false");
 }
+
+pst_status pst_hf_rate_of(const json_t *root, const char *file, const char *key, float *out) {
+    const json_t *value = json_object_get(root, key);
+    *out = value ? (float)json_number_value(value) : 0.1f;
+    if ((!value || json_is_number(value)) && *out >= 0 && *out < 1) return PST_OK;
+    return pst_fail(PST_EINPUT, "%s: %s must be a number, at least 0 and below 1", file, key);
+}

@@ -9,6 +9,9 @@
 pst_status pst_hf_size_of(const json_t *root, const char *file, const char *key, uint32_t *out);
 /* EINPUT unless the switch is missing, or has the value that our models implement. */
 pst_status pst_hf_must_be(const json_t *root, const char *file, const char *key, int wanted);
+/* *out: the rate of dropout `key`; transformers' 0.1 if it is missing. EINPUT: it is not at least 0
+ * and below 1. */
+pst_status pst_hf_rate_of(const json_t *root, const char *file, const char *key, float *out);
 
 /* hf_bert.c: config.json of BERT, read and made (NULL: no memory). */
 pst_status pst_hf_parse_bert(const json_t *root, const char *file, pst_model_config *config);

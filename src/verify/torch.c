@@ -165,8 +165,10 @@ static pst_status run_script(const pst_verifying *v, pst_check *check) {
 static pst_status compare(pst_verifying *v, pst_check *check, torch_run *t) {
     pst_shape_keys keys = v->one;
     pst_shape_add(&keys, "train.precision=fp32");
-    if (!strcmp(v->config->model.kind, "gpt") || !strcmp(v->config->model.kind, "bert"))
+    if (!strcmp(v->config->model.kind, "gpt") || !strcmp(v->config->model.kind, "bert")) {
         pst_shape_add(&keys, "model.dropout=0");
+        pst_shape_add(&keys, "model.attention_dropout=0");
+    }
     pst_verify_way way = {
         .name = "torch", .title = "for PyTorch", .keys = &keys, .n_rank = 1, .whole = 1};
     PST_TRY(pst_verify_prepare(v, &keys, 1, &t->config, &t->p));

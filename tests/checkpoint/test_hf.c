@@ -57,6 +57,7 @@ static pst_model_config small(void) {
                               .context = 5,
                               .vocabulary = 11,
                               .dropout = 0.1f,
+                              .attention_dropout = 0.2f,
                               .activation = PST_ACT_GELU_TANH};
 }
 
@@ -93,7 +94,7 @@ static void test_round_trip(void **state) {
                 config.context == 5);
     assert_string_equal(config.tokenizer, "byte");
     assert_true(config.vocabulary == 11 && config.dropout == 0.1f &&
-                config.activation == PST_ACT_GELU_TANH);
+                config.attention_dropout == 0.2f && config.activation == PST_ACT_GELU_TANH);
     assert_int_equal(pst_hf_import("out", &pst_model_gpt, b.graph,
                                    &(pst_hf_weights){.held = b.graph, .weight = b.weight}),
                      PST_OK);
@@ -334,6 +335,7 @@ static pst_model_config small_bert(int next_sentence) {
                               .context = 5,
                               .vocabulary = 11,
                               .dropout = 0.1f,
+                              .attention_dropout = 0.3f,
                               .activation = PST_ACT_GELU_ERF,
                               .bert = {.token_types = 2, .next_sentence = next_sentence}};
 }
@@ -367,7 +369,8 @@ static void test_bert(void **state) {
     export_to("bert", &a);
     assert_int_equal(pst_hf_config("bert", &config), PST_OK);
     assert_true(config.layers == 2 && config.heads == 2 && config.channels == 6 &&
-                config.context == 5 && config.vocabulary == 11 && config.dropout == 0.1f);
+                config.context == 5 && config.vocabulary == 11 && config.dropout == 0.1f &&
+                config.attention_dropout == 0.3f);
     assert_true(config.bert.token_types == 2 && config.bert.next_sentence == 1);
     assert_string_equal(config.kind, "bert");
     assert_int_equal(pst_safetensors_open("bert/model.safetensors", &f), PST_OK);

@@ -38,6 +38,7 @@ train 2 'steps=abc.*a whole number' train.steps=abc
 train 2 'steps=0.*from 1 to 1000000000000,' train.steps=0
 train 2 'steps=1.5.*whole number' train.steps=1.5
 train 2 'dropout=1.*< 1' model.dropout=1
+train 2 'attention_dropout=-1.*>= 0' model.attention_dropout=-1
 train 2 'lr=nan.*> 0' train.lr=nan
 train 2 'lr=inf.*> 0' train.lr=inf
 train 2 'lr=1e999.*> 0' train.lr=1e999

@@ -350,7 +350,8 @@ static const wrong_file wrong[] = {
     {"model: {kind: bert, activation: gelu_tanh}\ndata: {paths: a}\n", NULL,
      "run.yaml:1:33: model.activation is not used by model.kind bert, which uses preset, weights, "
      "layers, heads, channels, "
-     "context, vocabulary, token_types, max_predictions, next_sentence, dropout"},
+     "context, vocabulary, token_types, max_predictions, next_sentence, dropout, "
+     "attention_dropout"},
     {"model: {kind: resnet, context: 1}\ndata: {paths: a}\n", NULL,
      "run.yaml:1:32: model.context is not used by model.kind resnet, which uses preset, layers, "
      "channels, "
@@ -365,7 +366,7 @@ static const wrong_file wrong[] = {
     {LEAST "checkpoint: {keep: 1}", "model.image=32",
      "override 'model.image=32': model.image is not used by model.kind gpt, which uses preset, "
      "weights, activation, "
-     "layers, heads, channels, context, vocabulary, dropout"},
+     "layers, heads, channels, context, vocabulary, dropout, attention_dropout"},
     {"model: {kind: resnet}\ndata: {kind: mnist, paths: a, tokenizer: byte}\n", NULL,
      "run.yaml:2:42: data.tokenizer is not used by data.kind mnist, which uses paths, validation"},
     /* overrides */

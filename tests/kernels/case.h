@@ -48,14 +48,14 @@ CASE_USED const char *case_text(const kernel_case *k) {
     snprintf(text, sizeof text,
              "%s b=%lu t=%lu c=%lu f=%lu heads=%u kv_heads=%u scaling=%d%s%s%s act=%d second=%d %s "
              "%s w=%lu window=%lu "
-             "stride=%u padding=%u sums=%d wide=%u smoothing=%g z=%g types=%u",
+             "stride=%u padding=%u sums=%d wide=%u smoothing=%g z=%g types=%u rate=%g",
              k->op, (unsigned long)k->b, (unsigned long)k->t, (unsigned long)k->c,
              (unsigned long)k->f, k->heads, k->kv_heads, (int)k->scaling,
              k->bidirectional ? " bidirectional" : "", k->lengths ? " lengths" : "",
              k->starts ? " starts" : "", (int)k->act, k->second, pst_dtype_name(k->dtype),
              k->factors ? pst_dtype_name(k->factors) : "", (unsigned long)k->w,
              (unsigned long)k->window, k->stride, k->padding, k->sums, k->wide,
-             (double)k->smoothing, (double)k->z_loss, k->types);
+             (double)k->smoothing, (double)k->z_loss, k->types, (double)k->rate);
     return text;
 }
 
@@ -310,6 +310,9 @@ static void case_round_f8(case_buffer *b, float *value) {
                    1 - exponent);
 }
 
+/* Seed of the run, and number of the first sample, of every call. */
+enum { CASE_RUN_SEED = 42, CASE_SAMPLE = 1000 };
+
 /* None, one, all, and two that are random, in another order for each seed. */
 static void case_fill_lengths(case_state *s, case_buffer *b) {
     uint64_t key = pst_rng_key(s->seed, "lengths"), t = s->spec.t;
@@ -466,8 +469,8 @@ CASE_USED pst_status case_run(const case_state *s, const pst_kernel_row *row, ps
                      .node = s->node,
                      .arg = arg,
                      .scratch = scratch,
-                     .seed = 42,
-                     .sample = 1000,
+                     .seed = CASE_RUN_SEED,
+                     .sample = CASE_SAMPLE,
                      .first = flags.first,
                      .train = flags.train,
                      .loss_scale = 1.0f / (float)(s->spec.b * s->spec.t)};

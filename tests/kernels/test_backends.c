@@ -186,6 +186,12 @@ static void test_attention(void **state) {
             k.lengths = k.bidirectional = 0;
             k.starts = 1;
             if ((i + j) % 3 == 0) check_case(&k);
+            k.rate = 0.2f + 0.1f * (float)(j % 4);
+            k.first = 5;
+            if ((i + j) % 3 == 1) check_case(&k);
+            k.starts = 0;
+            k.bidirectional = (int)j % 2;
+            if ((i + j) % 3 == 2) check_case(&k);
         }
 }
 

@@ -11,6 +11,8 @@
 extern int emulate_backwards;
 int emulate_backwards;
 
+static const uint64_t first_sample = CASE_SAMPLE;
+
 static void *data(const case_state *s, uint32_t kind) { return case_find(s, kind, 0)->data; }
 
 static void run(const case_state *s, pst_pass pass) {
@@ -33,6 +35,10 @@ static void run(const case_state *s, pst_pass pass) {
                             .heads = k->heads,
                             .lengths = k->lengths ? case_find(s, PST_ARG_IN, mask)->data : NULL,
                             .bidirectional = (uint32_t)k->bidirectional,
+                            .rate = k->rate,
+                            .key = pst_rng_key(CASE_RUN_SEED, s->node->name),
+                            .sample = 77,
+                            .sample_at = &first_sample,
                             .scale = 1 / sqrtf((float)(k->c / k->heads))};
     for (uint32_t i = 0; own && i < 3; i++) {
         const void **in[] = {&a.q, &a.k, &a.v};
@@ -69,9 +75,9 @@ static void check(const kernel_case *k) {
     assert_int_equal(case_open(k, 5, 0, &want), PST_OK);
     for (int i = 0; i < 2; i++) assert_int_equal(case_open(k, 5, i ? 3 : 0, &got[i]), PST_OK);
     for (int pass = PST_PASS_F; pass <= PST_PASS_B; pass++) {
-        assert_int_equal(
-            case_run(&want, case_row(rows, n, k, (pst_pass)pass, 0), NULL, (case_flags){0}),
-            PST_OK);
+        assert_int_equal(case_run(&want, case_row(rows, n, k, (pst_pass)pass, 0), NULL,
+                                  (case_flags){.train = k->rate > 0}),
+                         PST_OK);
         for (int i = 0; i < 2; i++) {
             emulate_backwards = i;
             run(&got[i], (pst_pass)pass);
@@ -144,6 +150,22 @@ static void plain_attention_is_the_reference(void **state) {
                                          .dtype = types[type]});
 }
 
+static void dropped_attention_is_the_reference(void **state) {
+    (void)state;
+    for (uint64_t t = 5; t < 80; t += 36)
+        for (int mask = 0; mask < 4; mask++)
+            check(&(kernel_case){.op = "attention",
+                                 .b = mask > 1 ? 5 : 2,
+                                 .t = t,
+                                 .c = 2 * (t / 2),
+                                 .heads = 2,
+                                 .first = 3,
+                                 .rate = 0.3f,
+                                 .bidirectional = mask % 2,
+                                 .lengths = mask > 1,
+                                 .dtype = mask == 1 ? PST_F16 : PST_F32});
+}
+
 /* Whatever lies in rows of padding becomes 0, and nothing else changes. */
 static void padding_is_cleared(void **state) {
     (void)state;
@@ -200,6 +222,7 @@ static void lengths_are_clamped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(plain_attention_is_the_reference),
+                                       cmocka_unit_test(dropped_attention_is_the_reference),
                                        cmocka_unit_test(grouped_attention_is_the_reference),
                                        cmocka_unit_test(padding_is_cleared),
                                        cmocka_unit_test(lengths_are_clamped)};

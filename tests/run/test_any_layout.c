@@ -141,8 +141,8 @@ static void draw_model(model *m, uint64_t seed) {
     } else {
         char kind[80];
         if (below(s, 5))
-            snprintf(kind, sizeof kind, "gpt, heads: %u, dropout: %s", m->heads,
-                     below(s, 2) ? "0.1" : "0");
+            snprintf(kind, sizeof kind, "gpt, heads: %u, dropout: %s, attention_dropout: %s",
+                     m->heads, below(s, 2) ? "0.1" : "0", below(s, 3) ? "0" : "0.1");
         else snprintf(kind, sizeof kind, "mlp");
         snprintf(sizes, sizeof sizes,
                  "model: {kind: %s, layers: %u, channels: %u, context: %u, vocabulary: %u, "

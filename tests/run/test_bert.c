@@ -13,7 +13,8 @@
 
 #define YAML                                                                                       \
     "name: run\n"                                                                                  \
-    "model: {kind: bert, layers: 2, heads: 3, channels: 24, context: 21, dropout: 0.1}\n"          \
+    "model: {kind: bert, layers: 2, heads: 3, channels: 24, context: 21, dropout: 0.1, "           \
+    "attention_dropout: 0.1}\n"                                                                    \
     "data: {kind: lines, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                          \
     "train: {steps: 6, batch: 6, micro_batch: 2, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7}\n"    \
     "parallel: {transport: self, threads: 1}\n"                                                    \

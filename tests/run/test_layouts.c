@@ -16,7 +16,7 @@
 #define YAML                                                                                       \
     "name: run\n"                                                                                  \
     "model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 20, vocabulary: 256, "         \
-    "dropout: 0.1}\n"                                                                              \
+    "dropout: 0.1, attention_dropout: 0.2}\n"                                                      \
     "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                           \
     "train: {steps: 6, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7}\n"    \
     "parallel: {transport: self}\n"                                                                \

@@ -16,7 +16,7 @@
 #define GPT                                                                                        \
     "name: run\n"                                                                                  \
     "model: {kind: gpt, layers: 2, heads: 6, channels: 48, context: 20, vocabulary: 257, "         \
-    "dropout: 0.1}\n"                                                                              \
+    "dropout: 0.1, attention_dropout: 0.2}\n"                                                      \
     "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                           \
     "train: {steps: 5, batch: 8, micro_batch: 2, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7}\n"    \
     "parallel: {transport: self, threads: 1, reproducible: {tensor: 4}}\n"                         \
@@ -24,7 +24,7 @@
 #define BERT                                                                                       \
     "name: run\n"                                                                                  \
     "model: {kind: bert, layers: 2, heads: 4, channels: 32, context: 24, vocabulary: 257, "        \
-    "dropout: 0.1}\n"                                                                              \
+    "dropout: 0.1, attention_dropout: 0.2}\n"                                                      \
     "data: {kind: lines, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                          \
     "train: {steps: 4, batch: 4, micro_batch: 2, lr: 1.0e-3, warmup: 0, seed: 7}\n"                \
     "parallel: {transport: self, threads: 1, reproducible: {tensor: 4}}\n"                         \
