@@ -66,7 +66,7 @@ static inline const int32_t *pst_call_starts(const pst_call *call) {
     const pst_node *node = call->node;
     return pst_node_has_starts(call->graph, node) ? call->arg[pst_node_mask(node)] : NULL;
 }
-/* For embedding: the number of earlier positions of each sample [b], NULL: none. */
+/* For embedding and rotary: the number of earlier positions of each sample [b], NULL: none. */
 static inline const int32_t *pst_call_past(const pst_call *call) {
     return pst_node_has_past(call->graph, call->node) ? call->arg[1] : NULL;
 }

@@ -94,9 +94,11 @@ static pst_status add_norm(pst_block *m, const char *name, uint32_t *out) {
     return pst_graph_add(m->g, &(pst_new_node){"rms_norm", name, &attr, &m->x, 1, &weight, 1}, out);
 }
 
-/* starts: PST_NONE: positions count from the beginning of the sample. */
+/* starts: PST_NONE: positions count from the beginning of the sample, or follow those in the cache.
+ */
 static pst_status add_rotary(pst_block *m, const char *name, uint32_t starts, uint32_t heads,
                              uint32_t *x) {
+    if (starts == PST_NONE) starts = m->past;
     pst_attr attr = {.heads = heads, .rope = m->c->llama.rope};
     uint32_t in[] = {*x, starts}, n_in = starts == PST_NONE ? 1 : 2;
     return pst_graph_add(m->g, &(pst_new_node){"rotary", name, &attr, in, n_in, NULL, 0}, x);
@@ -120,11 +122,20 @@ static pst_status add_attention(pst_block *m, uint32_t starts, uint32_t i, uint3
     PST_TRY(
         add_rotary(m, pst_block_name(text, "layers.%u.self_attn.k", i), starts, kv_heads, &in[1]));
     pst_attr attr = {.heads = heads, .kv_heads = kv_heads, .window = c->llama.window};
-    return pst_graph_add(m->g,
-                         &(pst_new_node){"attention",
-                                         pst_block_name(text, "layers.%u.self_attn", i), &attr, in,
-                                         starts == PST_NONE ? 3 : 4, NULL, 0},
-                         &m->x);
+    pst_block_name(text, "layers.%u.self_attn", i);
+    if (!c->cache)
+        return pst_graph_add(m->g,
+                             &(pst_new_node){"attention", text, &attr, in,
+                                             starts == PST_NONE ? 3 : 4, NULL, 0},
+                             &m->x);
+    m->x = in[0];
+    return pst_block_attend_cached(m, &(pst_block_heads){.name = text,
+                                                         .heads = heads,
+                                                         .kv_heads = kv_heads,
+                                                         .size = (uint32_t)D,
+                                                         .k = in[1],
+                                                         .v = in[2],
+                                                         .window = c->llama.window});
 }
 
 /* x + o(attention(norm(x))), then x + down(silu(gate(norm(x))) * up(norm(x))). */
@@ -164,16 +175,18 @@ static pst_status add_embedding(pst_block *m, uint32_t tokens, uint32_t *table) 
 
 static pst_status fill_graph(pst_block *m) {
     const pst_model_config *c = m->c;
-    uint64_t shape[] = {c->micro_batch, pst_model_positions(c)};
+    uint64_t shape[] = {c->micro_batch, m->positions};
     const int loss = pst_model_has_loss(c);
     uint32_t tokens, targets = PST_NONE, starts = PST_NONE, table;
     PST_TRY(pst_graph_data(m->g, "tokens", 2, shape, &tokens));
     if (loss) PST_TRY(pst_graph_data(m->g, "targets", 2, shape, &targets));
     if (c->isolate && loss) PST_TRY(pst_graph_data(m->g, "starts", 2, shape, &starts));
+    PST_TRY(pst_block_past(m));
     PST_TRY(add_embedding(m, tokens, &table));
     for (uint32_t i = 0; i < c->layers; i++) PST_TRY(add_block(m, starts, i));
+    PST_TRY(pst_block_last(m));
     PST_TRY(add_norm(m, "norm", &m->x));
-    if (c->llama.tied == PST_YES) /* [b,T,V] */
+    if (c->llama.tied == PST_YES) /* [b,T,V], or with a cache [b,1,V] */
         PST_TRY(pst_graph_add_linear(m->g, "lm_head", m->x, table, PST_NONE, PST_ACT_NONE, &m->x));
     else PST_TRY(add_linear(m, "lm_head", m->x, (product){c->vocabulary, STD, 0}, &m->x));
     if (!loss) {
@@ -232,4 +245,6 @@ const pst_model_row pst_model_llama = {.name = "llama",
                                        .hf_prefix = "model.",
                                        .isolates = 1,
                                        .continues = 1,
+                                       .caches = 1,
+                                       .rotary = 1,
                                        .repeats = 1};

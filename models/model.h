@@ -101,6 +101,7 @@ typedef struct {
     const char *(*hf_part)(const pst_param *param, uint32_t part, char buffer[PST_NAME_MAX]);
     int continues; /* 1: the logits predict the next token, so that the model can generate text */
     int caches;    /* 1: it has pst_model_config.cache */
+    int rotary;    /* 1: no parameter depends on the context, so that texts may be longer */
     int isolates;  /* 1: it has pst_model_config.isolate */
     int masked;    /* 1: it predicts masked tokens, see pst_data_config */
     int repeats;   /* 1: any number of layers is allowed, and the inner layers are equal */

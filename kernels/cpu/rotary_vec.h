@@ -4,7 +4,7 @@ enum { ROTARY_ROWS = 16 }; /* rows per tile */
 
 typedef struct {
     uint64_t rows, t, heads, d;
-    const int32_t *starts; /* NULL: 0 for all */
+    const int32_t *starts, *past; /* NULL: 0 for all */
     const vx *x;
     vx *y;
     float cosine, sine; /* factors; sine < 0 turns back */
@@ -44,11 +44,12 @@ static void rotary_tile(void *arg, uint64_t tile, uint32_t thread) {
     const uint64_t end = pst_min_u64((tile + 1) * ROTARY_ROWS, j->rows), half = j->d / 2;
     float sine[PST_ROPE_PAIRS], cosine[PST_ROPE_PAIRS];
     for (uint64_t r = tile * ROTARY_ROWS; r < end; r++) {
-        const uint64_t t = r % j->t, start = pst_start_of(j->starts, r / j->t, j->t, t);
+        const vf position =
+            v_set((float)pst_position_of(j->starts, j->past, r, j->t, UINT64_MAX));
         VEC_EACH(i, n, half, {
             vf s;
             vf c;
-            v_sincos(v_set((float)(t - start)) * v_load_n(j->angle + i, n), &s, &c);
+            v_sincos(position * v_load_n(j->angle + i, n), &s, &c);
             v_store_n(sine + i, s * v_set(j->sine), n);
             v_store_n(cosine + i, c * v_set(j->cosine), n);
         });
@@ -73,6 +74,7 @@ static pst_status rotary(pst_device *device, const pst_call *call, float directi
                     .t = in->dim[1],
                     .heads = call->node->attr.heads,
                     .starts = pst_call_starts(call),
+                    .past = pst_call_past(call),
                     .x = call->arg[0],
                     .y = pst_call_behind(call)[0]};
     j.d = in->dim[2] / j.heads;

@@ -27,14 +27,13 @@ static void turn_row(const pst_call *call, double position, const float *angle, 
 static pst_status turn(const pst_call *call, int sign) {
     const pst_tensor *in = pst_call_in(call, 0);
     const uint64_t d = in->dim[2] / call->node->attr.heads;
-    const int32_t *starts = pst_call_starts(call);
+    const int32_t *starts = pst_call_starts(call), *past = pst_call_past(call);
     const float *x = call->arg[0];
     float *y = pst_call_behind(call)[0], angle[PST_ROPE_PAIRS];
     const double factor = sign * (double)pst_rope_angles(&call->node->attr.rope, d, angle);
     for (uint64_t r = 0; r < in->dim[0] * in->dim[1]; r++) {
-        const uint64_t t = r % in->dim[1],
-                       start = pst_start_of(starts, r / in->dim[1], in->dim[1], t);
-        turn_row(call, (double)(t - start), angle, factor, x + r * in->dim[2], y + r * in->dim[2]);
+        const uint64_t position = pst_position_of(starts, past, r, in->dim[1], UINT64_MAX);
+        turn_row(call, (double)position, angle, factor, x + r * in->dim[2], y + r * in->dim[2]);
     }
     return PST_OK;
 }

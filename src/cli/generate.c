@@ -6,8 +6,8 @@ static const char summary[] =
     "a Hugging Face folder, or a safetensors file with config.json in the same folder. The "
     "text is encoded with the tokenizer of the run, or of the Hugging Face folder; without one, "
     "tokens are bytes. Of several prompts each text is written when all are complete, after a line "
-    "with its number. One process computes. Models of kind gpt keep keys and values of earlier "
-    "tokens; those of kind llama compute the whole context for each token, which takes long.";
+    "with its number. One process computes. On CPUs, keys and values of earlier tokens are kept, so "
+    "that each token is computed once; GPUs compute the whole context for each token.";
 
 int pst_cli_generate(const pst_cli_call *call) {
     pst_generate_options o = {

@@ -78,7 +78,7 @@ typedef enum {
     PST_EXCHANGE_SCATTER,
     PST_EXCHANGE_STACK /* to: all ranks' from, one after the other */
 } pst_exchange;
-/* embedding: 1: the second input is the number of earlier positions of each sample. */
+/* embedding, rotary: 1: the second input is the number of earlier positions of each sample. */
 static inline int pst_node_has_past(const pst_graph *g, const pst_node *node) {
     return node->n_in > 1 && g->tensor[node->in[1]].n_dim == 1;
 }
@@ -130,7 +130,8 @@ enum { PST_CACHE_BLOCK = 64 }; /* positions of a block of keys in a cache, see c
  *     B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0=SUM0
  *     W: IN0 SAVED0 DOUT0 DPARAM0
  * rotary          in: x[b,T,heads*D] (+ starts[b,T] i32: position t counts as t - start; see
- *                 attention); out: x with each head turned by its position (attr.rope)
+ *                 attention; or + past[b] i32: position t counts as past + t); out: x with each
+ *                 head turned by its position (attr.rope)
  *     F: IN0 [IN1] OUT0=IN0
  *     B: DOUT0 [IN1] DIN0=DOUT0
  * gated           in: gate[..,N], up[..,N]; out: silu(gate) * up. Row "gated" restores OUT0:

@@ -24,6 +24,24 @@ static pst_status check_rope(const pst_rope *r) {
     return PST_OK;
 }
 
+static pst_status check_starts(const pst_graph *g, const pst_node *node) {
+    const pst_tensor *x = pst_node_in(g, node, 0), *starts = pst_node_in(g, node, 1);
+    PST_TRY(pst_node_expect_i32(g, node, 1, 2));
+    if (starts->dim[0] == x->dim[0] && starts->dim[1] == x->dim[1]) return PST_OK;
+    return pst_fail(PST_EINPUT, "rotary needs one start per position, but %s is [%lu,%lu]",
+                    starts->name, (unsigned long)starts->dim[0], (unsigned long)starts->dim[1]);
+}
+
+static pst_status check_past(const pst_graph *g, const pst_node *node) {
+    const pst_tensor *x = pst_node_in(g, node, 0), *past = pst_node_in(g, node, 1);
+    PST_TRY(pst_node_expect_i32(g, node, 1, 1));
+    if (past->dim[0] == x->dim[0]) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "rotary needs one number of earlier positions per sample, but %s has %lu and "
+                    "%s %lu samples",
+                    past->name, (unsigned long)past->dim[0], x->name, (unsigned long)x->dim[0]);
+}
+
 static pst_status infer(pst_graph *g, pst_node *node) {
     PST_TRY(pst_node_expect_float(g, node, 0, 3));
     const pst_tensor *x = pst_node_in(g, node, 0);
@@ -36,14 +54,8 @@ static pst_status infer(pst_graph *g, pst_node *node) {
         return pst_fail(PST_EINPUT, "rotary: heads of %s have %lu channels; the maximum is %d",
                         x->name, (unsigned long)(x->dim[2] / node->attr.heads), 2 * PST_ROPE_PAIRS);
     PST_TRY(check_rope(&node->attr.rope));
-    if (node->n_in > 1) {
-        PST_TRY(pst_node_expect_i32(g, node, 1, 2));
-        const pst_tensor *starts = pst_node_in(g, node, 1);
-        if (starts->dim[0] != x->dim[0] || starts->dim[1] != x->dim[1])
-            return pst_fail(PST_EINPUT, "rotary needs one start per position, but %s is [%lu,%lu]",
-                            starts->name, (unsigned long)starts->dim[0],
-                            (unsigned long)starts->dim[1]);
-    }
+    if (node->n_in > 1)
+        PST_TRY(pst_node_has_past(g, node) ? check_past(g, node) : check_starts(g, node));
     return pst_graph_out(g, node, PST_TENSOR_ACTIVATION, 3, x->dim);
 }
 

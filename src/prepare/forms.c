@@ -8,12 +8,13 @@ static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 pst_status pst_prepare_forms_config(pst_prepared *p) {
     pst_model_config *m = &p->model_config;
-    uint32_t rows = m->micro_batch < ROWS ? ROWS / m->micro_batch : 1;
+    const uint32_t rows = m->micro_batch < ROWS ? ROWS / m->micro_batch : 1,
+                   most = pst_model_positions(m);
     if (!p->model->caches)
         return pst_fail(PST_EINPUT, "a model of kind %s cannot generate text with a cache",
                         p->model->name);
-    m->cache = (m->context + PST_CACHE_BLOCK - 1) / PST_CACHE_BLOCK * PST_CACHE_BLOCK;
-    m->positions = least(least(rows, PST_FORM_MAX), m->context);
+    m->cache = (most + PST_CACHE_BLOCK - 1) / PST_CACHE_BLOCK * PST_CACHE_BLOCK;
+    m->positions = least(least(rows, PST_FORM_MAX), most);
     return PST_OK;
 }
 

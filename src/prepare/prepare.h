@@ -37,12 +37,12 @@ typedef struct {
     /* With infer: number of sequences that are computed at a time; 0: 1 */
     uint32_t samples;
     /* With infer: 1: the graph ends with the losses of targets instead of logits. positions: of a
-     * sample in that graph, at most the context; 0: the context */
+     * sample; 0: the model's context. Only rotary positions may exceed the context. */
     int losses;
     uint32_t positions;
-    /* With infer: 1: keys and values of earlier positions are kept in a cache, of at least as many
-     * positions as the model's context. The graph computes up to PST_FORM_MAX positions of each
-     * sample at a time (forms, below). EINPUT: the model or the device cannot do this. */
+    /* With infer: 1: keys and values of earlier positions are kept in a cache, of at least
+     * `positions`. The graph computes up to PST_FORM_MAX positions of each sample at a time (forms,
+     * below). EINPUT: the model or the device cannot do this. */
     int cache;
     /* Use the layout of this plan; what an old plan lacks comes from the run file. May be NULL.
      * EINPUT: the plan is for another graph. Borrowed during the call. */

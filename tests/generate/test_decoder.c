@@ -1,6 +1,6 @@
 /* test: label=quick timeout=60 */
 /* The logits of a decoder with a cache are those of the whole window, for sequences of different
- * lengths at a time, in a pipeline, and after the window has moved. */
+ * lengths at a time, in a pipeline, and after the window has moved; of gpt and of llama. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +10,8 @@
 #include "run/runs.h"
 #include <math.h>
 
-#define YAML                                                                                       \
-    "name: run\nmodel: {kind: gpt, layers: 3, heads: 2, channels: 32, context: 70}\n"              \
+#define YAML(model)                                                                                \
+    "name: run\nmodel: {layers: 3, channels: 32, context: 70, " model "}\n"                         \
     "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                           \
     "train: {steps: 3, batch: 4, micro_batch: 2, lr: 1.0e-2, warmup: 0}\n"                         \
     "parallel: {threads: 2}\ncheckpoint: {every: 0}\n"
@@ -65,10 +65,10 @@ static double difference(const float *a, const float *b, uint64_t *n) {
     return most;
 }
 
+/* *state: the run file. */
 static void with_and_without(void **state) {
-    (void)state;
     static const uint64_t prompt[N] = {1, 70, 23};
-    run_result r = run_here(YAML, "model", 1, "", NULL, 0);
+    run_result r = run_here(*state, "model", 1, "", NULL, 0);
     assert_int_equal(r.exit_status, 0);
     uint64_t n;
     float *whole = malloc((size_t)N * LENGTH * 256 * sizeof *whole);
@@ -86,10 +86,22 @@ static void with_and_without(void **state) {
         if (!isnan(other[i])) assert_true(fabsf(whole[i] - other[i]) < 1e-5f);
     free(whole);
     free(other);
-    run_folder_remove();
 }
 
+#define LLAMA "kind: llama, heads: 4, intermediate: 40, "
+static char gpt[] = YAML("kind: gpt, heads: 2"),
+            shared[] = YAML(LLAMA "kv_heads: 2, rope_scaling: llama3, rope_factor: 4, "
+                                  "rope_context: 20, bias: \"true\""),
+            window[] = YAML(LLAMA "kv_heads: 1, rope_scaling: yarn, rope_factor: 4, "
+                                  "rope_context: 20, window: 19, tied: \"true\"");
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(with_and_without)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest tests[] = {
+        {"gpt", with_and_without, NULL, NULL, gpt},
+        {"llama: shared heads, scaling of Llama 3", with_and_without, NULL, NULL, shared},
+        {"llama: a window, YaRN", with_and_without, NULL, NULL, window},
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    run_folder_remove();
+    return failed;
 }

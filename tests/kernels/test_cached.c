@@ -188,6 +188,69 @@ static void test_runs(void **state) {
     assert_true(found >= 6);
 }
 
+/* --- rotary positions that follow a cache ----------------------------------------------------- */
+
+enum { HEADS = 3, WIDTH = 14 /* of a head */ };
+
+/* x[1,t,..] turned by positions from `past` on; past < 0: without the input. */
+static void turn(const tested *of, const float *x, uint64_t t, int32_t past, float *out) {
+    pst_graph *g;
+    const uint64_t tokens[] = {1, t}, one[] = {1};
+    uint32_t in[2], of_token, table, index;
+    pst_param rows = {.n_dim = 2, .dim = {2, HEADS * WIDTH}, .name = "x"};
+    pst_attr attr = {.heads = HEADS, .rope = {.theta = 1e4f}};
+    assert_int_equal(pst_graph_open("turned", 1, &g), PST_OK);
+    assert_int_equal(pst_graph_data(g, "tokens", 2, tokens, &of_token), PST_OK);
+    assert_int_equal(pst_graph_data(g, "past", 1, one, &in[1]), PST_OK);
+    assert_int_equal(pst_graph_param(g, &rows, &table), PST_OK);
+    assert_int_equal(
+        pst_graph_add(g, &(pst_new_node){"embedding", "x", NULL, &of_token, 1, &table, 1}, &in[0]),
+        PST_OK);
+    const pst_new_node node = {"rotary", "op", &attr, in, past < 0 ? 1 : 2, NULL, 0};
+    if (pst_graph_add(g, &node, &index) != PST_OK) fail_msg("%s", pst_error());
+    void *arg[] = {(void *)(uintptr_t)x, &past, out};
+    if (past < 0) arg[1] = out;
+    pst_call call = {.graph = g, .node = g->node + g->n_node - 1, .arg = arg};
+    assert_int_equal(of->row->launch(of->device, &call), PST_OK);
+    pst_graph_close(g);
+}
+
+static void check_turns(const tested *of) {
+    const uint64_t row = HEADS * WIDTH, n = LENGTH * row;
+    float *x = malloc(n * sizeof *x), *all = malloc(n * sizeof *all), *few = malloc(n * sizeof *x);
+    pst_rng_normal(pst_rng_key(6, "turned"), 0, 1, x, n);
+    turn(of, x, LENGTH, -1, all);
+    static const uint64_t positions[] = {1, 7, 16};
+    for (int i = 0; i < 3; i++)
+        for (uint64_t at = 0; at + positions[i] <= LENGTH; at += positions[i]) {
+            turn(of, x + at * row, positions[i], (int32_t)at, few);
+            if (memcmp(few, all + at * row, positions[i] * row * sizeof *few))
+                fail_msg("%s: other bits from position %lu on", of->row->name, (unsigned long)at);
+        }
+    free(x);
+    free(all);
+    free(few);
+}
+
+static void test_turns(void **state) {
+    (void)state;
+    uint32_t n[2];
+    const pst_kernel_row *rows[] = {pst_kernels_cpu(&n[0]), pst_kernels_ref(&n[1])};
+    pst_device *device = open_device(2);
+    int found = 0;
+    for (int k = 0; k < 2; k++)
+        for (uint32_t r = 0; r < n[k]; r++) {
+            const pst_kernel_row *row = &rows[k][r];
+            if (strcmp(row->op, "rotary") || row->pass != PST_PASS_F ||
+                row->isa & ~pst_cpu_isa() || !(row->dtypes & PST_TAKES_F32))
+                continue;
+            check_turns(&(tested){row, device});
+            found++;
+        }
+    device->ops->close(device);
+    assert_true(found >= 2);
+}
+
 /* Shapes that contradict each other. */
 static void test_shapes(void **state) {
     (void)state;
@@ -226,6 +289,7 @@ static void test_shapes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs), cmocka_unit_test(test_shapes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs), cmocka_unit_test(test_turns),
+                                       cmocka_unit_test(test_shapes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
