@@ -28,20 +28,31 @@ static double now_s(void) { return (double)pst_monotonic_ns() * 1e-9; }
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-/* Copies the lines of steps up to `keep`, and other events before them, to `to`; 0: failed. A
- * line that is no JSON was incomplete when its run died. */
-static int copy_kept(FILE *from, FILE *to, uint64_t keep) {
+/* Which lines of a file stay: those of steps up to `step` (0: none) and, with `spikes`, all that
+ * report a spike. */
+typedef struct {
+    uint64_t step;
+    int spikes;
+} kept;
+
+static int is_kept(const json_t *line, kept keep) {
+    const json_t *step = json_object_get(line, "step");
+    const char *event = json_string_value(json_object_get(line, "event"));
+    if (!json_is_integer(step) || (event && !strcmp(event, "end"))) return 0;
+    return (uint64_t)json_integer_value(step) <= keep.step ||
+           (keep.spikes && event && !strcmp(event, "spike"));
+}
+
+/* Copies the lines that stay to `to`; 0: failed. A line that is no JSON was incomplete when its run
+ * died. */
+static int copy_kept(FILE *from, FILE *to, kept keep) {
     char *line = NULL;
     size_t capacity = 0;
     int good = 1;
     while (good && getline(&line, &capacity, from) > 0) {
         json_error_t error;
         json_t *j = json_loads(line, 0, &error);
-        json_t *step = json_object_get(j, "step");
-        int end = json_is_string(json_object_get(j, "event")) &&
-                  !strcmp(json_string_value(json_object_get(j, "event")), "end");
-        if (j && !end && json_is_integer(step) && (uint64_t)json_integer_value(step) <= keep)
-            fputs(line, to);
+        if (is_kept(j, keep)) fputs(line, to);
         good = j || json_error_code(&error) != json_error_out_of_memory;
         json_decref(j);
     }
@@ -49,11 +60,11 @@ static int copy_kept(FILE *from, FILE *to, uint64_t keep) {
     return good && feof(from) && fflush(to) == 0 && !ferror(to);
 }
 
-/* Starts metrics.jsonl anew with the lines of steps up to `keep` (0: none); drops what a dead
- * run wrote after them. */
-static pst_status begin_file(const char *path, uint64_t keep, FILE *to) {
-    FILE *old = keep ? fopen(path, "re") : NULL;
-    if (!old && keep && errno != ENOENT)
+/* Starts metrics.jsonl anew with the lines that stay. */
+static pst_status begin_file(const char *path, kept keep, FILE *to) {
+    const int some = keep.step || keep.spikes;
+    FILE *old = some ? fopen(path, "re") : NULL;
+    if (!old && some && errno != ENOENT)
         return pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
     int good = !old || copy_kept(old, to, keep), error = errno;
     if (old) fclose(old);
@@ -61,7 +72,7 @@ static pst_status begin_file(const char *path, uint64_t keep, FILE *to) {
 }
 
 /* Opens a new file for appending; replaces a link of that name. */
-static pst_status open_file(const char *path, uint64_t keep, FILE **file) {
+static pst_status open_file(const char *path, kept keep, FILE **file) {
     char *fresh = NULL;
     FILE *f = NULL;
     PST_TRY(pst_file_create_beside(path, &fresh, &f));
@@ -107,7 +118,7 @@ pst_status pst_metrics_open(const pst_prepared *p, const pst_metrics_options *o,
                        .started_s = now_s(),
                        .timed = !strcmp(p->config->parallel.device, "timed")};
     if (asprintf(&m->path, "%s/metrics.jsonl", folder) < 0) m->path = NULL;
-    pst_status status = m->path ? open_file(m->path, keep_steps, &m->file)
+    pst_status status = m->path ? open_file(m->path, (kept){.step = keep_steps}, &m->file)
                                 : pst_fail(PST_ENOMEM, "no memory for metrics");
     if (status != PST_OK) {
         pst_metrics_close(m);
@@ -346,7 +357,7 @@ void pst_metrics_spiked(pst_metrics *m, const pst_metrics_spike *s) {
 
 pst_status pst_metrics_rewind(pst_metrics *m, uint64_t step) {
     FILE *file;
-    PST_TRY(open_file(m->path, step, &file));
+    PST_TRY(open_file(m->path, (kept){step, 1}, &file));
     fclose(m->file);
     m->file = file;
     return PST_OK;
