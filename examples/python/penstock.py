@@ -93,9 +93,9 @@ class _Handle:
     """An object of the library, which close() or the end of a `with` frees."""
 
     _close = None  # the name of the function
+    _handle = None
 
     def __init__(self, opening, *arguments):
-        self._handle = None
         handle = ctypes.c_void_p()
         opening(*arguments, ctypes.byref(handle))
         self._handle = handle
@@ -120,8 +120,16 @@ class _Handle:
         return self._handle
 
 
+def _text(value):
+    """Bytes for the library, where a text ends at its first NUL."""
+    text = os.fsencode(value)
+    if b"\0" in text:
+        raise ValueError(f"{value!r} contains a NUL")
+    return text
+
+
 def _texts(overrides):
-    return (ctypes.c_char_p * len(overrides))(*[o.encode() for o in overrides]), len(overrides)
+    return (ctypes.c_char_p * len(overrides))(*[_text(o) for o in overrides]), len(overrides)
 
 
 class Config(_Handle):
@@ -131,13 +139,13 @@ class Config(_Handle):
 
     def __init__(self, name, overrides=()):
         """Without a file: the name of the run, and "section.key=value" for every other key that is not a default."""
-        super().__init__(_library.pst_config_open, name.encode(), *_texts(overrides))
+        super().__init__(_library.pst_config_open, _text(name), *_texts(overrides))
 
     @classmethod
     def load(cls, path, overrides=()):
         """From a run file."""
         config = cls.__new__(cls)
-        _Handle.__init__(config, _library.pst_config_load, os.fsencode(path), *_texts(overrides))
+        _Handle.__init__(config, _library.pst_config_load, _text(path), *_texts(overrides))
         return config
 
 
@@ -184,7 +192,7 @@ class Plan(_Handle):
     def load(cls, path):
         """From a plan file."""
         plan = cls.__new__(cls)
-        _Handle.__init__(plan, _library.pst_plan_load, os.fsencode(path))
+        _Handle.__init__(plan, _library.pst_plan_load, _text(path))
         return plan
 
     @property
@@ -238,6 +246,8 @@ class Session(_Handle):
             array = numpy.asarray(array)
             if array.dtype.kind not in "iu" or array.shape != shape:
                 raise ValueError(f"{name} is {array.dtype} {array.shape}; expected integers {shape}")
+            if array.size and (int(array.min()) < -2**31 or int(array.max()) >= 2**31):
+                raise ValueError(f"{name} has values from {array.min()} to {array.max()}; expected int32")
             kept.append(numpy.ascontiguousarray(array, dtype=numpy.int32))
         return (ctypes.c_void_p * len(kept))(*[a.ctypes.data for a in kept]), kept
 
@@ -260,16 +270,16 @@ class Session(_Handle):
         if name not in self._parameters:
             raise KeyError(name)
         out = numpy.empty(self._parameters[name], dtype=numpy.float32)
-        _library.pst_session_read(self._pointer(), name.encode(), out.ctypes.data, out.size)
+        _library.pst_session_read(self._pointer(), _text(name), out.ctypes.data, out.size)
         return out
 
     def save(self, folder):
         """Writes folder/checkpoints/step-N."""
-        _library.pst_session_save(self._pointer(), os.fsencode(folder))
+        _library.pst_session_save(self._pointer(), _text(folder))
 
     def load(self, path):
         """Loads a checkpoint, or the newest one of a folder."""
-        _library.pst_session_load(self._pointer(), os.fsencode(path))
+        _library.pst_session_load(self._pointer(), _text(path))
 
     @property
     def hash(self):
