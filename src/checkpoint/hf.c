@@ -236,8 +236,19 @@ static void match_file(const pst_safetensors_file *file, const pst_model_row *mo
     }
 }
 
-static pst_status match_param(const pst_model_row *model, const pst_param *p, found *of,
-                              complaints *all) {
+/* Whether the file of a tensor that was found has names with the prefix. */
+static int has_prefix(const pst_model_row *model, const pst_graph *g, const found *of) {
+    for (uint32_t i = 0; i < g->n_param; i++)
+        for (uint32_t k = 0; k < PST_HF_PARTS; k++)
+            if (of[i].entry[k] &&
+                without_prefix(model, of[i].entry[k]->name) != of[i].entry[k]->name)
+                return 1;
+    return 0;
+}
+
+/* prefix: of names in messages. */
+static pst_status match_param(const pst_model_row *model, const pst_param *p, const char *prefix,
+                              found *of, complaints *all) {
     char buffer[PST_NAME_MAX];
     of->n = pst_hf_count_parts(model, p);
     if (p->cache) return PST_OK;
@@ -245,7 +256,9 @@ static pst_status match_param(const pst_model_row *model, const pst_param *p, fo
     for (uint32_t k = 0; k < of->n; k++) {
         const char *name = pst_hf_part_name(model, p, k, buffer, &of->transposed);
         if (of->entry[k]) check_shape(of, k, p, all);
-        else complain(all, "tensor %.95s is missing", name);
+        else
+            complain(all, "tensor %.16s%.95s is missing",
+                     strcmp(name, "lm_head.weight") ? prefix : "", name);
     }
     return PST_OK;
 }
@@ -255,8 +268,9 @@ static pst_status match(const shards *s, const pst_model_row *model, const pst_g
                         found *of) {
     complaints all = {0};
     for (uint32_t k = 0; k < s->n; k++) match_file(s->file[k], model, g, of, &all);
+    const char *prefix = has_prefix(model, g, of) ? model->hf_prefix : "";
     for (uint32_t i = 0; i < g->n_param; i++)
-        PST_TRY(match_param(model, &g->param[i], &of[i], &all));
+        PST_TRY(match_param(model, &g->param[i], prefix, &of[i], &all));
     if (!all.n) return PST_OK;
     const char *path = s->n == 1 ? s->file[0]->path : s->source;
     if (all.n == 1) return BAD("%s: %s", path, all.text);

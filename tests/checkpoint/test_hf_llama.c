@@ -219,7 +219,7 @@ static void test_shards(void **state) {
     put_text("shards/model.safetensors.index.json", "{}");
     expect_refused("shards", &b, "weight_map is missing");
     put_text("shards/model.safetensors.index.json", "{\"weight_map\": {\"x\": \"a.safetensors\"}}");
-    expect_refused("shards", &b, "tensor norm.weight is missing");
+    expect_refused("shards", &b, "tensor model.norm.weight is missing");
     model_free(&a);
     model_free(&b);
 }
@@ -232,8 +232,8 @@ static void test_misfits(void **state) {
     copy_tensors("bad/model.safetensors", no_up, "model.layers.7.extra", 0);
     expect_refused("bad", &m, "8 tensors do not fit");
     assert_non_null(strstr(pst_error(), "tensor model.layers.7.extra is not part of the model"));
-    assert_non_null(strstr(pst_error(), "tensor layers.0.mlp.up_proj.weight is missing"));
-    assert_non_null(strstr(pst_error(), "tensor layers.1.mlp.up_proj.weight is missing"));
+    assert_non_null(strstr(pst_error(), "tensor model.layers.0.mlp.up_proj.weight is missing"));
+    assert_non_null(strstr(pst_error(), "tensor model.layers.1.mlp.up_proj.weight is missing"));
     copy_tensors("bad/model.safetensors", second_half, NULL, 1);
     expect_refused("bad", &m, "lm_head.weight has shape [176], but the model needs [11,16]");
     assert_non_null(strstr(pst_error(), "layers.0.self_attn.k_proj.weight is missing"));
