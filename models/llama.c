@@ -124,10 +124,10 @@ static pst_status add_attention(pst_block *m, uint32_t starts, uint32_t i, uint3
     pst_attr attr = {.heads = heads, .kv_heads = kv_heads, .window = c->llama.window};
     pst_block_name(text, "layers.%u.self_attn", i);
     if (!c->cache)
-        return pst_graph_add(m->g,
-                             &(pst_new_node){"attention", text, &attr, in,
-                                             starts == PST_NONE ? 3 : 4, NULL, 0},
-                             &m->x);
+        return pst_graph_add(
+            m->g,
+            &(pst_new_node){"attention", text, &attr, in, starts == PST_NONE ? 3 : 4, NULL, 0},
+            &m->x);
     m->x = in[0];
     return pst_block_attend_cached(m, &(pst_block_heads){.name = text,
                                                          .heads = heads,
@@ -198,9 +198,23 @@ static pst_status fill_graph(pst_block *m) {
                          &m->x); /* [b,T] */
 }
 
+/* What the run file can set wrong; the operator checks the rest. */
+static pst_status check_rope(const pst_rope *r) {
+    const int ramps = r->scaling == PST_ROPE_LLAMA3 || r->scaling == PST_ROPE_YARN;
+    if (!(r->theta > 1))
+        return pst_fail(PST_EINPUT, "model.rope_theta is %g; expected more than 1",
+                        (double)r->theta);
+    if (ramps && !(r->low < r->high))
+        return pst_fail(PST_EINPUT,
+                        "model.rope_low is %g and model.rope_high %g; expected rope_low to be less",
+                        (double)r->low, (double)r->high);
+    return PST_OK;
+}
+
 static pst_status check(const pst_model_config *c) {
     const pst_llama *l = &c->llama;
     PST_TRY(pst_block_check(c));
+    PST_TRY(check_rope(&l->rope));
     if (!l->intermediate)
         return pst_fail(PST_EINPUT,
                         "model.intermediate is 0; set this key, model.preset or model.weights");

@@ -122,6 +122,10 @@ static pst_status parse_scaling(const json_t *from, const char *file, uint32_t c
     if (yarn) PST_TRY(number_of(from, file, "beta_slow", 1, &rope->low));
     if (yarn) PST_TRY(number_of(from, file, "beta_fast", 32, &rope->high));
     if (yarn) PST_TRY(number_of(from, file, "attention_factor", 0, &rope->attention));
+    if ((yarn || llama3) && !(rope->low < rope->high))
+        return BAD("%s: %s is %g; expected less than %s, %g", file,
+                   yarn ? "beta_slow" : "low_freq_factor", (double)rope->low,
+                   yarn ? "beta_fast" : "high_freq_factor", (double)rope->high);
     if (json_object_get(from, "mscale") || json_object_get(from, "mscale_all_dim"))
         return BAD("%s: mscale is not supported in the scaling of rotary positions", file);
     PST_TRY(pst_hf_must_be(from, file, "truncate", 1));

@@ -278,6 +278,9 @@ static void test_config(void **state) {
         {"{\"model_type\": \"llama\", " SIZES ", \"rope_theta\": -1}", "rope_theta"},
         {"{\"model_type\": \"llama\", " SIZES ", \"rope_scaling\": {\"rope_type\": \"dynamic\"}}",
          "rope_type dynamic is not supported"},
+        {"{\"model_type\": \"llama\", " SIZES ", \"rope_scaling\": {\"rope_type\": \"llama3\", "
+         "\"low_freq_factor\": 4}}",
+         "low_freq_factor is 4; expected less than high_freq_factor, 4"},
     };
     pst_model_config c;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

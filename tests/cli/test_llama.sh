@@ -59,6 +59,11 @@ parallel: {threads: 1}
 END
 train tuned tuned.yaml -n 2 parallel.tensor=2
 refuse 'model.kv_heads is 3, which does not divide model.heads 4' "$PENSTOCK" train run.yaml name=x model.kv_heads=3
+refuse 'model.rope_low is 5 and model.rope_high 4' "$PENSTOCK" train run.yaml name=x model.rope_low=5
+refuse 'model.rope_theta is 0.5; expected more than 1' "$PENSTOCK" train run.yaml name=x model.rope_theta=0.5
+"$PENSTOCK" train run.yaml name=idle -n 1 steps=1 model.rope_scaling=none model.rope_attention=2 >out 2>&1 || exit 1
+grep -q 'model.rope_factor has no effect: model.rope_scaling is none' out &&
+    grep -q 'model.rope_attention has no effect' out || fail "no warning of keys without effect: $(cat out)"
 refuse 'has a model of kind llama, but model.kind is gpt' "$PENSTOCK" train tuned.yaml name=x model.kind=gpt
 refuse 'tensor layers.2.mlp.up_proj.weight is not part\|is not part of the model' "$PENSTOCK" train tuned.yaml name=x model.layers=2
 "$PENSTOCK" train tuned.yaml -n 1 name=long model.context=30 >out 2>&1 || exit 1
