@@ -6,6 +6,7 @@
 #include "base/pool.h"
 #include "commands/bench.h"
 #include "generate/decoder.h"
+#include "graph/op.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,12 +42,19 @@ static double bandwidth_of(const pst_rank *r, uint64_t bytes) {
     return (double)of.bytes / (double)least * 1e9;
 }
 
-/* Bytes of the weights that a token reads: all but the rows of the position table. */
+/* Whether only embeddings use a parameter: a token reads one row of it. */
+static int is_looked_up(const pst_graph *g, uint32_t param) {
+    for (uint32_t i = 0; i < g->n_node; i++)
+        for (uint32_t k = 0; k < g->node[i].n_param; k++)
+            if (g->node[i].param[k] == param && strcmp(g->node[i].op->name, "embedding")) return 0;
+    return 1;
+}
+
+/* Bytes of the weights that a token reads as a whole. */
 static uint64_t weight_bytes(const pst_graph *g) {
     uint64_t n = 0;
     for (uint32_t i = 0; i < g->n_param; i++)
-        if (!g->param[i].cache && strcmp(g->param[i].name, "wpe.weight"))
-            n += pst_param_bytes(g, g->param + i);
+        if (!g->param[i].cache && !is_looked_up(g, i)) n += pst_param_bytes(g, g->param + i);
     return n;
 }
 
@@ -111,7 +119,7 @@ pst_status pst_bench_generate_measure(const pst_bench *b, json_t **found) {
             ? measure(b, &d, found)
             : pst_fail(PST_EINPUT, "suite generate measures CPUs, and models with a cache, such as "
                                    "gpt");
-    pst_decoder_close(&d);
+    pst_decoder_close(&d, status);
     return status;
 }
 

@@ -241,8 +241,8 @@ static void test_turns(void **state) {
     for (int k = 0; k < 2; k++)
         for (uint32_t r = 0; r < n[k]; r++) {
             const pst_kernel_row *row = &rows[k][r];
-            if (strcmp(row->op, "rotary") || row->pass != PST_PASS_F ||
-                row->isa & ~pst_cpu_isa() || !(row->dtypes & PST_TAKES_F32))
+            if (strcmp(row->op, "rotary") || row->pass != PST_PASS_F || row->isa & ~pst_cpu_isa() ||
+                !(row->dtypes & PST_TAKES_F32))
                 continue;
             check_turns(&(tested){row, device});
             found++;
