@@ -81,16 +81,29 @@ typedef struct {
     const char *chat;
     const char *system; /* with `chat`: the system message; NULL: that of the template, if any */
     int64_t json; /* 1: write one JSON object per prompt instead, when all texts are complete */
+    /* Tokens of a text that the model reads, those of the prompt included; 0: its own context. Only
+     * models with rotary positions can read more than that; a warning then names the number for
+     * which they were trained. Memory is taken for as many as the texts can have. */
+    int64_t context;
+    int64_t ignore_end; /* 1: go on after the tokens that end a text or, with `chat`, a message */
+    /* 0 or 1: this process computes alone. Else so many ranks: parallel.tensor of the run, or 1,
+     * tensor ranks in each stage of a pipeline. They are started as processes of this host, are the
+     * processes of the job that a launcher has started, or, without argv, are all in this process.
+     * With tensor ranks, each token is computed with all tokens before it. */
+    int64_t ranks;
+    char *const *argv; /* the program's argument vector, with which ranks are started; NULL: none */
 } pst_generate_options;
 /* Writes prompt and generated text to `out`, each token as soon as it is known if there is one
- * prompt; with `chat` the answer alone. The text ends after `tokens` tokens, at a stop string, and
+ * prompt; with `chat` the answer alone. The text ends after `tokens` tokens, at a stop string, at a
+ * token that ends a text (eos_token_id of a Hugging Face folder, else that of the tokenizer), and
  * with `chat` at the token that ends a message. Sampling depends on the seed, the number of the
- * prompt and of the token alone. Positions behind the model's context are computed from the newest
- * half of it on. In a job of several ranks only rank 0 generates; the other ranks return at once.
- * EINPUT also for a number outside the allowed range, and for a prompt longer than the context.
- * Main thread only. */
+ * prompt and of the token alone. Positions behind the context are computed from the newest half of
+ * it on. In a job of several ranks, without `ranks`, only rank 0 generates, and the other ranks
+ * return at once; rank 0 alone writes. EINPUT also for a number outside the allowed range, and for
+ * a prompt longer than the context. Main thread only. */
 PST_API pst_status pst_generate(const pst_generate_options *options, FILE *out);
 
+#define PST_EVAL_CONTEXT 2048
 typedef struct {
     size_t size;        /* sizeof(pst_eval_options) */
     const char *source; /* as in pst_generate_options */
@@ -103,6 +116,9 @@ typedef struct {
     int64_t n_text, n_words, n_choices;
     int64_t limit; /* lines of each file, or samples of a text, that are used at most; 0: all */
     int64_t json;  /* 1: write one JSON object per set instead of a table */
+    /* Tokens of a sample, as `context` of pst_generate_options. 0: the model's own context; for
+     * texts, of a Hugging Face folder at most PST_EVAL_CONTEXT */
+    int64_t context;
 } pst_eval_options;
 /* Writes for each set: of texts loss, perplexity per token and per byte; of words and choices the
  * accuracy and the loss or likelihoods that it follows from (docs/metrics.md). Computes in fp32.

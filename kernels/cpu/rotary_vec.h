@@ -44,8 +44,7 @@ static void rotary_tile(void *arg, uint64_t tile, uint32_t thread) {
     const uint64_t end = pst_min_u64((tile + 1) * ROTARY_ROWS, j->rows), half = j->d / 2;
     float sine[PST_ROPE_PAIRS], cosine[PST_ROPE_PAIRS];
     for (uint64_t r = tile * ROTARY_ROWS; r < end; r++) {
-        const vf position =
-            v_set((float)pst_position_of(j->starts, j->past, r, j->t, UINT64_MAX));
+        const vf position = v_set((float)pst_position_of(j->starts, j->past, r, j->t, UINT64_MAX));
         VEC_EACH(i, n, half, {
             vf s;
             vf c;

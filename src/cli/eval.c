@@ -25,6 +25,10 @@ int pst_cli_eval(const pst_cli_call *call) {
          &choices},
         {'n', "limit", "N", PST_OPTION_INT, 0, 1e15,
          "Use at most N lines of a file, or N samples spread over a text; 0: all.", &o.limit},
+        {0, "context", "N", PST_OPTION_INT, 1, PST_GENERATE_MAX,
+         "Tokens of a sample at most; by default the model's context, for texts on a Hugging Face "
+         "folder at most 2048. More than the model's context only with rotary positions.",
+         &o.context},
         {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Write a JSON object per set.", &json},
     };
     const pst_command command = {"penstock eval", "SOURCE", summary, rows,

@@ -6,14 +6,16 @@ static const char summary[] =
     "a Hugging Face folder, or a safetensors file with config.json in the same folder. The "
     "text is encoded with the tokenizer of the run, or of the Hugging Face folder; without one, "
     "tokens are bytes. Of several prompts each text is written when all are complete, after a line "
-    "with its number. One process computes. On CPUs, keys and values of earlier tokens are kept, so "
-    "that each token is computed once; GPUs compute the whole context for each token.";
+    "with its number. A text ends at a token that ends it: eos_token_id of a Hugging Face folder, "
+    "else "
+    "that of the tokenizer. Keys and values of earlier tokens are kept, so that each token is "
+    "computed once; GPUs and tensor ranks compute all tokens for each new one.";
 
 int pst_cli_generate(const pst_cli_call *call) {
     pst_generate_options o = {
         .size = sizeof o, .tokens = 256, .seed = 1, .temperature = 1.0, .top_p = 1.0};
     pst_option_list prompts = {0}, stop = {0};
-    int json = 0;
+    int json = 0, ignore_end = 0;
     o.repetition_penalty = 1.0;
     const pst_option rows[] = {
         {'p', "prompt", "TEXT", PST_OPTION_LIST, 0, 0,
@@ -45,6 +47,16 @@ int pst_cli_generate(const pst_cli_call *call) {
          &o.chat},
         {0, "system", "TEXT", PST_OPTION_STRING, 0, 0,
          "System message; that of the template by default.", &o.system},
+        {0, "ignore-eos", NULL, PST_OPTION_FLAG, 0, 0,
+         "Go on after a token that ends the text, such as <|endoftext|>.", &ignore_end},
+        {0, "context", "N", PST_OPTION_INT, 1, PST_GENERATE_MAX,
+         "Tokens that the model reads at most; by default its own context. More only with rotary "
+         "positions.",
+         &o.context},
+        {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX,
+         "Divide the model over this many ranks of this host: a pipeline, with parallel.tensor of "
+         "the run as tensor ranks of each stage.",
+         &o.ranks},
         {0, "json", NULL, PST_OPTION_FLAG, 0, 0,
          "Write a JSON object per prompt: prompt, text, numbers of tokens, and why the text ended.",
          &json},
@@ -61,5 +73,7 @@ int pst_cli_generate(const pst_cli_call *call) {
     o.stop = stop.item;
     o.n_stop = (int64_t)stop.n;
     o.json = json;
+    o.ignore_end = ignore_end;
+    o.argv = call->program_argv;
     return pst_cli_end(pst_generate(&o, stdout));
 }

@@ -15,44 +15,54 @@ static void find_tensors(pst_decoder *d) {
 }
 
 static pst_status prepare(const pst_source *source, const pst_decoder_options *o, pst_decoder *d) {
-    uint32_t ranks = o->ranks ? o->ranks : 1;
+    const uint32_t ranks = o->ranks ? o->ranks : 1, here = o->world ? o->world->local_size : ranks;
     const pst_model_row *row;
     pst_prepare_options options = {.n_rank = ranks,
-                                   .threads = o->threads ? o->threads : pst_machine_threads(ranks),
+                                   .threads = o->threads ? o->threads : pst_machine_threads(here),
+                                   .local = o->world ? 1 + o->world->local_rank : 0,
+                                   .ranks_here = here,
                                    .infer = 1,
-                                   .samples = d->n};
+                                   .samples = d->n,
+                                   .positions = o->positions,
+                                   .tensor = o->tensor};
     PST_TRY(pst_registry_model(source->config->model.kind, &row));
     if (!row->continues)
         return pst_fail(PST_EINPUT, "%s: a model of kind %s cannot continue text", source->path,
                         row->name);
     PST_TRY(pst_prepare_kind(source->config, &options));
-    options.cache = !o->no_cache && row->caches && pst_registry_is_host(options.device);
+    options.cache =
+        !o->no_cache && row->caches && o->tensor < 2 && pst_registry_is_host(options.device);
     d->cache = options.cache;
     PST_TRY(pst_prepare(source->config, &options, &d->p));
-    d->context = d->p->model_config.context;
+    d->context = o->positions ? o->positions : d->p->model_config.context;
     d->vocabulary = d->p->model_config.vocabulary;
     return PST_OK;
 }
 
-static pst_status open_ranks(const pst_source *source, pst_decoder *d) {
-    pst_world *world;
-    PST_TRY(pst_world_single.open(&world));
-    pst_status status = pst_group_open(world, "self", d->p->options.n_rank, &d->group);
-    if (status != PST_OK) {
-        world->ops->close(world);
-        return status;
-    }
-    PST_TRY(pst_group_open_ranks(d->group, d->p, 0));
-    for (uint32_t i = 0; i < d->group->n_local; i++)
-        PST_TRY(pst_source_read(source, d->group->local[i]));
+static pst_status read_weights(const pst_source *source, const pst_group *g) {
+    for (uint32_t i = 0; i < g->n_local; i++) PST_TRY(pst_source_read(source, g->local[i]));
     return PST_OK;
+}
+
+/* status: that of this process so far; fails on every rank if it is not OK on one. */
+static pst_status open_ranks(const pst_source *source, pst_world *world, pst_decoder *d,
+                             pst_status status) {
+    if (!world && status == PST_OK) status = pst_world_single.open(&world);
+    if (world) status = pst_group_agree_world(world, status);
+    if (status == PST_OK)
+        status = pst_group_open(world, world->size > 1 ? "auto" : "self", d->p->options.n_rank,
+                                &d->group);
+    if (!d->group && world) world->ops->close(world);
+    if (status != PST_OK) return status;
+    PST_TRY(pst_group_open_ranks(d->group, d->p, 0));
+    return pst_group_agree(d->group, read_weights(source, d->group));
 }
 
 pst_status pst_decoder_open(const pst_source *source, const pst_decoder_options *options,
                             pst_decoder *out) {
     *out = (pst_decoder){.n = options->sequences};
     pst_status status = prepare(source, options, out);
-    if (status == PST_OK) status = open_ranks(source, out);
+    status = open_ranks(source, options->world, out, status);
     if (status == PST_OK) {
         find_tensors(out);
         out->window = calloc((uint64_t)out->n * out->context, sizeof *out->window);
@@ -61,12 +71,19 @@ pst_status pst_decoder_open(const pst_source *source, const pst_decoder_options 
         if (!out->window || !out->behind || !out->logits)
             status = pst_fail(PST_ENOMEM, "no memory for %u sequences", out->n);
     }
-    if (status != PST_OK) pst_decoder_close(out);
+    if (status != PST_OK) pst_decoder_close(out, status);
     return status;
 }
 
-void pst_decoder_close(pst_decoder *d) {
-    if (d->group) pst_group_close(d->group, 0);
+pst_status pst_decoder_check(const pst_source *source, const pst_decoder_options *options) {
+    pst_decoder d = {.n = options->sequences};
+    pst_status status = prepare(source, options, &d);
+    pst_decoder_close(&d, status);
+    return status;
+}
+
+void pst_decoder_close(pst_decoder *d, pst_status status) {
+    if (d->group) pst_group_close(d->group, status);
     pst_prepared_close(d->p);
     free(d->window);
     free(d->behind);
@@ -86,20 +103,31 @@ static pst_status put(const pst_decoder *d, uint32_t tensor, const int32_t *from
     return PST_OK;
 }
 
-/* *row: logits of row `row` of sequence i, of `rows`. */
+/* *logits: of row `row` of sequence i, of `rows`; in a job, after `share`. */
 static pst_status take(const pst_decoder *d, uint32_t i, uint64_t row, uint64_t rows,
                        const float **logits) {
-    const uint64_t at = (i * rows + row) * d->vocabulary;
+    const uint64_t at = (i * rows + row) * d->vocabulary, bytes = d->vocabulary * sizeof **logits;
+    const int alone = d->group->hub != NULL;
     float *copy = d->logits + (uint64_t)i * d->vocabulary;
+    *logits = copy;
     for (uint32_t k = 0; k < d->group->n_local; k++) {
         const pst_rank *r = d->group->local[k];
         const float *from = pst_rank_output(r, d->output, 0);
         if (!from) continue;
-        if (r->on_device) PST_TRY(pst_rank_read(r, copy, from + at, d->vocabulary * sizeof *copy));
-        *logits = r->on_device ? copy : from + at;
+        if (r->on_device) return pst_rank_read(r, copy, from + at, bytes);
+        if (alone) *logits = from + at;
+        else memcpy(copy, from + at, bytes);
         return PST_OK;
     }
-    return pst_fail(PST_EINTERNAL, "no rank has the logits");
+    return alone ? pst_fail(PST_EINTERNAL, "no rank has the logits") : PST_OK;
+}
+
+/* Sends the logits from a rank of the last stage to all processes. */
+static pst_status share(const pst_decoder *d) {
+    const pst_layout *l = &d->p->plan->layout;
+    const uint32_t root = pst_grid_rank(d->p->grid, l->rank_of_chunk[l->n_chunk - 1], 0, 0);
+    return pst_group_broadcast(d->group, d->logits,
+                               (uint64_t)d->n * d->vocabulary * sizeof *d->logits, root);
 }
 
 /* Moves the window of a sequence that has become too long. */
@@ -144,7 +172,7 @@ static pst_status run_cached(pst_decoder *d, pst_sequence *s) {
         s[i].logits = NULL;
         if (!s[i].done && s[i].start + s[i].past == s[i].n) PST_TRY(take(d, i, 0, 1, &s[i].logits));
     }
-    return PST_OK;
+    return share(d);
 }
 
 static pst_status run_window(pst_decoder *d, pst_sequence *s) {
@@ -158,7 +186,7 @@ static pst_status run_window(pst_decoder *d, pst_sequence *s) {
         s[i].logits = NULL;
         if (!s[i].done) PST_TRY(take(d, i, s[i].n - s[i].start - 1, d->context, &s[i].logits));
     }
-    return PST_OK;
+    return share(d);
 }
 
 pst_status pst_decoder_run(pst_decoder *d, pst_sequence *s) {

@@ -1,5 +1,6 @@
 /* `penstock eval`: a trained model on texts, last words and multiple choice. */
 #include "generate/eval.h"
+#include "base/log.h"
 #include "base/sized.h"
 #include "metrics/evaluate.h"
 #include <errno.h>
@@ -12,7 +13,7 @@ enum { MOST_SETS = 1024 };
 typedef struct {
     const pst_eval_options *o;
     pst_source source;
-    pst_model_config model;
+    pst_eval_scope scope; /* of words and choices */
     FILE *out;
     uint64_t n; /* sets so far */
 } evaluation;
@@ -95,24 +96,37 @@ static const char *split_name(const char *item, char name[64]) {
     return item;
 }
 
-static pst_status evaluate_data(evaluation *e, const char *name, pst_data *data) {
+static pst_status evaluate_data(evaluation *e, const pst_eval_scope *scope, const char *name,
+                                pst_data *data) {
     pst_eval_result r;
-    pst_status status = pst_eval_text(&e->source, data, (uint64_t)e->o->limit, &r);
+    pst_status status = pst_eval_text(scope, data, &r);
     if (status != PST_OK) return pst_fail_in(status, "set %s", name);
     return write_result(e, name, &r);
+}
+
+/* Of a Hugging Face folder, whose config.json allows more tokens than most texts need, samples have
+ * at most PST_EVAL_CONTEXT. */
+static pst_eval_scope text_scope(const evaluation *e) {
+    pst_eval_scope s = e->scope;
+    if (!e->source.hf || e->o->context || s.model.context <= PST_EVAL_CONTEXT) return s;
+    pst_log(PST_LOG_INFO, "samples have %d tokens, but the model's context is %u; see --context",
+            PST_EVAL_CONTEXT, s.model.context);
+    s.model.context = PST_EVAL_CONTEXT;
+    return s;
 }
 
 static pst_status evaluate_text(evaluation *e, const char *item) {
     char name[64];
     char *path = (char *)split_name(item, name);
+    const pst_eval_scope scope = text_scope(e);
     pst_data *data;
-    PST_TRY(pst_evaluate_data(e->source.config, &e->model, &path, 1, 1, &data));
-    pst_status status = evaluate_data(e, name, data);
+    PST_TRY(pst_evaluate_data(e->source.config, &scope.model, &path, 1, 1, &data));
+    pst_status status = evaluate_data(e, &scope, name, data);
     data->row->close(data);
     return status;
 }
 
-typedef pst_status (*evaluate_file)(const pst_source *source, const char *file, uint64_t limit,
+typedef pst_status (*evaluate_file)(const pst_eval_scope *scope, const char *file,
                                     pst_eval_result *out);
 static pst_status evaluate_files(evaluation *e, const char *const *item, int64_t n,
                                  evaluate_file evaluate) {
@@ -120,7 +134,7 @@ static pst_status evaluate_files(evaluation *e, const char *const *item, int64_t
         char name[64];
         const char *file = split_name(item[i], name);
         pst_eval_result r;
-        PST_TRY(evaluate(&e->source, file, (uint64_t)e->o->limit, &r));
+        PST_TRY(evaluate(&e->scope, file, &r));
         PST_TRY(write_result(e, name, &r));
     }
     return PST_OK;
@@ -136,17 +150,17 @@ static pst_status evaluate_own(evaluation *e) {
                         "%s has no data of its own; name what to evaluate on: --data, "
                         "--words or --choices",
                         e->source.path);
-    PST_TRY(pst_evaluate_data(c, &e->model, c->data.paths, c->data.n_path, 0, &data));
-    pst_status status = pst_evaluate_open(c, &e->model, &sets);
+    PST_TRY(pst_evaluate_data(c, &e->scope.model, c->data.paths, c->data.n_path, 0, &data));
+    pst_status status = pst_evaluate_open(c, &e->scope.model, &sets);
     int splits = data->row->size(data, PST_SPLIT_VALIDATION) > 0;
     if (status == PST_OK && !splits && !sets.n)
         status = pst_fail(PST_EINPUT,
                           "%s has neither a validation split (data.validation) nor eval.sets; name "
                           "what to evaluate on: --data, --words or --choices",
                           e->source.path);
-    if (status == PST_OK && splits) status = evaluate_data(e, "validation", data);
+    if (status == PST_OK && splits) status = evaluate_data(e, &e->scope, "validation", data);
     for (uint32_t i = 0; status == PST_OK && i < sets.n; i++)
-        status = evaluate_data(e, sets.set[i].name, sets.set[i].data);
+        status = evaluate_data(e, &e->scope, sets.set[i].name, sets.set[i].data);
     pst_evaluate_close(&sets);
     data->row->close(data);
     return status;
@@ -154,8 +168,8 @@ static pst_status evaluate_own(evaluation *e) {
 
 static pst_status evaluate_all(evaluation *e) {
     const pst_eval_options *o = e->o;
-    const pst_model_row *row;
-    PST_TRY(pst_prepare_model(e->source.config, &row, &e->model));
+    e->scope = (pst_eval_scope){.source = &e->source, .limit = (uint64_t)o->limit};
+    PST_TRY(pst_source_model(&e->source, o->context, &e->scope.model));
     if (!o->n_text && !o->n_words && !o->n_choices) return evaluate_own(e);
     for (int64_t i = 0; i < o->n_text; i++) PST_TRY(evaluate_text(e, o->text[i]));
     PST_TRY(evaluate_files(e, o->words, o->n_words, pst_eval_words));
@@ -169,7 +183,8 @@ static pst_status check(const pst_eval_options *o, const FILE *out) {
     } number[] = {{"n_text", o->n_text, MOST_SETS},
                   {"n_words", o->n_words, MOST_SETS},
                   {"n_choices", o->n_choices, MOST_SETS},
-                  {"limit", o->limit, INT64_MAX}};
+                  {"limit", o->limit, INT64_MAX},
+                  {"context", o->context, PST_GENERATE_MAX}};
     if (!o->source || !out)
         return pst_fail(PST_EINPUT, "pst_eval: %s is NULL", out ? "source" : "out");
     for (size_t i = 0; i < sizeof number / sizeof *number; i++)

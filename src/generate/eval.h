@@ -18,14 +18,18 @@ typedef struct {
     uint64_t right_per_byte; /* questions by the likelihood per byte of an ending */
 } pst_eval_result;
 
-/* limit: as in pst_eval_options. */
-pst_status pst_eval_text(const pst_source *source, pst_data *data, uint64_t limit,
-                         pst_eval_result *out);
+/* What is evaluated, and how much of a set. */
+typedef struct {
+    const pst_source *source;
+    pst_model_config model; /* context: the most tokens of a sample */
+    uint64_t limit;         /* as in pst_eval_options */
+} pst_eval_scope;
+
+/* data: samples of scope->model.context tokens. */
+pst_status pst_eval_text(const pst_eval_scope *scope, pst_data *data, pst_eval_result *out);
 /* file: of lines, as pst_eval_options says. EINPUT names file and line. */
-pst_status pst_eval_words(const pst_source *source, const char *file, uint64_t limit,
-                          pst_eval_result *out);
-pst_status pst_eval_choices(const pst_source *source, const char *file, uint64_t limit,
-                            pst_eval_result *out);
+pst_status pst_eval_words(const pst_eval_scope *scope, const char *file, pst_eval_result *out);
+pst_status pst_eval_choices(const pst_eval_scope *scope, const char *file, pst_eval_result *out);
 /* eval_lines.c: calls `each` for every line of a file that is not blank, up to `limit`; number:
  * that of the line, from 1; its errors get file and line. EINPUT: the file cannot be read, or has
  * no such lines. */

@@ -161,28 +161,24 @@ static void count(const choices *c, pst_eval_result *out) {
     out->n = c->n_question;
 }
 
-pst_status pst_eval_choices(const pst_source *source, const char *file, uint64_t limit,
-                            pst_eval_result *out) {
+pst_status pst_eval_choices(const pst_eval_scope *scope, const char *file, pst_eval_result *out) {
     const pst_model_row *row;
-    pst_model_config model;
     pst_scorer s = {0};
-    choices c = {0};
+    choices c = {.context = scope->model.context, .vocabulary = scope->model.vocabulary};
     *out = (pst_eval_result){.kind = PST_EVAL_CHOICES};
-    PST_TRY(pst_prepare_model(source->config, &row, &model));
+    PST_TRY(pst_registry_model(scope->model.kind, &row));
     if (!row->continues)
         return pst_fail(PST_EINPUT, "a model of kind %s does not predict the tokens that follow",
                         row->name);
-    c.context = model.context;
-    c.vocabulary = model.vocabulary;
-    pst_status status = pst_encoder_open(source->tokenizer, 0, &c.encoder);
-    if (status == PST_OK) status = pst_eval_lines(file, limit, each, &c);
+    pst_status status = pst_encoder_open(scope->source->tokenizer, 0, &c.encoder);
+    if (status == PST_OK) status = pst_eval_lines(file, scope->limit, each, &c);
     size_t longest = 1;
     for (size_t i = 0; i < c.n_ending; i++)
         if (c.endings[i].to - c.endings[i].from - 1 > longest)
             longest = c.endings[i].to - c.endings[i].from - 1;
     if (longest > c.context) longest = c.context;
     if (status == PST_OK)
-        status = pst_scorer_open(source, longest < ROWS ? (uint32_t)(ROWS / longest) : 1,
+        status = pst_scorer_open(scope->source, longest < ROWS ? (uint32_t)(ROWS / longest) : 1,
                                  (uint32_t)longest, &s);
     if (status == PST_OK) status = score(&c, &s);
     if (status == PST_OK) count(&c, out);

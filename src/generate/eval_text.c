@@ -75,21 +75,22 @@ static pst_status evaluate(texts *t, pst_eval_result *out) {
     return PST_OK;
 }
 
-pst_status pst_eval_text(const pst_source *source, pst_data *data, uint64_t limit,
-                         pst_eval_result *out) {
+pst_status pst_eval_text(const pst_eval_scope *scope, pst_data *data, pst_eval_result *out) {
     texts t = {.data = data, .size = data->row->size(data, PST_SPLIT_VALIDATION)};
     pst_data_field field[PST_DATA_FIELDS];
     const uint32_t n = data->row->fields(data, field);
     uint64_t longest = 1;
     for (uint32_t i = 0; i < n; i++)
         if (!strcmp(field[i].name, "targets")) longest = field[i].elements;
-    t.bytes = data->row->token_bytes && !strcmp(pst_tokenizer_kind(source->tokenizer), "byte");
-    t.n = limit && limit < t.size ? limit : t.size;
+    t.bytes =
+        data->row->token_bytes && !strcmp(pst_tokenizer_kind(scope->source->tokenizer), "byte");
+    t.n = scope->limit && scope->limit < t.size ? scope->limit : t.size;
     uint64_t samples = longest < ROWS ? ROWS / longest : 1;
     if (samples > t.n) samples = t.n;
     *out = (pst_eval_result){.kind = PST_EVAL_TEXT};
     if (!t.n) return pst_fail(PST_EINPUT, "there is nothing to evaluate on");
-    pst_status status = pst_scorer_open(source, (uint32_t)samples, 0, &t.scorer);
+    pst_status status =
+        pst_scorer_open(scope->source, (uint32_t)samples, scope->model.context, &t.scorer);
     if (status == PST_OK) status = evaluate(&t, out);
     for (uint32_t i = 0; i < PST_DATA_FIELDS; i++) free(t.array[i]);
     pst_scorer_close(&t.scorer);

@@ -16,7 +16,10 @@ typedef struct {
 } line_state;
 
 typedef struct {
-    int json; /* 1: the file has JSON Lines */
+    int json;     /* 1: the file has JSON Lines */
+    int measures; /* 1: only the longest line is looked for */
+    size_t longest;
+    uint32_t context, vocabulary; /* of the model */
     pst_encoder *encoder;
     pst_decoder decoder;
     uint32_t n; /* lines that wait */
@@ -80,12 +83,15 @@ static pst_status add_text(words *w, const char *text, size_t n) {
     while (word && text[word - 1] != ' ') word--;
     if (word) word--;
     if (!word) return pst_fail(PST_EINPUT, "the line has no word before its last one");
-    PST_TRY(pst_eval_encode(w->encoder, text, word, 1, w->decoder.vocabulary, &l->ids));
+    l->ids.n = 0;
+    PST_TRY(pst_eval_encode(w->encoder, text, word, 1, w->vocabulary, &l->ids));
     l->target = l->ids.n;
-    PST_TRY(pst_eval_encode(w->encoder, text + word, n - word, 0, w->decoder.vocabulary, &l->ids));
-    if (l->ids.n - l->target >= w->decoder.context)
+    PST_TRY(pst_eval_encode(w->encoder, text + word, n - word, 0, w->vocabulary, &l->ids));
+    if (l->ids.n - l->target >= w->context)
         return pst_fail(PST_EINPUT, "the last word has %zu tokens, but the model's context is %u",
-                        l->ids.n - l->target, w->decoder.context);
+                        l->ids.n - l->target, w->context);
+    if (l->ids.n > w->longest) w->longest = l->ids.n;
+    if (w->measures) return PST_OK;
     w->out->n++;
     w->out->bytes += n - word;
     return ++w->n == TOGETHER ? run(w) : PST_OK;
@@ -103,17 +109,29 @@ static pst_status each(void *arg, char *line, size_t n) {
     return status;
 }
 
-pst_status pst_eval_words(const pst_source *source, const char *file, uint64_t limit,
-                          pst_eval_result *out) {
-    words w = {.json = pst_json_lines_is(file), .out = out};
+/* Twice over the lines: for the length of the longest, and for the words. */
+static pst_status evaluate(words *w, const pst_eval_scope *scope, const char *file) {
+    w->measures = 1;
+    PST_TRY(pst_eval_lines(file, scope->limit, each, w));
+    w->measures = 0;
+    const pst_decoder_options options = {.sequences = TOGETHER,
+                                         .positions = w->longest < w->context ? (uint32_t)w->longest
+                                                                              : w->context};
+    PST_TRY(pst_decoder_open(scope->source, &options, &w->decoder));
+    PST_TRY(pst_eval_lines(file, scope->limit, each, w));
+    return w->n ? run(w) : PST_OK;
+}
+
+pst_status pst_eval_words(const pst_eval_scope *scope, const char *file, pst_eval_result *out) {
+    words w = {.json = pst_json_lines_is(file),
+               .context = scope->model.context,
+               .vocabulary = scope->model.vocabulary,
+               .out = out};
     *out = (pst_eval_result){.kind = PST_EVAL_WORDS};
-    PST_TRY(pst_encoder_open(source->tokenizer, 0, &w.encoder));
-    pst_status status =
-        pst_decoder_open(source, &(pst_decoder_options){.sequences = TOGETHER}, &w.decoder);
-    if (status == PST_OK) status = pst_eval_lines(file, limit, each, &w);
-    if (status == PST_OK && w.n) status = run(&w);
+    PST_TRY(pst_encoder_open(scope->source->tokenizer, 0, &w.encoder));
+    pst_status status = evaluate(&w, scope, file);
     for (uint32_t i = 0; i < TOGETHER; i++) pst_ids_free(&w.line[i].ids);
-    pst_decoder_close(&w.decoder);
+    pst_decoder_close(&w.decoder, status);
     pst_encoder_close(w.encoder);
     return status;
 }

@@ -4,11 +4,13 @@
 #include "base/rng.h"
 #include "base/sized.h"
 #include "base/utf8.h"
+#include "comm/launch/launch.h"
 #include "generate/decoder.h"
 #include "generate/prompts.h"
 #include "generate/sampler.h"
 #include "generate/writer.h"
 #include "penstock/run.h"
+#include "run/limits.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,14 +22,16 @@ typedef struct {
     pst_sequence sequence;
     uint64_t n_prompt; /* tokens of the prompt */
     pst_writer writer;
-    const char *end; /* why it ended: "tokens", "stop" (string) or "end" (of an answer) */
+    const char *end; /* why it ended: "tokens", "stop" (string) or "end" (token) */
 } output;
 
 typedef struct {
     const pst_generate_options *o;
     pst_source source;
     pst_prompts prompts;
+    pst_model_config model; /* its context is that of the texts */
     pst_decoder decoder;
+    int leads; /* 1: this process writes */
     pst_sampler sampler;
     uint32_t n;
     output *texts;           /* [n] */
@@ -62,6 +66,12 @@ static pst_status check_options(const pst_generate_options *o, const FILE *out) 
     if (!(o->temperature >= 0)) /* also refuses NaN */
         return pst_fail(PST_EINPUT, "pst_generate: temperature is %g, expected 0 or more",
                         o->temperature);
+    if (o->context < 0 || o->context > PST_GENERATE_MAX)
+        return pst_fail(PST_EINPUT, "pst_generate: context is %" PRId64 ", expected 0 to %d",
+                        o->context, PST_GENERATE_MAX);
+    if (o->ranks < 0 || o->ranks > PST_RANKS_MAX)
+        return pst_fail(PST_EINPUT, "pst_generate: ranks is %" PRId64 ", expected 0 to %d",
+                        o->ranks, PST_RANKS_MAX);
     PST_TRY(check_number("top_p", o->top_p, 1));
     PST_TRY(check_number("min_p", o->min_p, 1));
     PST_TRY(check_number("repetition_penalty", o->repetition_penalty, 100));
@@ -82,9 +92,8 @@ static pst_status open_text(generator *g, uint32_t i, FILE *out) {
     t->writer = (pst_writer){.tokenizer = g->source.tokenizer,
                              .stop = o->stop,
                              .n_stop = (size_t)o->n_stop,
-                             .out = g->n == 1 && !o->json ? out : NULL};
-    pst_status status =
-        pst_prompts_encode(&g->prompts, &g->source, t->prompt, &g->decoder.p->model_config, &ids);
+                             .out = g->n == 1 && !o->json && g->leads ? out : NULL};
+    pst_status status = pst_prompts_encode(&g->prompts, &g->source, t->prompt, &g->model, &ids);
     if (status == PST_OK) {
         g->sequences[i].token = malloc((ids.n + (uint64_t)o->tokens) * sizeof(int32_t));
         if (!g->sequences[i].token)
@@ -119,6 +128,13 @@ static void end(generator *g, uint32_t i, const char *why) {
     g->sequences[i].done = 1;
 }
 
+/* Whether the token ends the text, which does not have it. */
+static int is_end(const generator *g, int32_t token) {
+    int ends = token == g->prompts.end;
+    for (uint32_t i = 0; i < g->source.ends.n; i++) ends |= token == g->source.ends.id[i];
+    return ends && !g->o->ignore_end;
+}
+
 /* Chooses the next token of a text. */
 static pst_status continue_text(generator *g, uint32_t i) {
     output *t = &g->texts[i];
@@ -128,7 +144,7 @@ static pst_status continue_text(generator *g, uint32_t i) {
     int32_t token =
         pst_sampler_draw(&g->sampler, s->logits, s->token, s->n, pst_rng_uniform(words[0]));
     s->token[s->n++] = token;
-    if (token == g->prompts.end) end(g, i, "end");
+    if (is_end(g, token)) end(g, i, "end");
     else PST_TRY(pst_writer_add(&t->writer, token, 0));
     if (t->writer.stopped) end(g, i, "stop");
     else if (!s->done && s->n - t->n_prompt == (uint64_t)g->o->tokens) end(g, i, "tokens");
@@ -215,22 +231,53 @@ static pst_status open_texts(generator *g, FILE *out) {
     return PST_OK;
 }
 
-static pst_status generate(generator *g, FILE *out) {
+/* Opens everything but the model's weights. */
+static pst_status open_source(generator *g, FILE *out) {
+    const pst_generate_options *o = g->o;
+    PST_TRY(pst_source_open(o->source, &g->source));
+    PST_TRY(pst_prompts_open(&g->source, o->chat, o->system, &g->prompts));
+    PST_TRY(pst_source_model(&g->source, o->context, &g->model));
+    return open_texts(g, out);
+}
+
+/* As many positions as the longest text can have, up to the context. */
+static pst_decoder_options decoder_options(const generator *g, pst_world *world) {
+    const pst_config *c = g->source.config;
+    uint64_t most = 1;
+    for (uint32_t i = 0; i < g->n; i++)
+        if (g->texts[i].n_prompt > most) most = g->texts[i].n_prompt;
+    most += (uint64_t)g->o->tokens;
+    return (pst_decoder_options){
+        .sequences = g->n,
+        .positions = most < g->model.context ? (uint32_t)most : g->model.context,
+        .ranks = (uint32_t)g->o->ranks,
+        .tensor = g->o->ranks > 1 && c->parallel.n_tensors < 2 ? (uint32_t)c->parallel.tensor : 1,
+        .world = world};
+}
+
+static pst_status write_all(generator *g, FILE *out) {
+    warn_of_stops(g);
+    return g->o->json ? write_json(g, out) : write_texts(g, out);
+}
+
+/* world: that of the job, which is taken over; NULL: this process is alone. */
+static pst_status generate(generator *g, pst_world *world, FILE *out) {
     const pst_generate_options *o = g->o;
     const pst_sampling how = {o->temperature, (uint64_t)o->top_k, o->top_p, o->min_p,
                               o->repetition_penalty};
-    PST_TRY(pst_source_open(o->source, &g->source));
-    PST_TRY(pst_prompts_open(&g->source, o->chat, o->system, &g->prompts));
-    PST_TRY(pst_decoder_open(&g->source, &(pst_decoder_options){.sequences = g->n}, &g->decoder));
+    pst_status status = open_source(g, out);
+    if (world) status = pst_group_agree_world(world, status);
+    if (status != PST_OK && world) world->ops->close(world);
+    PST_TRY(status);
+    const pst_decoder_options options = decoder_options(g, world);
+    PST_TRY(pst_decoder_open(&g->source, &options, &g->decoder));
     PST_TRY(pst_sampler_open(&how, g->source.tokenizer, g->decoder.vocabulary, &g->sampler));
-    PST_TRY(open_texts(g, out));
-    if (g->n == 1 && !o->json && !g->prompts.chat) PST_TRY(write_prompt(g, 0, out));
+    if (g->leads && g->n == 1 && !o->json && !g->prompts.chat) PST_TRY(write_prompt(g, 0, out));
     PST_TRY(run(g));
-    warn_of_stops(g);
-    return o->json ? write_json(g, out) : write_texts(g, out);
+    return g->leads ? write_all(g, out) : PST_OK;
 }
 
-static void close_generator(generator *g) {
+static void close_generator(generator *g, pst_status status) {
     for (uint32_t i = 0; g->texts && g->sequences && i < g->n; i++) {
         pst_writer_close(&g->texts[i].writer);
         free(g->sequences[i].token);
@@ -238,7 +285,7 @@ static void close_generator(generator *g) {
     free(g->texts);
     free(g->sequences);
     pst_sampler_close(&g->sampler);
-    pst_decoder_close(&g->decoder);
+    pst_decoder_close(&g->decoder, status);
     pst_source_close(&g->source);
 }
 
@@ -249,13 +296,54 @@ static int writes(void) {
     return !strcmp(world, "single") || !rank || atoi(rank) == 0;
 }
 
+/* What would fail on all ranks, without the warnings, which rank 0 prints. */
+static pst_status check_ranks(generator *g, FILE *out) {
+    const pst_log_level before = pst_log_get_level();
+    pst_log_set_level(PST_LOG_ERROR);
+    pst_status status = open_source(g, out);
+    if (status == PST_OK) {
+        const pst_decoder_options options = decoder_options(g, NULL);
+        status = pst_decoder_check(&g->source, &options);
+    }
+    pst_log_set_level(before);
+    return status;
+}
+
+static pst_status generate_local(generator *g, FILE *out) {
+    pst_launch_end end = {0};
+    PST_TRY(check_ranks(g, out));
+    PST_TRY(pst_launch_local((uint32_t)g->o->ranks, g->o->argv, 3000, &end));
+    return pst_launch_ended(&end);
+}
+
+/* As a rank of a job. */
+static pst_status generate_rank(generator *g, FILE *out) {
+    pst_world *world;
+    PST_TRY(pst_limits_of_process(2));
+    PST_TRY(pst_registry_world()->open(&world));
+    g->leads = world->rank == 0;
+    pst_log_set_rank((int)world->rank);
+    if (world->rank) pst_log_set_level(PST_LOG_ERROR);
+    if (g->o->ranks == world->size) return generate(g, world, out);
+    const uint32_t size = world->size;
+    world->ops->close(world);
+    return pst_fail(PST_EINPUT, "-n %" PRId64 ", but the launcher has started %u ranks",
+                    g->o->ranks, size);
+}
+
+static pst_status generate_somewhere(generator *g, FILE *out) {
+    const int single = !strcmp(pst_registry_world()->name, "single");
+    if (g->o->ranks < 2 || (single && !g->o->argv)) return generate(g, NULL, out);
+    return single ? generate_local(g, out) : generate_rank(g, out);
+}
+
 pst_status pst_generate(const pst_generate_options *options, FILE *out) {
     pst_generate_options o;
     PST_TRY(pst_sized_take("pst_generate", options, &o, sizeof o));
     PST_TRY(check_options(&o, out));
-    if (!writes()) return PST_OK;
-    generator g = {.o = &o, .n = o.n_prompts ? (uint32_t)o.n_prompts : 1};
-    pst_status status = generate(&g, out);
-    close_generator(&g);
+    if (o.ranks < 2 && !writes()) return PST_OK;
+    generator g = {.o = &o, .n = o.n_prompts ? (uint32_t)o.n_prompts : 1, .leads = 1};
+    pst_status status = generate_somewhere(&g, out);
+    close_generator(&g, status);
     return status;
 }

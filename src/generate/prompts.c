@@ -36,8 +36,7 @@ pst_status pst_prompts_open(const pst_source *source, const char *chat, const ch
 static pst_status check(const pst_ids *ids, const pst_model_config *model) {
     if (!ids->n) return pst_fail(PST_EINPUT, "the prompt has no tokens");
     if (ids->n > model->context)
-        return pst_fail(PST_EINPUT,
-                        "the prompt has %zu tokens, but the model's context is %u; shorten it",
+        return pst_fail(PST_EINPUT, "the prompt has %zu tokens, but the context is %u; shorten it",
                         ids->n, model->context);
     for (size_t i = 0; i < ids->n; i++)
         if ((uint32_t)ids->id[i] >= model->vocabulary)

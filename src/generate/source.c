@@ -1,8 +1,10 @@
 /* See source.h. */
 #include "generate/source.h"
+#include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/hf.h"
 #include "checkpoint/safetensors.h"
+#include "prepare/prepare.h"
 #include "run/resume.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -94,9 +96,17 @@ static pst_status open_hf(pst_source *g, const char *source) {
     return status;
 }
 
+static pst_status read_ends(pst_source *g) {
+    const int32_t end = pst_tokenizer_end(g->tokenizer);
+    if (g->hf) PST_TRY(pst_hf_read_ends(g->path, &g->ends));
+    if (!g->ends.n && end >= 0) g->ends.id[g->ends.n++] = end;
+    return PST_OK;
+}
+
 pst_status pst_source_open(const char *path, pst_source *source) {
     *source = (pst_source){.path = path, .hf = pst_hf_is(path)};
     pst_status status = source->hf ? open_hf(source, path) : open_checkpoint(source, path);
+    if (status == PST_OK) status = read_ends(source);
     if (status != PST_OK) pst_source_close(source);
     return status;
 }
@@ -105,6 +115,29 @@ void pst_source_close(pst_source *source) {
     pst_config_close(source->config);
     pst_tokenizer_close(source->tokenizer);
     *source = (pst_source){0};
+}
+
+pst_status pst_source_model(const pst_source *source, int64_t context, pst_model_config *model) {
+    const pst_model_row *row;
+    PST_TRY(pst_prepare_model(source->config, &row, model));
+    if (!context) return PST_OK;
+    if (!row->continues)
+        return pst_fail(PST_EINPUT,
+                        "%s: another context is for models that continue text, not for model.kind "
+                        "%s",
+                        source->path, row->name);
+    if (context > model->context && !row->rotary)
+        return pst_fail(PST_EINPUT,
+                        "%s: a context of %" PRId64 " tokens is too long: the model has learned "
+                        "positions for %u",
+                        source->path, context, model->context);
+    if (context > model->context)
+        pst_log(PST_LOG_WARN,
+                "a context of %" PRId64 " tokens is longer than the %u for which the rotary "
+                "positions of %s were trained",
+                context, model->context, source->path);
+    model->context = (uint32_t)context;
+    return PST_OK;
 }
 
 pst_status pst_source_read(const pst_source *source, pst_rank *rank) {

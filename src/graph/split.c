@@ -163,6 +163,7 @@ static pst_status add_linear(pst_splitter *b, const pst_node *d, pst_split how) 
     PST_TRY(pst_graph_add(
         b->g, &(pst_new_node){"linear", d->name, &attr, &in, 1, d->param, n_param}, &out));
     b->mapped[d->out[0]] = out;
+    if (how == PST_SPLIT_PLAIN) b->g->tensor[out].role = b->whole->tensor[d->out[0]].role;
     if (how == PST_SPLIT_SHARED)
         return add_column_input(b, pst_split_only_reader(b, d), d->out[0], &b->mapped[d->out[0]]);
     return how == PST_SPLIT_ROW ? add_reduction(b, d, out) : PST_OK;

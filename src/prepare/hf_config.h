@@ -19,6 +19,17 @@ pst_status pst_hf_config_text(const pst_model_config *config, int32_t end, char 
 /* The same of generation_config.json; NULL: this kind of model has none. */
 pst_status pst_hf_generation_text(const pst_model_config *config, int32_t end, char **text);
 
+/* The tokens that end a text: eos_token_id of generation_config.json, else of config.json, which is
+ * a token or a list; n is 0 if neither file has it. EINPUT: it is something else, or has more than
+ * PST_HF_ENDS tokens. parse: the same from the text of one file; `file` is a name for messages. */
+enum { PST_HF_ENDS = 16 };
+typedef struct {
+    uint32_t n;
+    int32_t id[PST_HF_ENDS];
+} pst_hf_ends;
+pst_status pst_hf_read_ends(const char *source, pst_hf_ends *ends);
+pst_status pst_hf_parse_ends(const char *text, size_t bytes, const char *file, pst_hf_ends *ends);
+
 /* The path of `name` in the folder `source`, or in the folder of the file `source`; owned by the
  * caller. NULL: no memory. */
 char *pst_hf_path(const char *source, const char *name);

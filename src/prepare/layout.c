@@ -1,5 +1,6 @@
 /* See layout.h. Together with grid.c and devices.c it turns the run file's keys into a layout. */
 #include "prepare/layout.h"
+#include "base/plural.h"
 #include "pipeline/schedule/schedule.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -108,14 +109,19 @@ static pst_status read_layout(const pst_config *c, const pst_prepare_options *o,
 
 /* Generation uses a single pipeline, whatever the run file says. */
 static pst_status lay_out_inference(const pst_prepare_options *o, pst_layout *l) {
-    *l = (pst_layout){.pipeline = o->n_rank,
+    const uint32_t tensor = o->tensor ? o->tensor : 1;
+    *l = (pst_layout){.pipeline = o->n_rank / tensor,
                       .data = 1,
-                      .tensor = 1,
+                      .tensor = tensor,
                       .micro_batch = o->samples ? o->samples : 1,
                       .n_micro = 1,
                       .chunks = 1};
     snprintf(l->schedule, sizeof l->schedule, "%s", pst_schedule_name_of(PST_SCHEDULE_FORWARD));
-    return o->n_rank ? PST_OK : pst_fail(PST_EINPUT, "the job has 0 ranks; expected 1 or more");
+    if (l->pipeline && o->n_rank % tensor == 0) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "the job has %u ranks; expected a multiple of %u tensor rank%s "
+                    "(parallel.tensor)",
+                    o->n_rank, tensor, pst_plural(tensor));
 }
 
 pst_status pst_prepare_layout(const pst_config *c, const pst_prepare_options *o,

@@ -40,6 +40,8 @@ typedef struct {
      * sample; 0: the model's context. Only rotary positions may exceed the context. */
     int losses;
     uint32_t positions;
+    /* With infer: tensor ranks of each stage, which divide n_rank; 0: 1. Not with `cache`. */
+    uint32_t tensor;
     /* With infer: 1: keys and values of earlier positions are kept in a cache, of at least
      * `positions`. The graph computes up to PST_FORM_MAX positions of each sample at a time (forms,
      * below). EINPUT: the model or the device cannot do this. */

@@ -299,6 +299,35 @@ static void test_config(void **state) {
                 c.llama.rope.factor == 8 && c.llama.rope.high == 4 && c.llama.rope.context == 4);
 }
 
+/* Tokens that end a text. */
+static void test_ends(void **state) {
+    (void)state;
+    static const struct {
+        const char *generation, *config;
+        uint32_t n;
+        int32_t first;
+    } good[] = {{"{}", "{\"eos_token_id\": 5}", 1, 5},
+                {"{\"eos_token_id\": [7, -1, 9]}", "{\"eos_token_id\": 5}", 2, 7},
+                {"{\"eos_token_id\": null}", "{\"eos_token_id\": [6]}", 1, 6},
+                {"{}", "{}", 0, 0}};
+    pst_hf_ends ends;
+    mkdir("ends", 0777);
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        put_text("ends/generation_config.json", good[i].generation);
+        put_text("ends/config.json", good[i].config);
+        assert_int_equal(pst_hf_read_ends("ends", &ends), PST_OK);
+        assert_int_equal(ends.n, good[i].n);
+        if (ends.n) assert_int_equal(ends.id[0], good[i].first);
+    }
+    put_text("ends/generation_config.json", "{\"eos_token_id\": \"</s>\"}");
+    assert_int_equal(pst_hf_read_ends("ends", &ends), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), "ends/generation_config.json: eos_token_id must be"));
+    put_text("ends/generation_config.json",
+             "{\"eos_token_id\": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]}");
+    assert_int_equal(pst_hf_read_ends("ends", &ends), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), "eos_token_id has more than 16 tokens"));
+}
+
 static int setup(void **state) {
     static char folder[] = "/tmp/pst-hf-llama-XXXXXX";
     (void)state;
@@ -317,6 +346,6 @@ static int teardown(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_round), cmocka_unit_test(test_shards),
                                        cmocka_unit_test(test_misfits),
-                                       cmocka_unit_test(test_config)};
+                                       cmocka_unit_test(test_config), cmocka_unit_test(test_ends)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

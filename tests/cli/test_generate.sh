@@ -53,8 +53,19 @@ long=$(head -c 20 text.txt)
 generate p runs/run -t 30 -s 2 -p "$long"
 [ "$(head -c 20 p)" = "$long" ] && [ "$(wc -c <p)" = 51 ] || fail "a prompt of the whole context: $(cat p)"
 rc=0; "$PENSTOCK" generate runs/run -p "$long." >out 2>err || rc=$?
-[ $rc = 2 ] && grep -q "prompt has 21 tokens, but the model's context is 20" err && [ ! -s out ] ||
+[ $rc = 2 ] && grep -q "prompt has 21 tokens, but the context is 20" err && [ ! -s out ] ||
     fail "a prompt longer than the context: status $rc: $(cat out err)"
+# another context: a shorter one forgets, learned positions allow no longer one
+generate q runs/run -t 40 --temperature 0 -p "$long" --context 20
+generate r runs/run -t 40 --temperature 0 -p "$long"
+same q r
+generate q runs/run -t 40 --temperature 0 -p bottle --context 6
+[ "$(wc -c <q)" = 47 ] || fail "a short context: $(cat q)"
+rc=0; "$PENSTOCK" generate runs/run -p bottles --context 6 >out 2>err || rc=$?
+[ $rc = 2 ] && grep -q "prompt has 7 tokens, but the context is 6" err || fail "a short context: $(cat err)"
+rc=0; "$PENSTOCK" generate runs/run --context 21 >out 2>err || rc=$?
+[ $rc = 2 ] && grep -q "a context of 21 tokens is too long: the model has learned positions for 20" err ||
+    fail "more positions than were learned: $(cat err)"
 # other ways to sample: with limits that leave one token, or all
 generate s runs/run -t 40 --top-p 0.000001 -s 4
 same i s
@@ -109,6 +120,20 @@ rc=0; "$PENSTOCK" generate runs/run --chat alpaca >out 2>err || rc=$?
 [ $rc = 2 ] && grep -q 'no chat template alpaca; expected chatml' err || fail "an unknown template: $(cat err)"
 rc=0; "$PENSTOCK" generate runs/run --system x >out 2>err || rc=$?
 [ $rc = 2 ] && grep -q 'a system message needs a chat template' err || fail "a system message: $(cat err)"
+
+# a pipeline gives the same bits; tensor ranks compute without a cache, from the run's layout
+generate z runs/run -t 50 -s 7 -n 2
+same a z
+generate z runs/run -t 12 --temperature 0 --json -p 'bottle' -p 'f' -n 2
+generate s runs/run -t 12 --temperature 0 --json -p 'bottle' -p 'f'
+same s z
+"$PENSTOCK" train run.yaml -q -n 2 parallel.tensor=2 parallel.threads=1 name=tensor || exit 1
+generate s runs/tensor -t 25 -s 7
+generate z runs/tensor -t 25 -s 7 -n 4
+same s z
+rc=0; "$PENSTOCK" generate runs/tensor -n 3 >out 2>err || rc=$?
+[ $rc = 2 ] && [ "$(cat err)" = "penstock: the job has 3 ranks; expected a multiple of 2 tensor ranks (parallel.tensor)" ] ||
+    fail "three ranks: status $rc: $(cat out err)"
 
 # one text for a job, however its ranks were started
 export WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29500 RANK=0

@@ -46,6 +46,31 @@ grep -q MistralForCausalLM hf-window/config.json || fail "a window is not Mistra
 "$PENSTOCK" generate runs/run -t 30 -s 7 >a 2>err || fail "generate runs/run: $(cat err)"
 "$PENSTOCK" generate hf -t 30 -s 7 >b 2>err || fail "generate hf: $(cat err)"
 cmp -s a b || fail "the folder continues a text in another way than the run"
+# as much memory and time as the text needs, whatever config.json allows
+sed 's/"max_position_embeddings": *24/"max_position_embeddings": 131072/' hf/config.json >config
+cp -r hf far && cp config far/config.json
+grep -q 131072 far/config.json || fail "config.json: $(cat far/config.json)"
+"$PENSTOCK" generate far -t 23 -s 7 >b 2>err || fail "generate far: $(cat err)"
+head -c 24 a >c
+head -c 24 b | cmp -s - c || fail "a longer context changes the text: $(cat a b)"
+"$PENSTOCK" generate hf -t 40 --context 60 >b 2>err || fail "generate --context: $(cat err)"
+grep -q 'a context of 60 tokens is longer than the 24 for which the rotary positions of hf were trained' err ||
+    fail "no warning of the longer context: $(cat err)"
+"$PENSTOCK" generate hf -t 40 --context 60 -n 3 >c 2>err || fail "generate -n 3: $(cat err)"
+cmp -s b c || fail "three ranks: $(cat b c)"
+[ "$(grep -c 'is longer than the 24' err)" = 1 ] || fail "not one warning of three ranks: $(cat err)"
+# tokens that end a text, also as a list; every token of this text is a byte
+"$PENSTOCK" generate hf -t 30 -s 7 --json >b || exit 1
+grep -q '"tokens":30,"end":"tokens"' b || fail "generate --json: $(cat b)"
+sixth=$(od -An -tu1 -j6 -N1 a) # byte 0 is the prompt
+echo "{\"eos_token_id\": [7, $sixth]}" >hf/generation_config.json
+"$PENSTOCK" generate hf -t 30 -s 7 --json >c || exit 1
+grep -q '"tokens":[1-6],"end":"end"' c || fail "no end at token $sixth: $(cat b c)"
+"$PENSTOCK" generate hf -t 30 -s 7 --json --ignore-eos >c || exit 1
+cmp -s b c || fail "--ignore-eos: $(cat b c)"
+refuse 'generation_config.json: eos_token_id must be an integer' env sh -c \
+    "echo '{\"eos_token_id\": \"x\"}' >hf/generation_config.json; '$PENSTOCK' generate hf"
+echo '{}' >hf/generation_config.json
 "$PENSTOCK" inspect hf >out || exit 1
 grep -q 'Hugging Face Llama: 3 layers, 4 heads' out || fail "inspect: $(cat out)"
 
@@ -70,6 +95,10 @@ refuse 'tensor layers.2.mlp.up_proj.weight is not part\|is not part of the model
 grep -q 'trained for 24' out || fail "no warning of the longer context: $(cat out)"
 "$PENSTOCK" eval hf --data tuned.yaml --json >out 2>&1 || fail "eval hf: $(cat out)"
 grep -q '"perplexity"' out || fail "eval hf: $(cat out)"
+"$PENSTOCK" eval far --data tuned.yaml --json --context 24 >b 2>&1 || fail "eval far: $(cat b)"
+cmp -s b out || fail "another context in config.json: $(cat b out)"
+"$PENSTOCK" eval far --data text.txt >b 2>&1 || fail "eval far: $(cat b)"
+grep -q "samples have 2048 tokens, but the model's context is 131072" b || fail "eval far: $(cat b)"
 "$PENSTOCK" eval runs/tuned --data tuned.yaml >out 2>&1 || fail "eval runs/tuned: $(cat out)"
 rm -r hf
 "$PENSTOCK" train --resume runs/tuned -n 1 -q steps=3 parallel.tensor=1 || exit 1

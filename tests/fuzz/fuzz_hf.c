@@ -1,5 +1,5 @@
 /* Any text as a Hugging Face config.json: an error that names the file, or sizes that a model
- * can have. */
+ * can have, and tokens that end a text. */
 #include "checkpoint/hf.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +12,10 @@ static void expect(int truth) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     pst_model_config c = {0};
+    pst_hf_ends ends = {0};
+    if (pst_hf_parse_ends((const char *)data, size, "fuzz", &ends) == PST_OK)
+        for (uint32_t i = 0; i < ends.n; i++) expect(i < PST_HF_ENDS && ends.id[i] >= 0);
+    else expect(ends.n == 0 && strncmp(pst_error(), "fuzz:", 5) == 0);
     if (pst_hf_parse_config((const char *)data, size, "fuzz", &c) != PST_OK) {
         expect(c.layers == 0 && strncmp(pst_error(), "fuzz:", 5) == 0);
         return 0;

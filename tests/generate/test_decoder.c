@@ -1,6 +1,7 @@
 /* test: label=quick timeout=60 */
 /* The logits of a decoder with a cache are those of the whole window, for sequences of different
- * lengths at a time, in a pipeline, and after the window has moved; of gpt and of llama. */
+ * lengths at a time, in a pipeline, and after the window has moved; of gpt and of llama. Those of
+ * tensor ranks are, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,7 @@
 #include <math.h>
 
 #define YAML(model)                                                                                \
-    "name: run\nmodel: {layers: 3, channels: 32, context: 70, " model "}\n"                         \
+    "name: run\nmodel: {layers: 3, channels: 32, context: 70, " model "}\n"                        \
     "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                           \
     "train: {steps: 3, batch: 4, micro_batch: 2, lr: 1.0e-2, warmup: 0}\n"                         \
     "parallel: {threads: 2}\ncheckpoint: {every: 0}\n"
@@ -30,7 +31,7 @@ static void decode(const char *folder, const pst_decoder_options *o, const uint6
     pst_sequence s[N] = {0};
     if (pst_source_open(folder, &source) != PST_OK) fail_msg("%s", pst_error());
     if (pst_decoder_open(&source, o, &d) != PST_OK) fail_msg("%s", pst_error());
-    assert_int_equal(d.cache, !o->no_cache);
+    assert_int_equal(d.cache, !o->no_cache && o->tensor < 2);
     assert_int_equal(d.vocabulary, 256);
     for (uint32_t i = 0; i < o->sequences; i++) {
         s[i].token = malloc(LENGTH * sizeof(int32_t));
@@ -49,7 +50,7 @@ static void decode(const char *folder, const pst_decoder_options *o, const uint6
         }
     }
     for (uint32_t i = 0; i < o->sequences; i++) free(s[i].token);
-    pst_decoder_close(&d);
+    pst_decoder_close(&d, PST_OK);
     pst_source_close(&source);
 }
 
@@ -80,6 +81,10 @@ static void with_and_without(void **state) {
     /* the stages of a pipeline compute the same bits */
     decode(r.folder, &(pst_decoder_options){.sequences = N, .ranks = 2}, prompt, whole);
     assert_true(difference(whole, other, &n) == 0);
+    /* tensor ranks, without a cache */
+    decode(r.folder, &(pst_decoder_options){.sequences = N, .ranks = 4, .tensor = 2}, prompt,
+           whole);
+    assert_true(difference(whole, other, &n) < 1e-5);
     /* a sequence alone */
     decode(r.folder, &(pst_decoder_options){.sequences = 1}, prompt, whole);
     for (uint64_t i = 0; i < LENGTH * 256; i++)
