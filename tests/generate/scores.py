@@ -8,11 +8,11 @@ import os
 import sys
 
 import torch
-from transformers import GPT2LMHeadModel
+from transformers import AutoModelForCausalLM
 
 folder, text_file, words_file, choices_file = sys.argv[1:]
-model = GPT2LMHeadModel.from_pretrained(folder).eval()
-context = model.config.n_positions
+model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+context = model.config.max_position_embeddings
 if os.path.exists(os.path.join(folder, "vocab.json")):
     from transformers import GPT2Tokenizer
 

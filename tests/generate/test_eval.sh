@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=180
+# test: label=full timeout=300
 # eval: the loss of a run's own evaluation; last words and choices that a model has learned; transformers' numbers.
 . "$(dirname "$0")/../script.sh"
 . "$SOURCE_DIR/tests/parity/torch.sh"
@@ -100,6 +100,31 @@ END
 sed 's/"label": "0"/"label": 0/' choices.jsonl >integers.jsonl
 sed '/^$/d' words >all-words
 compare hf other.txt all-words integers.jsonl
+# Llama: shared keys and values, Llama 3's positions and biases (Qwen 2); a window and YaRN (Mistral)
+llama() { # NAME KEYS...
+    name=$1
+    shift
+    "$PENSTOCK" train run.yaml -q -n 1 parallel.threads=1 "name=$name" model.kind=llama model.heads=4 model.kv_heads=2 \
+        model.intermediate=64 model.rope_factor=2 model.rope_context=12 steps=60 "$@" || exit 1
+    "$PENSTOCK" convert "runs/$name" "$name" || exit 1
+    compare "$name" other.txt all-words integers.jsonl
+    "$PENSTOCK" generate "$name" --temperature 0 -t 10 --json -p "the cat" -p "a dog ran to" >"$name.text" || exit 1
+}
+llama qwen model.rope_scaling=llama3 model.bias=true
+llama mistral model.rope_scaling=yarn model.window=7
+"$python" - 2>err <<END || fail "other tokens than transformers: $(cat err)"
+import json
+import torch
+from transformers import AutoModelForCausalLM
+for folder in "qwen", "mistral":
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    for line in open(folder + ".text"):
+        line = json.loads(line)
+        ids = torch.tensor([list(line["prompt"].encode())])
+        out = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=10, pad_token_id=0)
+        text = bytes(out[0, ids.shape[1]:].tolist()).decode(errors="replace")
+        assert text == line["text"], (folder, text, line)
+END
 tiny=${PST_CHECKPOINTS:-$SOURCE_DIR/../shared/data/checkpoints}/tiny_gpt2
 [ -d "$tiny" ] || { echo "skipped: tiny_gpt2: needs PST_CHECKPOINTS=a folder with it"; exit $bad; }
 for i in $(seq 700); do printf 'lower newer lowest wider '; done >low.txt
