@@ -75,5 +75,6 @@ int pst_cli_generate(const pst_cli_call *call) {
     o.json = json;
     o.ignore_end = ignore_end;
     o.argv = call->program_argv;
+    if (o.ranks > 1) pst_cli_ignore_sigpipe();
     return pst_cli_end(pst_generate(&o, stdout));
 }

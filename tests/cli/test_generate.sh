@@ -135,6 +135,9 @@ rc=0; "$PENSTOCK" generate runs/tensor -n 3 >out 2>err || rc=$?
 [ $rc = 2 ] && [ "$(cat err)" = "penstock: the job has 3 ranks; expected a multiple of 2 tensor ranks (parallel.tensor)" ] ||
     fail "three ranks: status $rc: $(cat out err)"
 
+"$PENSTOCK" generate runs/run -t 3000 -n 2 2>err | head -c 5 >out
+grep -q 'cannot write the text: Broken pipe' err && ! grep -q 'died' err || fail "a closed pipe: $(cat err)"
+
 # one text for a job, however its ranks were started
 export WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29500 RANK=0
 generate z runs/run -t 50 -s 7
