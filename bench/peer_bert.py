@@ -42,13 +42,13 @@ def bert(torch, transformers, batch, context):
             self.model = transformers.BertForMaskedLM(config)
             generator = torch.Generator().manual_seed(3)
             chosen = torch.rand(batch, context, generator=generator).argsort(dim=1)
-            self.register_buffer("predicted", chosen[:, :math.ceil(0.15 * context)].sort(dim=1).values)
-            self.register_buffer("sample", torch.arange(batch)[:, None])
+            chosen = chosen[:, :math.ceil(0.15 * context)].sort(dim=1).values
+            self.register_buffer("predicted", (chosen + context * torch.arange(batch)[:, None]).flatten())
 
         def forward(self, tokens, targets):
-            hidden = self.model.bert(input_ids=tokens).last_hidden_state[self.sample, self.predicted]
-            labels = targets[self.sample, self.predicted]
-            return torch.nn.functional.cross_entropy(self.model.cls(hidden).view(-1, VOCABULARY), labels.reshape(-1))
+            hidden = self.model.bert(input_ids=tokens).last_hidden_state.flatten(0, 1)
+            logits = self.model.cls(hidden.index_select(0, self.predicted))
+            return torch.nn.functional.cross_entropy(logits, targets.flatten().index_select(0, self.predicted))
 
         def optimizer(self, lr, decay, **options):
             return torch.optim.AdamW(self.parameters(), lr=lr, weight_decay=decay, **options)

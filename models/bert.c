@@ -4,9 +4,7 @@
  * tokens is a dense layer, a layer norm, and the output layer, which is tied to the token embedding
  * and has its own bias; it computes the masked positions alone. The head for segments is a dense
  * layer of [CLS] with tanh (the pooler), and an output layer of two classes. Shapes: b micro-batch,
- * T context, P predictions, C channels, V vocabulary.
- *
- * Left out: dropout of attention probabilities, which are never stored. */
+ * T context, P predictions, C channels, V vocabulary. */
 #include "models/block.h"
 #include <string.h>
 
@@ -65,6 +63,9 @@ typedef struct {
 
 static pst_status add_inputs(pst_block *b, inputs *in) {
     const pst_model_config *c = b->c;
+    if (c->bert.token_types == 1 && c->bert.next_sentence)
+        return pst_fail(PST_EINPUT, "model.token_types is 1, but model.next_sentence has segments "
+                                    "of two types; set 2, or 0 for none");
     const uint64_t n = c->bert.predictions ? c->bert.predictions : c->context;
     const uint64_t shape[] = {c->micro_batch, c->context}, masked[] = {c->micro_batch, n},
                    one[] = {c->micro_batch, 1};

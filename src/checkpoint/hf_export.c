@@ -221,6 +221,8 @@ static pst_status export_ckpt(const pst_ckpt *ckpt, const pst_config *config,
         status = pst_hf_export(folder, &m, read_from_ckpt, (void *)ckpt);
     }
     if (status == PST_OK && tokenizer) status = pst_ckpt_tokenizer_copy(tokenizer, folder);
+    if (status == PST_OK && tokenizer)
+        status = pst_ckpt_tokenizer_config(tokenizer, sizes.context, folder);
     pst_graph_close(graph);
     return status;
 }

@@ -44,6 +44,22 @@ pst_status pst_ckpt_tokenizer_copy(const pst_tokenizer *t, const char *folder) {
     return pst_durable_sync_folder(folder);
 }
 
+pst_status pst_ckpt_tokenizer_config(const pst_tokenizer *t, uint32_t context, const char *folder) {
+    pst_tokenizer_file file[PST_TOKENIZER_FILES];
+    char *text = NULL, *path;
+    if (!pst_tokenizer_files(t, file) || strcmp(file[0].name, "vocab.txt") != 0) return PST_OK;
+    const int made = asprintf(&text,
+                              "{\n  \"do_lower_case\": %s,\n  \"model_max_length\": %u,\n"
+                              "  \"tokenizer_class\": \"BertTokenizer\"\n}\n",
+                              pst_tokenizer_lowers(t) > 0 ? "true" : "false", context);
+    if (made < 0) return pst_no_memory("to export a tokenizer");
+    path = pst_ckpt_join(folder, "tokenizer_config.json");
+    pst_status status = path ? pst_durable_file(path, text, (size_t)made) : PST_ENOMEM;
+    free(path);
+    free(text);
+    return status;
+}
+
 pst_status pst_ckpt_tokenizer_open(const char *path, const char *source, uint64_t hash,
                                    pst_tokenizer **out) {
     pst_tokenizer *t;

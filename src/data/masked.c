@@ -1,6 +1,7 @@
 /* See masked.h. */
 #include "data/masked.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "data/cache.h"
 #include "data/indexed.h"
 #include "data/mask.h"
@@ -229,6 +230,18 @@ static pst_status split_pairs(masked *d, const pst_data_config *c, const char *w
     d->n[PST_SPLIT_VALIDATION] = held;
     pst_pairs_split(d->pairs, all - held);
     for (int i = 0; i < 2; i++) d->length[i] = pst_pairs_tokens(d->pairs, (pst_split)i);
+    if (pst_pairs_documents(d->pairs, c->held_out) > 1) return PST_OK;
+    if (!c->held_out)
+        return pst_fail(PST_EINPUT,
+                        "data: %s: the text to train on is one document, but model.next_sentence "
+                        "needs segments of other documents: with data.kind text a file is a "
+                        "document, with lines a blank line ends one; or set model.next_sentence: "
+                        "false",
+                        what);
+    pst_log(PST_LOG_WARN,
+            "data: %s is one document, so segments that do not follow each other are of the same "
+            "document: the loss of model.next_sentence says little",
+            what);
     return PST_OK;
 }
 

@@ -109,6 +109,10 @@ void pst_pairs_close(pst_pairs *p) {
 }
 
 uint64_t pst_pairs_count(const pst_pairs *p) { return p->n; }
+uint64_t pst_pairs_documents(const pst_pairs *p, int all) {
+    if (all || !p->train) return p->n_document;
+    return p->list[p->train - 1].document + (uint64_t)1;
+}
 void pst_pairs_split(pst_pairs *p, uint64_t train) { p->train = train; }
 
 uint64_t pst_pairs_tokens(const pst_pairs *p, pst_split split) {

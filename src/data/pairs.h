@@ -22,6 +22,8 @@ void pst_pairs_close(pst_pairs *p);
 /* Number of samples: of an epoch over all text. */
 uint64_t pst_pairs_count(const pst_pairs *p);
 /* The first `train` samples are the training split. Tokens of a split. */
+/* Number of documents of the training split, and of all text. */
+uint64_t pst_pairs_documents(const pst_pairs *p, int all);
 void pst_pairs_split(pst_pairs *p, uint64_t train);
 uint64_t pst_pairs_tokens(const pst_pairs *p, pst_split split);
 

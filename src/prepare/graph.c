@@ -4,9 +4,11 @@
 #include "graph/split.h"
 #include "prepare/hf_config.h"
 #include "prepare/prepare.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Fills in sizes that the run file leaves to the data set. */
 static pst_status fit_data(const pst_config *c, pst_model_config *m) {
@@ -92,7 +94,13 @@ static pst_status take_weights(const pst_config *c, const pst_model_row *row, ps
                     (strcmp(m->kind, "llama") || m->llama.intermediate);
     int there = 0;
     if (!*c->model.weights || *m->preset || all || !row->hf_name) return PST_OK;
+    if (access(c->model.weights, F_OK) != 0)
+        return pst_fail(PST_EINPUT, "model.weights: %s: %s", c->model.weights, strerror(errno));
     PST_TRY(pst_hf_has_config(c->model.weights, &there));
+    if (!there && pst_hf_is_folder(c->model.weights))
+        return pst_fail(PST_EINPUT,
+                        "model.weights: %s has no config.json, which gives the sizes of the model",
+                        c->model.weights);
     if (!there) return PST_OK;
     PST_TRY(pst_hf_config(c->model.weights, &from));
     if (strcmp(from.kind, m->kind) != 0)
@@ -105,6 +113,7 @@ static pst_status take_weights(const pst_config *c, const pst_model_row *row, ps
     fill(&m->vocabulary, from.vocabulary);
     fill_llama(&m->llama, &from.llama);
     if (!pst_config_given(c, "model", "token_types")) m->bert.token_types = from.bert.token_types;
+    if (m->bert.next_sentence < 0) m->bert.next_sentence = from.bert.next_sentence;
     if (!strcmp(m->kind, "gpt") && !pst_config_given(c, "model", "activation"))
         m->activation = from.activation;
     return PST_OK;

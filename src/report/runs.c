@@ -77,7 +77,7 @@ static pst_status fill(const char *folder, const pst_report_data *d, row *r) {
     PST_TRY(pst_table_recent(d, PST_REPORT_STEP_MS, &ms));
     PST_TRY(pst_table_recent(d, PST_REPORT_RATE, &rate));
     snprintf(r->name, sizeof r->name, "%s", d->name);
-    snprintf(r->state, sizeof r->state, "%s", d->running ? "running" : "killed");
+    snprintf(r->state, sizeof r->state, "%s", d->running ? "running" : "failed or killed");
     if (m->end) snprintf(r->state, sizeof r->state, "%.30s", *why ? why : "ended");
     snprintf(r->step, sizeof r->step, "%s/%s", pst_table_whole(last, done),
              pst_table_whole(steps, all));

@@ -203,7 +203,8 @@ static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_
                         "%s was trained on different data: its hash is %016" PRIx64
                         ", that of data.paths %016" PRIx64
                         " (data.kind, data.blend, data.isolate, data.validation, data.field, "
-                        "data.on_error, data.template, model.context, or the files differ: their "
+                        "data.mask, data.on_error, data.template, model.context, "
+                        "model.max_predictions, model.next_sentence, or the files differ: their "
                         "order, names and sizes, or, with tokens, their contents), so the position "
                         "in the data cannot be restored",
                         ckpt->path, info->data_hash, data_hash);

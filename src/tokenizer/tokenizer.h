@@ -56,6 +56,8 @@ pst_status pst_tokenizer_decode(const pst_tokenizer *t, const int32_t *id, size_
 /* WordPiece: 1: the token continues the word of the token before it (##ing). *known: 0: another
  * kind of tokenizer, of which this is not known. */
 int pst_tokenizer_continues(const pst_tokenizer *t, int32_t id, int *known);
+/* WordPiece: 1: text becomes lower case and loses its accents; -1: another kind of tokenizer. */
+int pst_tokenizer_lowers(const pst_tokenizer *t);
 /* *bytes: of the text, after the tokenizer's normalization, that each id stands for, [size],
  * malloc'd; 0 for special tokens and for ids without token. NULL if the tokenizer does not keep the
  * text (WordPiece loses blanks). */

@@ -166,6 +166,10 @@ static size_t wordpiece_cut(const pst_tokenizer *t, const uint8_t *text, size_t 
 const pst_tokenizer_row pst_tokenizer_wordpiece = {"WordPiece", wordpiece_encode, wordpiece_decode,
                                                    wordpiece_cut, 1};
 
+int pst_tokenizer_lowers(const pst_tokenizer *t) {
+    return t->row == &pst_tokenizer_wordpiece ? t->wordpiece.lower : -1;
+}
+
 int pst_tokenizer_continues(const pst_tokenizer *t, int32_t id, int *known) {
     uint32_t bytes;
     *known = t->row == &pst_tokenizer_wordpiece;

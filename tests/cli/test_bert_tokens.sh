@@ -35,6 +35,15 @@ weights stages >two
 grep -q 'wte.weight' one && cmp -s one two || fail "weights of one rank and of two stages differ"
 "$PENSTOCK" inspect runs/run | grep -q '^tokenizer  *[0-9a-f]\{16\}$' || fail "no hash of the tokenizer"
 
+# transformers is told that the vocabulary is of lower-case text
+"$PENSTOCK" convert runs/run hf >out 2>&1 && grep -q '"do_lower_case": true' hf/tokenizer_config.json || fail "convert: $(cat out)"
+
+# pairs of segments need two documents, and a type for each segment
+refuses 'text.txt: the text to train on is one document.*next_sentence: false' data.kind=text model.next_sentence=true
+sed 's/reservoir[.]$/&\n/' text.txt >documents.txt
+refuses 'model.token_types is 1' data.paths=documents.txt model.next_sentence=true model.token_types=1
+"$PENSTOCK" train run.yaml -n 1 name=documents data.paths=documents.txt model.next_sentence=true >out 2>&1 || fail "documents: $(cat out)"
+
 # the same windows from text and from an indexed data set of it
 "$PENSTOCK" tokenize --tokenizer vocab.txt --end '[SEP]' -o set text.txt >out || fail "tokenize: $(cat out)"
 "$PENSTOCK" train run.yaml -n 1 name=text data.kind=text >out 2>&1 || fail "text: $(cat out)"

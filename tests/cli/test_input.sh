@@ -96,6 +96,8 @@ expect 2 "override 'model.kind=mlp': model.kind mlp: set model.preset (tiny), or
 expect 2 'model.kind resnet: set model.preset (resnet20.*), or layers and channels$' \
     "$PENSTOCK" train bare.yaml model.kind=resnet data.kind=cifar10
 expect 2 'model.heads is 0; set model.heads or model.preset' "$PENSTOCK" train bare.yaml layers=2 channels=8 context=8
+expect 2 'model.weights: nowhere: No such file' "$PENSTOCK" train bare.yaml model.weights=nowhere
+train 2 'stop.patience counts evaluations, but data.validation is 0' stop.patience=3 eval.every=2 data.validation=0
 
 # keys that the model or the data does not read
 train 2 'run.yaml:2:[0-9]*: model.heads is not used by model.kind mlp, which uses preset, .*vocabulary$' model.kind=mlp

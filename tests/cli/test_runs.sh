@@ -14,7 +14,7 @@ sed -i '$d' runs/other/metrics.jsonl # as if it had been killed
 "$PENSTOCK" runs >out 2>err || fail "runs: $(cat err)"
 [ "$(awk '{ print $1 }' out | tr '\n' ' ')" = "run later one other same " ] || fail "rows: $(cat out)"
 grep -q '^one  *done  *6/6 .* good$' out || fail "row of one: $(cat out)"
-grep -q '^other  *killed  *6/6 ' out || fail "row of other: $(cat out)"
+grep -q '^other  *failed or killed  *6/6 ' out || fail "row of other: $(cat out)"
 "$PENSTOCK" runs runs/one | grep -q '^one  *done' || fail "the row of one run"
 "$PENSTOCK" runs nowhere >out 2>err && fail "a missing folder is accepted"
 grep -q 'nowhere: No such file or directory; expected the folder of runs' err || fail "missing folder: $(cat err)"
