@@ -105,7 +105,8 @@ PST_API pst_status pst_session_load(pst_session *session, const char *path);
 
 /* Copies the values of a parameter to `out` as fp32 in row-major order. `elements` must be the
  * number of elements of the parameter, and `out` must have space for them. In a job of several
- * processes every process gets all values. */
+ * processes every process gets all values. EINPUT also for a frozen parameter (train.freeze) that
+ * no rank has completely in fp32. */
 PST_API pst_status pst_session_read(pst_session *session, const char *param, float *out,
                                     uint64_t elements);
 /* Sets *hash to the XXH64 hash of all weights (docs/formats.md), which is equal for bitwise equal

@@ -127,6 +127,8 @@ uint64_t pst_linear_backward_scratch(const pst_graph *g, const pst_node *node, u
 uint64_t pst_linear_weight_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);
 pst_status pst_linear_activation(pst_device *device, const pst_call *call,
                                  const pst_linear_ops *ops);
+/* B of the operator activation */
+pst_status pst_linear_slope(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 pst_status pst_linear_forward(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 pst_status pst_linear_backward(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 pst_status pst_linear_weight(pst_device *device, const pst_call *call, const pst_linear_ops *ops);

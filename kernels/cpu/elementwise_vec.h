@@ -1,10 +1,10 @@
-/* Vector dropout, residual addition, conversion to 16 bits, and sum of gradients. */
+/* Vector dropout, scale, residual addition, conversion to 16 bits, and sum of gradients. */
 
 typedef struct {
     /* first: index of the job's first element within the whole sample */
     uint64_t count, samples, per_sample, tiles_per_sample, key, sample, first;
-    float rate;
-    int wide; /* 1: dropout's operands are fp32 */
+    float rate; /* of dropout; scale: the factor */
+    int wide;   /* 1: dropout's operands are fp32 */
     const void *a, *b;
     void *out;
 } flat_job;
@@ -56,6 +56,25 @@ static pst_status dropout(pst_device *device, const pst_call *call) {
     j.per_sample = j.count / j.samples;
     j.tiles_per_sample = pst_div_up(j.per_sample, PST_FLAT_TILE);
     pst_device_run(device, dropout_tile, &j, j.samples * j.tiles_per_sample);
+    return PST_OK;
+}
+
+static void scale_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const flat_job *j = arg;
+    uint64_t from = tile * PST_FLAT_TILE, count = pst_min_u64(PST_FLAT_TILE, j->count - from);
+    const vx *a = (const vx *)j->a + from;
+    vx *out = (vx *)j->out + from;
+    VEC_EACH(i, n, count, { x_store_n(out + i, x_load_n(a + i, n) * v_set(j->rate), n); });
+}
+
+/* F: IN0 OUT0, B: DOUT0 DIN0 */
+static pst_status scale(pst_device *device, const pst_call *call) {
+    flat_job j = {.count = pst_tensor_count(pst_call_in(call, 0)),
+                  .rate = call->node->attr.factor,
+                  .a = call->arg[0],
+                  .out = call->arg[1]};
+    pst_device_run(device, scale_tile, &j, pst_div_up(j.count, PST_FLAT_TILE));
     return PST_OK;
 }
 

@@ -85,6 +85,10 @@ static pst_status activation(pst_device *device, const pst_call *call) {
     return pst_linear_activation(device, call, &ops);
 }
 
+static pst_status activation_b(pst_device *device, const pst_call *call) {
+    return pst_linear_slope(device, call, &ops);
+}
+
 static double fma_loop(uint64_t turns, float *sink) {
     float sum[8] = {0}, a = 0.999f, b = 1e-3f;
     for (uint64_t i = 0; i < turns; i++)
@@ -102,6 +106,8 @@ const pst_cpu_table *pst_cpu_generic(void) {
         {"linear", PST_PASS_W, "cpu/generic/linear", 0, NULL, NULL, linear_w, PST_TAKES_F32, NULL,
          NULL},
         {"activation", PST_PASS_F, "cpu/generic/activation", 0, NULL, NULL, activation,
+         PST_TAKES_F32, NULL, NULL},
+        {"activation", PST_PASS_B, "cpu/generic/activation", 0, NULL, NULL, activation_b,
          PST_TAKES_F32, NULL, NULL},
     };
     static pst_cpu_table table = {0, rows, sizeof rows / sizeof rows[0], NULL, fma_loop, NULL};

@@ -8,6 +8,7 @@ typedef struct {
     const pst_linear_ops *ops;
     pst_activation act;
     uint64_t rows, k, n; /* x[rows,k], weight[n,k], y[rows,n] */
+    uint64_t count;      /* element by element: of y */
     int bias, active, first;
     const uint8_t *in, *dy; /* bias, z or dz, by pass; elements of ops->dtype */
     uint8_t *y, *z;
@@ -145,27 +146,45 @@ pst_status pst_linear_forward(pst_device *device, const pst_call *call, const ps
 static void apply_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const job *j = arg;
-    uint64_t from = tile * PST_FLAT_TILE, n = pst_min_u64(PST_FLAT_TILE, j->rows * j->n - from),
+    uint64_t from = tile * PST_FLAT_TILE, n = pst_min_u64(PST_FLAT_TILE, j->count - from),
              at = from * j->size;
     j->ops->apply(j->act, j->in + at, j->y + at, n);
 }
 
-/* SAVED0 OUT0 */
+/* For all elements of the output, of linear or of activation. */
+static job job_of_elements(const pst_call *call, const pst_linear_ops *ops) {
+    return (job){.ops = ops,
+                 .act = call->node->attr.activation,
+                 .count = pst_tensor_elements(&call->graph->tensor[call->node->out[0]]),
+                 .size = pst_dtype_bytes(ops->dtype)};
+}
+
+/* IN0 OUT0, or SAVED0 OUT0 of linear */
 pst_status pst_linear_activation(pst_device *device, const pst_call *call,
                                  const pst_linear_ops *ops) {
-    job j = job_of(call, ops);
+    job j = job_of_elements(call, ops);
     j.in = call->arg[0];
     j.y = call->arg[1];
-    pst_device_run(device, apply_tile, &j, pst_div_up(j.rows * j.n, PST_FLAT_TILE));
+    pst_device_run(device, apply_tile, &j, pst_div_up(j.count, PST_FLAT_TILE));
     return PST_OK;
 }
 
 static void slope_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const job *j = arg;
-    uint64_t from = tile * PST_FLAT_TILE, n = pst_min_u64(PST_FLAT_TILE, j->rows * j->n - from),
+    uint64_t from = tile * PST_FLAT_TILE, n = pst_min_u64(PST_FLAT_TILE, j->count - from),
              at = from * j->size;
     j->ops->slope(j->act, j->in + at, j->dy + at, j->z + at, n);
+}
+
+/* IN0 DOUT0 DIN0 */
+pst_status pst_linear_slope(pst_device *device, const pst_call *call, const pst_linear_ops *ops) {
+    job j = job_of_elements(call, ops);
+    j.in = call->arg[0];
+    j.dy = call->arg[1];
+    j.z = call->arg[2];
+    pst_device_run(device, slope_tile, &j, pst_div_up(j.count, PST_FLAT_TILE));
+    return PST_OK;
 }
 
 /* PARAM0 DOUT0 DIN0 or PARAM0 SAVED0 DOUT0 SAVED1 DIN0 */
@@ -177,7 +196,8 @@ pst_status pst_linear_backward(pst_device *device, const pst_call *call,
         j.in = call->arg[1];
         j.dy = call->arg[2];
         j.z = call->arg[3];
-        pst_device_run(device, slope_tile, &j, pst_div_up(j.rows * j.n, PST_FLAT_TILE));
+        j.count = j.rows * j.n;
+        pst_device_run(device, slope_tile, &j, pst_div_up(j.count, PST_FLAT_TILE));
         dz = j.z;
     }
     job to = {.ops = ops,

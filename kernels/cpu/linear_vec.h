@@ -188,3 +188,7 @@ static pst_status linear_w(pst_device *device, const pst_call *call) {
 static pst_status activation(pst_device *device, const pst_call *call) {
     return pst_linear_activation(device, call, &linear_ops);
 }
+
+static pst_status activation_b(pst_device *device, const pst_call *call) {
+    return pst_linear_slope(device, call, &linear_ops);
+}

@@ -126,6 +126,33 @@ void pst_cuda_slope(pst_cuda_queue q, pst_dtype dtype, int kind, const void *z, 
     });
 }
 
+template <typename T> struct scaling {
+    static constexpr uint32_t N = pack<T>::N;
+    struct in {
+        uint4 a;
+    };
+    const T *a;
+    T *y;
+    float factor;
+    __device__ void load(uint64_t i, in &v) const { v.a = load_pack(a + i); }
+    __device__ void finish(uint64_t i, const in &v) const {
+        float x[N];
+        widen_pack<T>(v.a, x);
+#pragma unroll
+        for (uint32_t k = 0; k < N; k++) x[k] *= factor;
+        store_pack(y + i, x);
+    }
+    __device__ void one(uint64_t i) const { y[i] = narrowed<T>(widen(a[i]) * factor); }
+};
+
+void pst_cuda_scale(pst_cuda_queue q, pst_dtype dtype, float factor, const void *x, void *y,
+                    uint64_t n) {
+    by_type(dtype, [&](auto type) {
+        typedef decltype(type) T;
+        run(q, scaling<T>{(const T *)x, (T *)y, factor}, n, aligned(x) && aligned(y));
+    });
+}
+
 /* Between fp32 and 16 bits: out = x + y, or x if not ADDS. */
 template <typename X, typename Y, typename OUT, bool ADDS> struct addition {
     static constexpr uint32_t N = pack<float>::N;

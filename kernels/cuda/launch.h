@@ -48,6 +48,9 @@ void pst_cuda_activation(pst_cuda_queue q, pst_dtype dtype, int act, const void 
                          uint64_t n);
 void pst_cuda_slope(pst_cuda_queue q, pst_dtype dtype, int act, const void *z, const void *dy,
                     void *dz, uint64_t n);
+/* y = factor * x */
+void pst_cuda_scale(pst_cuda_queue q, pst_dtype dtype, float factor, const void *x, void *y,
+                    uint64_t n);
 typedef struct {
     const void *x;
     void *y;

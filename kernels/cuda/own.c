@@ -85,13 +85,27 @@ static pst_status dropout(pst_device *device, const pst_call *call) {
     return pst_cuda_launched("dropout");
 }
 
-/* SAVED0 OUT0 of linear */
+/* F: IN0 OUT0, B: DOUT0 DIN0 */
+static pst_status scale(pst_device *device, const pst_call *call) {
+    pst_cuda_scale(pst_cuda_queue_of(device), dtype_of(call), call->node->attr.factor, call->arg[0],
+                   call->arg[1], pst_tensor_count(pst_call_in(call, 0)));
+    return pst_cuda_launched("scale");
+}
+
+/* IN0 OUT0, or SAVED0 OUT0 of linear */
 static pst_status activation(pst_device *device, const pst_call *call) {
-    uint64_t n =
-        pst_tensor_rows(pst_call_in(call, 0)) * call->graph->param[call->node->param[0]].dim[0];
+    uint64_t n = pst_tensor_elements(&call->graph->tensor[call->node->out[0]]);
     pst_cuda_activation(pst_cuda_queue_of(device), dtype_of(call), call->node->attr.activation,
                         call->arg[0], call->arg[1], n);
     return pst_cuda_launched("activation");
+}
+
+/* IN0 DOUT0 DIN0 */
+static pst_status activation_b(pst_device *device, const pst_call *call) {
+    pst_cuda_slope(pst_cuda_queue_of(device), dtype_of(call), call->node->attr.activation,
+                   call->arg[0], call->arg[1], call->arg[2],
+                   pst_tensor_elements(pst_call_in(call, 0)));
+    return pst_cuda_launched("activation's gradient");
 }
 
 /* --- layer norm ------------------------------------------------------------------------------- */
@@ -408,6 +422,9 @@ const pst_kernel_row pst_cuda_own_row[] = {
     ROW("gated", F, NULL, gated_f, pst_cuda_captures_always),
     ROW("gated", B, NULL, gated_b, pst_cuda_captures_always),
     ROW("activation", F, NULL, activation, pst_cuda_captures_always),
+    ROW("activation", B, NULL, activation_b, pst_cuda_captures_always),
+    ROW("scale", F, NULL, scale, pst_cuda_captures_always),
+    ROW("scale", B, NULL, scale, pst_cuda_captures_always),
     ROW("dropout", F, NULL, dropout, pst_cuda_captures_always),
     ROW("dropout", B, NULL, dropout, pst_cuda_captures_always),
     ROW("add", F, NULL, add_f, pst_cuda_captures_always),

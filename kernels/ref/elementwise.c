@@ -1,4 +1,4 @@
-/* Reference dropout, residual add, narrow, gated product and gradient sum. */
+/* Reference dropout, scale, residual add, narrow, gated product and gradient sum. */
 #include "base/rng.h"
 #include "kernels/ref/ref.h"
 #include "kernels/shape.h"
@@ -38,6 +38,25 @@ pst_status pst_ref_dropout_f(pst_device *device, const pst_call *call) {
 pst_status pst_ref_dropout_b(pst_device *device, const pst_call *call) {
     (void)device;
     return dropout(call);
+}
+
+/* F: IN0 OUT0, B: DOUT0 DIN0; in place or not */
+static pst_status scale(const pst_call *call) {
+    const float *in = call->arg[0];
+    float *out = call->arg[1];
+    const uint64_t n = pst_tensor_count(pst_call_in(call, 0));
+    for (uint64_t i = 0; i < n; i++) out[i] = in[i] * call->node->attr.factor;
+    return PST_OK;
+}
+
+pst_status pst_ref_scale_f(pst_device *device, const pst_call *call) {
+    (void)device;
+    return scale(call);
+}
+
+pst_status pst_ref_scale_b(pst_device *device, const pst_call *call) {
+    (void)device;
+    return scale(call);
 }
 
 /* IN0 IN1 OUT0 */

@@ -60,14 +60,24 @@ pst_status pst_ref_linear_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* SAVED0 OUT0: F's output again, from z. */
+/* IN0 OUT0 of activation; SAVED0 OUT0 of linear: F's output again, from z. */
 pst_status pst_ref_activation(pst_device *device, const pst_call *call) {
     (void)device;
-    sizes s = sizes_of(call);
     const float *z = call->arg[0];
     float *y = call->arg[1];
-    for (uint64_t i = 0; i < s.rows * s.n; i++)
-        y[i] = (float)act(call->node->attr.activation, z[i]);
+    const uint64_t n = pst_tensor_elements(&call->graph->tensor[call->node->out[0]]);
+    for (uint64_t i = 0; i < n; i++) y[i] = (float)act(call->node->attr.activation, z[i]);
+    return PST_OK;
+}
+
+/* B of activation: IN0 DOUT0 DIN0, in place or not */
+pst_status pst_ref_activation_b(pst_device *device, const pst_call *call) {
+    (void)device;
+    const float *z = call->arg[0], *dy = call->arg[1];
+    float *dz = call->arg[2];
+    const uint64_t n = pst_tensor_elements(pst_call_in(call, 0));
+    for (uint64_t i = 0; i < n; i++)
+        dz[i] = (float)(dy[i] * act_slope(call->node->attr.activation, z[i]));
     return PST_OK;
 }
 

@@ -9,7 +9,7 @@ void pst_account_add(pst_account *a, const pst_account_rule *rule,
     const uint64_t gradients = of->accumulated * rule->grad_bytes;
     a->normed += of->elements / rule->replicas;
     a->stepped += of->elements / parts;
-    a->weights += (of->elements + of->copied) * rule->weight_bytes;
+    a->weights += (of->elements + of->copied + of->frozen) * rule->weight_bytes;
     a->states += part_of(of->elements * rule->state_bytes, parts);
     if (rule->zero) /* only the first stage that uses a tied parameter steps it */
         a->gradients += rule->zero == 2 ? part_of(gradients, rule->replicas) +

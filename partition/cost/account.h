@@ -33,6 +33,7 @@ typedef struct {
     uint64_t elements;    /* elements of parameters whose first use is in the chunk */
     uint64_t accumulated; /* elements of accumulators: one per use of a parameter */
     uint64_t copied;      /* elements of parameters whose first use is on another stage */
+    uint64_t frozen;      /* elements of frozen parameters, which the others do not include */
 } pst_account_parameters;
 
 /* Adds the bytes and elements of a chunk's parameters to *account. */

@@ -92,8 +92,9 @@ typedef struct {
     /* [n] bytes of activations that cross a cut before the item (the gradients have the same size);
      * [0] is 0 */
     uint64_t *cross;
-    /* [n] number of elements of the parameters first used by the item (part of one tensor rank) */
-    uint64_t *elements;
+    /* [n] number of elements of the trained parameters first used by the item (part of one tensor
+     * rank), and of the frozen ones */
+    uint64_t *elements, *frozen;
     /* [n] number of elements of gradient accumulators: one per use of a parameter */
     uint64_t *accumulated;
     /* [n] number of elements of parameters that the item uses and item 0 used first; a stage

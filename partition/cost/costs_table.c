@@ -242,6 +242,11 @@ static int uses(const pst_node *node, uint32_t param) {
 static void sum_parameters(const builder *b) {
     for (uint32_t i = 0; i < b->g->n_node; i++)
         for (uint32_t k = 0; k < b->g->node[i].n_param; k++) {
+            const pst_node *d = b->g->node + i;
+            if (b->g->param[d->param[k]].frozen) {
+                if (!d->use[k]) b->t->frozen[i] += pst_param_elements(b->g->param + d->param[k]);
+                continue;
+            }
             uint64_t elements = pst_param_elements(b->g->param + b->g->node[i].param[k]);
             b->t->accumulated[i] += pst_param_sums(b->g->param + b->g->node[i].param[k]);
             if (!b->g->node[i].use[k]) {
@@ -253,13 +258,14 @@ static void sum_parameters(const builder *b) {
 
 /* --- assembly --------------------------------------------------------------------------------- */
 
-enum { PLAIN = 12, BY_MODE = 7, ARRAYS = PLAIN + BY_MODE * PST_RECOMPUTE_COUNT };
+enum { PLAIN = 13, BY_MODE = 7, ARRAYS = PLAIN + BY_MODE * PST_RECOMPUTE_COUNT };
 
 /* NULL: not for this mode. */
 static uint64_t **array_of(pst_cost_table *t, uint32_t k) {
     uint64_t **const plain[PLAIN] = {&t->f_ns,        &t->b_ns, &t->w_ns,          &t->exchange_ns,
                                      &t->scratch,     &t->tied, &t->cross,         &t->elements,
-                                     &t->accumulated, &t->kept, &t->scratch_split, &t->largest};
+                                     &t->accumulated, &t->kept, &t->scratch_split, &t->largest,
+                                     &t->frozen};
     if (k < PLAIN) return plain[k];
     uint32_t mode = (k - PLAIN) / BY_MODE, which = (k - PLAIN) % BY_MODE;
     if (mode == PST_RECOMPUTE_NONE && which >= 4) return NULL;

@@ -12,7 +12,8 @@ void pst_search_add_own(const pst_search_chunk *k, pst_account *a) {
     const pst_account_parameters of = {
         pst_search_run(k->table, PST_SEARCH_SUM_ELEMENTS, k->from, k->to),
         pst_search_run(k->table, PST_SEARCH_SUM_ACCUMULATED, k->from, k->to),
-        copies ? pst_search_run(k->table, PST_SEARCH_SUM_TIED, k->from, k->to) : 0};
+        copies ? pst_search_run(k->table, PST_SEARCH_SUM_TIED, k->from, k->to) : 0,
+        pst_search_run(k->table, PST_SEARCH_SUM_FROZEN, k->from, k->to)};
     pst_account_add(a, &rule, &of);
     a->kept += pst_search_run(k->table, PST_SEARCH_SUM_KEPT, k->from, k->to) * k->micros;
 }

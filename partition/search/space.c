@@ -206,6 +206,10 @@ static uint32_t smallest_mode(const pst_search_problem *p) {
     return mode;
 }
 
+static double frozen_bytes(const pst_search_problem *p, const totals *t) {
+    return (double)t->table->sum[PST_SEARCH_SUM_FROZEN][p->n_item] * p->weight_bytes;
+}
+
 /* The memory left for activations in flight decides how much is recomputed; without any, the guess
  * is very long. */
 static double guess(pst_search_context *x, pst_search_config *c, const totals *t) {
@@ -216,6 +220,7 @@ static double guess(pst_search_context *x, pst_search_config *c, const totals *t
            elements = (double)t->table->sum[PST_SEARCH_SUM_ELEMENTS][n] / stages;
     double bytes = elements * (p->weight_bytes + (double)p->state_bytes / (c->zero ? c->data : 1) +
                                (double)p->grad_bytes / (c->zero == 2 ? c->data : 1)) +
+                   frozen_bytes(p, t) / stages +
                    (double)pst_search_work_bytes(t->table, 0, n, PST_RECOMPUTE_NONE, 0, 0);
     const pst_schedule_size size = {c->pipeline, chunks, (uint32_t)m};
     pst_schedule_estimate(x->row[c->schedule], &size, &bubble, &held);
@@ -291,7 +296,7 @@ static int is_too_large(const pst_search_context *x, const pst_search_config *c,
     double elements = (double)t->table->sum[PST_SEARCH_SUM_ELEMENTS][n];
     double sums = (double)t->table->sum[PST_SEARCH_SUM_ACCUMULATED][n] * p->grad_bytes;
     double bytes = elements * (p->weight_bytes + (double)p->state_bytes / (c->zero ? c->data : 1)) +
-                   least_stash(p, t);
+                   frozen_bytes(p, t) + least_stash(p, t);
     bytes += c->zero == 2 ? sums / c->data + elements * p->grad_bytes : sums;
     bytes += (double)t->table->sum[PST_SEARCH_SUM_KEPT][n] * (c->n_micro / c->data);
     return bytes > (double)x->capacity * c->pipeline;

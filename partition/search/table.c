@@ -102,6 +102,7 @@ static const uint64_t *values_of(const pst_cost_table *t, uint32_t sum) {
     case PST_SEARCH_SUM_W: return t->w_ns;
     case PST_SEARCH_SUM_EXCHANGE: return t->exchange_ns;
     case PST_SEARCH_SUM_ELEMENTS: return t->elements;
+    case PST_SEARCH_SUM_FROZEN: return t->frozen;
     case PST_SEARCH_SUM_ACCUMULATED: return t->accumulated;
     case PST_SEARCH_SUM_TIED: return t->tied;
     case PST_SEARCH_SUM_KEPT: return t->kept;

@@ -6,6 +6,7 @@
 #include "pipeline/check/flush.h"
 #include "pipeline/check/message.h"
 #include "pipeline/check/order.h"
+#include "pipeline/compile/passes.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,8 +122,10 @@ static pst_status place_pass(const pst_checker *c, uint32_t rank, uint32_t i, ui
     const pst_instr *in = &c->job->list[rank].instr[i];
     int allowed = in->opcode == PST_OP_F ||
                   (c->job->backward && (in->opcode != PST_OP_BW) == !!c->job->split);
+    allowed &= pst_cut_has_pass(c->cut, in->chunk, in->opcode);
     uint32_t *at = allowed ? pst_checker_pass(c, in->chunk, in->opcode, in->micro) : NULL;
-    pst_opcode before = in->opcode == PST_OP_W ? PST_OP_B : PST_OP_F;
+    int after_b = in->opcode == PST_OP_W && c->cut->chunk[in->chunk].program[PST_OP_B].n_step;
+    pst_opcode before = after_b ? PST_OP_B : PST_OP_F;
     int early =
         in->opcode != PST_OP_F && *pst_checker_pass(c, in->chunk, before, in->micro) == PST_NONE;
     int adds = in->opcode == PST_OP_W || in->opcode == PST_OP_BW;
@@ -151,6 +154,7 @@ static pst_status check_all_there(const pst_checker *c) {
         if (!pst_grid_is_home(job->grid, job->rank_of_chunk[k], c->lane)) continue;
         for (uint32_t op = PST_OP_F; op <= PST_OP_BW; op++) {
             int wanted = op == PST_OP_F || (job->backward && (op != PST_OP_BW) == !!job->split);
+            wanted &= pst_cut_has_pass(c->cut, k, op);
             for (uint32_t m = 0; wanted && m < c->n_micro; m++) {
                 uint32_t rank = pst_grid_in_lane(job->grid, job->rank_of_chunk[k], c->lane),
                          at = *pst_checker_pass(c, k, op, m);

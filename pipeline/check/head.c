@@ -52,8 +52,8 @@ static pst_status check_piece(const head *h, uint32_t i) {
     const pst_instr *in = &h->list->instr[i];
     const pst_graph *g = h->c->cut->graph;
     int holds;
-    if (in->param >= g->n_param || !g->param[in->param].n_use || in->use != PST_NONE ||
-        in->local != PST_NONE)
+    if (in->param >= g->n_param || !pst_param_gradients(&g->param[in->param]) ||
+        in->use != PST_NONE || in->local != PST_NONE)
         return pst_checker_fail_at(h->c, h->rank, i, "the message is not for a weight");
     uint32_t k = stepped_by(h, in);
     if (k == h->share->n_replica)

@@ -63,7 +63,7 @@ uint32_t pst_builder_stage_of_use(const pst_job_builder *b, uint32_t param, uint
 }
 
 uint32_t pst_builder_first_use(const pst_job_builder *b, uint32_t param, uint32_t stage) {
-    uint32_t n = b->cut->graph->param[param].n_use, use = 0;
+    uint32_t n = pst_param_gradients(&b->cut->graph->param[param]), use = 0;
     while (use < n && pst_builder_stage_of_use(b, param, use) != stage) use++;
     return use;
 }

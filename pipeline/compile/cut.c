@@ -1,6 +1,7 @@
 /* Cuts a tape at stage boundaries: for each chunk its programs, locals, buffers and classes. All of
  * this depends only on model and cut, not on schedule, rank or micro-batch, and does not change
  * once built. */
+#include "base/arena.h"
 #include "pipeline/compile/cut.h"
 #include "pipeline/compile/cut_parts.h"
 #include <stdlib.h>
@@ -14,6 +15,17 @@ static int pass_in_program(uint8_t opcode, pst_pass pass, int split) {
     case PST_OP_B: return split && pass == PST_PASS_B;
     case PST_OP_W: return split && pass == PST_PASS_W;
     default: return !split && pass != PST_PASS_F;
+    }
+}
+
+/* Behind the kernel's scratch memory. */
+static void place_unread(const pst_graph *g, pst_step *step) {
+    for (uint32_t i = 0; i < step->n_operand; i++) {
+        pst_operand *o = step->operand + i;
+        if (o->kind != PST_OPERAND_UNREAD) continue;
+        step->scratch = pst_align(step->scratch);
+        o->use = (uint32_t)(step->scratch / PST_ARENA_ALIGN);
+        step->scratch += pst_param_sums(g->param + o->index) * sizeof(float);
     }
 }
 
@@ -42,6 +54,7 @@ static pst_status make_step(const pst_cut *cut, const pst_chooser *chooser, cons
         PST_TRY(chooser->choose(chooser->arg, cut->graph, node, extra, from->pass, &chosen));
     step->kernel = chosen.kernel;
     step->scratch = chosen.scratch;
+    place_unread(cut->graph, step);
     step->ns = chooser && chooser->ns
                    ? chooser->ns(chooser->arg, node, extra, from->pass, step->flops, step->bytes)
                    : step->flops + step->bytes;
@@ -119,15 +132,16 @@ static pst_status find_uses(pst_cut *cut) {
         return pst_fail(PST_ENOMEM, "no memory for the uses of parameters");
     for (uint32_t p = 0; p < n_param; p++) {
         cut->use_first[p] = n_use;
-        n_use += g->param[p].n_use;
+        n_use += pst_param_gradients(&g->param[p]);
     }
     cut->use_first[n_param] = n_use;
     if (!(cut->use_chunk = calloc(n_use ? n_use : 1, sizeof *cut->use_chunk)))
         return pst_fail(PST_ENOMEM, "no memory for the uses of parameters");
     for (uint32_t n = 0; g && n < g->n_node; n++)
         for (uint32_t i = 0; i < g->node[n].n_param; i++)
-            cut->use_chunk[cut->use_first[g->node[n].param[i]] + g->node[n].use[i]] =
-                cut->chunk_of_node[n];
+            if (!g->param[g->node[n].param[i]].frozen)
+                cut->use_chunk[cut->use_first[g->node[n].param[i]] + g->node[n].use[i]] =
+                    cut->chunk_of_node[n];
     return PST_OK;
 }
 

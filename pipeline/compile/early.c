@@ -38,7 +38,8 @@ static int can_be_early(const pst_job_builder *b) {
         b->cost->fifo || !b->cut->graph || !b->cut->backward || !ends_with_same_pass(b))
         return 0;
     const pst_action *a = last_action(b->schedule, b->stage);
-    return a->opcode == PST_OP_W || (a->opcode == PST_OP_BW && a->chunk == 0);
+    return b->cut->chunk[a->chunk].program[a->opcode].n_step &&
+           (a->opcode == PST_OP_W || (a->opcode == PST_OP_BW && a->chunk == 0));
 }
 
 /* --- parts ------------------------------------------------------------------------------------ */
@@ -51,7 +52,8 @@ static const pst_program *last_program(const pst_job_builder *b) {
 /* Whether the gradient comes from one use on this stage, without a sum over tensor ranks. */
 static int is_single(const pst_job_builder *b, uint32_t param) {
     const pst_param *p = b->cut->graph->param + param;
-    return p->n_use == 1 && !p->slice.partial && pst_builder_stage_of_use(b, param, 0) == b->stage;
+    return pst_param_gradients(p) == 1 && !p->slice.partial &&
+           pst_builder_stage_of_use(b, param, 0) == b->stage;
 }
 
 /* ready: number of steps of the last pass after which a gradient is complete; 0 for gradients of

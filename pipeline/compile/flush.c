@@ -83,7 +83,7 @@ static uint32_t add_parts(pst_job_builder *b, uint32_t param, uint32_t lo, uint3
  * flush. */
 static uint32_t join_part(pst_job_builder *b, uint32_t param, uint32_t part, passes before,
                           int *joined) {
-    uint32_t n_use = graph_of(b)->param[param].n_use, reduce = PST_NONE;
+    uint32_t n_use = pst_param_gradients(&graph_of(b)->param[param]), reduce = PST_NONE;
     for (uint32_t use = 1; use < n_use && b->status == PST_OK; use++) {
         uint32_t peer = rank_of_use(b, param, use), recv = PST_NONE;
         if (peer != b->rank) {
@@ -100,7 +100,7 @@ static uint32_t join_part(pst_job_builder *b, uint32_t param, uint32_t part, pas
 
 /* At the owner of a parameter. */
 static void own(pst_job_builder *b, uint32_t param, passes before, int *joined) {
-    uint32_t n_use = graph_of(b)->param[param].n_use, reduce = PST_NONE;
+    uint32_t n_use = pst_param_gradients(&graph_of(b)->param[param]), reduce = PST_NONE;
     for (uint32_t part = 0; part < b->job->parts; part++)
         reduce = join_part(b, param, part, before, joined);
     uint32_t added = add_parts(b, param, 0, b->job->parts);
@@ -137,7 +137,7 @@ static uint32_t lend_part(pst_job_builder *b, uint32_t param, passes before, uin
  * for (pst_builder_wait_lent). */
 static uint32_t lend(pst_job_builder *b, uint32_t param, passes before, uint32_t owner,
                      uint32_t first) {
-    uint32_t n_use = graph_of(b)->param[param].n_use, sent = PST_NONE;
+    uint32_t n_use = pst_param_gradients(&graph_of(b)->param[param]), sent = PST_NONE;
     for (uint32_t part = 0; part < b->job->parts; part++)
         for (uint32_t use = first; use < n_use; use++) {
             if (pst_builder_stage_of_use(b, param, use) != b->stage) continue;
@@ -156,7 +156,8 @@ static void join_shared(pst_job_builder *b, passes before, uint32_t *returned) {
     const pst_graph *g = graph_of(b);
     int joined = 0;
     for (uint32_t p = 0; g && p < g->n_param && b->status == PST_OK; p++) {
-        uint32_t n_use = g->param[p].n_use, owner = n_use ? rank_of_use(b, p, 0) : 0, first;
+        uint32_t n_use = pst_param_gradients(&g->param[p]),
+                 owner = n_use ? rank_of_use(b, p, 0) : 0, first;
         returned[p] = PST_NONE;
         if (n_use < 2) continue;
         if (owner == b->rank) own(b, p, before, &joined);
@@ -283,7 +284,7 @@ static uint32_t norm_and_step(pst_job_builder *b, passes before) {
 static void add_unshared(pst_job_builder *b) {
     const pst_graph *g = graph_of(b);
     for (uint32_t p = g ? g->n_param : 0; p-- > 0 && b->status == PST_OK;)
-        if (g->param[p].n_use == 1 && rank_of_use(b, p, 0) == b->rank)
+        if (pst_param_gradients(&g->param[p]) == 1 && rank_of_use(b, p, 0) == b->rank)
             add_parts(b, p, 0, b->job->parts);
 }
 
@@ -324,7 +325,8 @@ static uint64_t partial_bytes(const pst_job_builder *b, int *spans) {
     uint64_t bytes = 0;
     *spans = 0;
     for (uint32_t p = 0; g && p < g->n_param; p++)
-        for (uint32_t u = 0; u < g->param[p].n_use && g->param[p].slice.partial; u++)
+        for (uint32_t u = 0; u < pst_param_gradients(&g->param[p]) && g->param[p].slice.partial;
+             u++)
             if (pst_builder_stage_of_use(b, p, u) == b->stage) {
                 bytes += pst_param_sums(g->param + p) * sizeof(float);
                 *spans |= pst_param_spans_ranks(g, g->param + p);

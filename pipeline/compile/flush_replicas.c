@@ -214,8 +214,8 @@ static uint32_t finished(const pst_job_builder *b, uint32_t param) {
 static void reduce_piece(pst_job_builder *b, const piece *at, void *arg) {
     reducing *r = arg;
     if (pst_builder_stage_of_use(b, at->param, 0) != b->stage) return;
-    if (r->shared != (b->cut->graph->param[at->param].n_use > 1) || shares_out(b, at->param) ||
-        pst_early_is_due(b, at->number))
+    if (r->shared != (pst_param_gradients(&b->cut->graph->param[at->param]) > 1) ||
+        shares_out(b, at->param) || pst_early_is_due(b, at->number))
         return;
     if (at->owner == b->replica) {
         r->sums->at[at->number] = collect(b, at);
@@ -247,7 +247,8 @@ void pst_flush_sums_close(pst_flush_sums *sums) { free(sums->at); }
 /* --- to all ranks with the parameter ---------------------------------------------------------- */
 
 static int holds(const pst_job_builder *b, uint32_t param, uint32_t stage) {
-    return pst_builder_first_use(b, param, stage) < b->cut->graph->param[param].n_use;
+    return pst_builder_first_use(b, param, stage) <
+           pst_param_gradients(&b->cut->graph->param[param]);
 }
 
 typedef struct {

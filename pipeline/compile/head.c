@@ -21,10 +21,10 @@ static uint32_t order_params(const pst_job_builder *b, place *order) {
     const pst_graph *g = b->cut->graph;
     uint32_t n = 0;
     for (uint32_t p = 0; p < g->n_param; p++) {
-        if (!g->param[p].n_use) continue;
+        if (!pst_param_gradients(&g->param[p])) continue;
         const uint32_t *chunk = b->cut->use_chunk + b->cut->use_first[p];
         order[n] = (place){chunk[0], p};
-        for (uint32_t u = 1; u < g->param[p].n_use; u++)
+        for (uint32_t u = 1; u < pst_param_gradients(&g->param[p]); u++)
             if (chunk[u] < order[n].first) order[n].first = chunk[u];
         n++;
     }
@@ -50,7 +50,8 @@ static void emit(pst_job_builder *b, uint8_t opcode, const pst_piece *at, uint32
 /* From its owner to a replica of every stage with a use of the parameter. */
 static void send_to(pst_job_builder *b, const pst_piece *at, uint32_t number, uint32_t replica) {
     const pst_grid grid = b->job->grid;
-    uint32_t n_use = b->cut->graph->param[at->param].n_use, tensor = b->lane % grid.tensor;
+    uint32_t n_use = pst_param_gradients(&b->cut->graph->param[at->param]),
+             tensor = b->lane % grid.tensor;
     for (uint32_t u = 0; u < n_use; u++) {
         uint32_t stage = pst_builder_stage_of_use(b, at->param, u);
         if (pst_builder_first_use(b, at->param, stage) != u) continue;
@@ -83,7 +84,8 @@ static int find_piece(const pst_share *s, uint32_t nth, pst_piece *at) {
 static void emit_param(pst_job_builder *b, uint8_t opcode, uint32_t param, uint32_t first,
                        const uint32_t *before) {
     const uint32_t d = b->job->grid.data;
-    const int has = pst_builder_first_use(b, param, b->stage) < b->cut->graph->param[param].n_use;
+    const int has = pst_builder_first_use(b, param, b->stage) <
+                    pst_param_gradients(&b->cut->graph->param[param]);
     for (uint32_t nth = 0, any = 1; any && b->status == PST_OK; nth++) {
         any = 0;
         for (uint32_t t = 1; t <= d; t++) {
@@ -159,7 +161,8 @@ void pst_builder_await_head(pst_job_builder *b) {
         if (b->instr[i].opcode <= PST_OP_BW) first[b->instr[i].chunk] = i;
     for (uint32_t i = 0; i < b->n_head && b->status == PST_OK; i++) {
         uint32_t p = b->instr[i].param;
-        for (uint32_t u = 0; b->instr[i].opcode == PST_OP_RECV && u < b->cut->graph->param[p].n_use;
+        for (uint32_t u = 0;
+             b->instr[i].opcode == PST_OP_RECV && u < pst_param_gradients(&b->cut->graph->param[p]);
              u++) {
             uint32_t chunk = b->cut->use_chunk[b->cut->use_first[p] + u];
             if (first[chunk] != PST_NONE) pst_builder_depend(b, first[chunk], i);

@@ -8,6 +8,7 @@
 #include "pipeline/compile/flush.h"
 #include "pipeline/compile/flush_replicas.h"
 #include "pipeline/compile/head.h"
+#include "pipeline/compile/passes.h"
 #include "pipeline/compile/rounds.h"
 #include "pipeline/compile/summary.h"
 #include <math.h>
@@ -106,6 +107,10 @@ static void emit_sends(pst_job_builder *b, const pst_action *a, int passed) {
 static pst_event first_reader(const pst_local *l) {
     if (l->uses >> PST_EV_F & 1) return PST_EV_F;
     return l->uses >> PST_EV_B & 1 ? PST_EV_B : PST_EV_W;
+}
+
+static int computes(const pst_job_builder *b, const pst_action *a) {
+    return pst_cut_has_pass(b->cut, a->chunk, a->opcode);
 }
 
 /* n 0: the whole pass. */
@@ -226,9 +231,12 @@ static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
         if (i + 1 < n) emit_recvs(b, i + 1);
         pst_builder_emit_rounds(b, i);
         emit_sends(b, action + i, 1);
-        emit_compute(b, action + i, i + 1 == n);
-        pst_builder_take_gradient(
-            b, action + i, *compute_slot(b, action[i].chunk, action[i].opcode, action[i].micro));
+        if (computes(b, action + i)) {
+            emit_compute(b, action + i, i + 1 == n);
+            pst_builder_take_gradient(
+                b, action + i,
+                *compute_slot(b, action[i].chunk, action[i].opcode, action[i].micro));
+        }
         emit_sends(b, action + i, 0);
     }
     pst_builder_emit_rounds(b, n);
@@ -324,7 +332,8 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
 static pst_status check_channels(const pst_cut *cut) {
     uint64_t n = cut->n_channel + UINT64_C(4);
     for (uint32_t p = 0; cut->graph && p < cut->graph->n_param; p++)
-        if (cut->graph->param[p].n_use > 1) n += 2 * (uint64_t)cut->graph->param[p].n_use;
+        if (pst_param_gradients(&cut->graph->param[p]) > 1)
+            n += 2 * (uint64_t)pst_param_gradients(&cut->graph->param[p]);
     if (n <= PST_CHANNEL_COLLECTIVE) return PST_OK;
     return pst_fail(
         PST_EINPUT,

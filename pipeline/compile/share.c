@@ -61,7 +61,7 @@ static int mark_step(const pst_tape_step *step, uint8_t *whole) {
 static void mark_whole(const pst_cut *cut, uint8_t *whole) {
     const pst_graph *g = cut->graph;
     for (uint32_t p = 0; p < g->n_param; p++)
-        whole[p] = g->param[p].n_use != 1 || g->param[p].slice.partial;
+        whole[p] = pst_param_gradients(&g->param[p]) != 1 || g->param[p].slice.partial;
     for (int marked = 1; marked;) {
         marked = 0;
         for (uint32_t s = 0; cut->tape && s < cut->tape->n_step; s++)
@@ -92,7 +92,7 @@ pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, u
                         n_replica);
     }
     for (uint32_t p = 0; p < n; p++) {
-        if (!g->param[p].n_use) continue;
+        if (!pst_param_gradients(&g->param[p])) continue;
         size_t stage = (size_t)first_stage(cut, stage_of_chunk, p) * n_replica;
         uint64_t *bound = s->bound + (size_t)p * (n_replica + 1);
         (g->param[p].whole ? share_whole : share_param)(pst_param_elements(g->param + p),

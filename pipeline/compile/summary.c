@@ -22,7 +22,7 @@ static int is_sharded(const pst_job_builder *b, uint32_t param, uint32_t chunk) 
 }
 
 static int is_single(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
-    return b->cut->graph->param[param].n_use == 1 &&
+    return pst_param_gradients(&b->cut->graph->param[param]) == 1 &&
            b->cut->use_chunk[b->cut->use_first[param]] == chunk;
 }
 
@@ -272,7 +272,7 @@ static void reduce_group(pst_job_builder *b, const pst_summary *x, pst_flush_sum
 }
 
 static int is_owner(const pst_job_builder *b, uint32_t param) {
-    return b->cut->graph->param[param].n_use > 1 &&
+    return pst_param_gradients(&b->cut->graph->param[param]) > 1 &&
            pst_builder_stage_of_use(b, param, 0) == b->stage;
 }
 
@@ -368,7 +368,7 @@ static void hop(pst_job_builder *b, uint8_t opcode, uint32_t param, uint64_t siz
                 uint32_t received[2]) {
     pst_summary x = group_of_param(b, param);
     uint32_t owner = pst_builder_stage_of_use(b, param, 0),
-             n_use = b->cut->graph->param[param].n_use;
+             n_use = pst_param_gradients(&b->cut->graph->param[param]);
     for (uint32_t stage = 0; stage < b->job->grid.pipeline && b->status == PST_OK; stage++) {
         int here = opcode == PST_OP_SEND ? b->stage == owner : b->stage == stage;
         if (stage == owner || !here || pst_builder_first_use(b, param, stage) == n_use) continue;
@@ -398,7 +398,7 @@ void pst_summary_spread_sums(pst_job_builder *b, const pst_flush_sums *sums, con
             spread_group(b, &x, sums, received);
     }
     for (uint32_t p = g ? g->n_param : 0; p-- > 0;) {
-        if (g->param[p].n_use < 2) continue;
+        if (pst_param_gradients(&g->param[p]) < 2) continue;
         pst_summary x = group_of_param(b, p);
         int owner = is_owner(b, p);
         uint32_t turn = b->turn,
@@ -441,7 +441,7 @@ static void head_ends(pst_job_builder *b, uint8_t opcode) {
         if (x.param != PST_NONE) head_group(b, opcode, &x, before);
     }
     for (uint32_t p = 0; p < g->n_param; p++) {
-        if (g->param[p].n_use < 2) continue;
+        if (pst_param_gradients(&g->param[p]) < 2) continue;
         pst_summary x = group_of_param(b, p);
         if (is_owner(b, p)) head_group(b, opcode, &x, before);
         uint32_t first = b->n_instr;

@@ -15,10 +15,19 @@ const char *pst_region_name(pst_region region) {
 
 /* --- parameters ------------------------------------------------------------------------------- */
 
-static int param_is_mine(const pst_memory_map_builder *b, uint32_t p) {
-    for (uint32_t u = 0; u < b->g->param[p].n_use; u++)
-        if (pst_memory_map_has_use(b, p, u)) return 1;
+/* Of a frozen parameter the cut knows no uses. */
+static int frozen_is_mine(const pst_memory_map_builder *b, uint32_t p) {
+    for (uint32_t i = 0; i < b->g->n_node; i++)
+        for (uint32_t k = 0; k < b->g->node[i].n_param; k++)
+            if (b->g->node[i].param[k] == p && pst_memory_map_has(b, b->cut->chunk_of_node[i]))
+                return 1;
     return 0;
+}
+
+static int param_is_mine(const pst_memory_map_builder *b, uint32_t p) {
+    for (uint32_t u = 0; u < pst_param_gradients(&b->g->param[p]); u++)
+        if (pst_memory_map_has_use(b, p, u)) return 1;
+    return b->g->param[p].frozen && frozen_is_mine(b, p);
 }
 
 static void place_weights(pst_memory_map_builder *b) {
@@ -31,18 +40,19 @@ static void place_weights(pst_memory_map_builder *b) {
 }
 
 /* Sets the elements that this rank owns and those that STEP updates here: the same ones with ZeRO,
- * else all that it has. */
+ * else all that it has. None of a frozen parameter. */
 static void set_owned(pst_memory_map_builder *b) {
     pst_memory_map *x = b->map;
     pst_grid_place at = pst_grid_at(b->job->grid, x->rank);
     const pst_share *share = b->job->share[at.tensor];
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++) {
-        if (b->g->param[p].n_use && pst_memory_map_has_use(b, p, 0)) {
+        if (pst_param_gradients(&b->g->param[p]) && pst_memory_map_has_use(b, p, 0)) {
             x->own_from[p] = pst_share_from(share, p, at.replica);
             x->own_to[p] = pst_share_to(share, p, at.replica);
         }
         x->step_from[p] = b->job->zero ? x->own_from[p] : 0;
-        x->step_to[p] = param_is_mine(b, p) ? pst_param_elements(b->g->param + p) : 0;
+        x->step_to[p] =
+            param_is_mine(b, p) && !b->g->param[p].frozen ? pst_param_elements(b->g->param + p) : 0;
         if (b->job->zero) x->step_to[p] = x->own_to[p];
     }
 }
@@ -56,7 +66,8 @@ static void place_state(pst_memory_map_builder *b, const pst_optim_row *optim) {
     pst_memory_map *x = b->map;
     pst_memory_map_begin(b, PST_REGION_STATE);
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
-        if (!stepped_bytes(x, p)) x->master[p] = ABSENT;
+        if (b->g->param[p].frozen && b->g->dtype == PST_F32) x->master[p] = x->weight[p];
+        else if (!stepped_bytes(x, p)) x->master[p] = ABSENT;
         else if (b->g->dtype == PST_F32)
             x->master[p] = x->weight[p] + x->step_from[p] * sizeof(float);
         else x->master[p] = pst_memory_map_take(b, stepped_bytes(x, p));
@@ -166,7 +177,8 @@ static uint64_t scratch_bytes(const pst_memory_map_builder *b, const pst_cut *cu
 static uint64_t shared_grad_bytes(const pst_memory_map_builder *b) {
     uint64_t bytes = 0;
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
-        for (uint32_t u = 1; u < b->g->param[p].n_use && pst_memory_map_has_use(b, p, 0); u++)
+        for (uint32_t u = 1;
+             u < pst_param_gradients(&b->g->param[p]) && pst_memory_map_has_use(b, p, 0); u++)
             if (!pst_memory_map_has_use(b, p, u) && pst_memory_map_param_bytes(b, p) > bytes)
                 bytes = pst_memory_map_param_bytes(b, p);
     return bytes;
@@ -197,6 +209,19 @@ static uint64_t place_whole(const pst_memory_map_builder *b, uint64_t at, const 
     return most ? x->whole + most : at;
 }
 
+/* Where the numbers of frozen parameters, of which no copy in fp32 is kept, are read to before they
+ * are rounded; one at a time, before the first step. Returns its end. */
+static uint64_t place_frozen(const pst_memory_map_builder *b, uint64_t at) {
+    pst_memory_map *x = b->map;
+    uint64_t most = 0;
+    for (uint32_t p = 0; b->g && b->g->dtype != PST_F32 && p < b->g->n_param; p++)
+        if (b->g->param[p].frozen && x->weight[p] != ABSENT &&
+            pst_memory_map_param_bytes(b, p) > most)
+            most = pst_memory_map_param_bytes(b, p);
+    x->frozen = most ? at : ABSENT;
+    return at + most;
+}
+
 /* Slots and scratch of training first; then what overlays them, which may need more. */
 static void place_slots_and_scratch(pst_memory_map_builder *b, const pst_memory_map_spec *spec) {
     const pst_slots *slots = spec->slots, *eval_slots = spec->eval_slots;
@@ -224,6 +249,8 @@ static void place_slots_and_scratch(pst_memory_map_builder *b, const pst_memory_
     if (x->undo_end > end) end = x->undo_end;
     uint64_t whole_end = place_whole(b, x->undo_end > start ? x->undo_end : start, spec->whole);
     if (whole_end > end) end = whole_end;
+    uint64_t frozen_end = place_frozen(b, start);
+    if (frozen_end > end) end = frozen_end;
     b->end = end;
     pst_memory_map_finish(b, PST_REGION_SCRATCH);
     if (!x->bytes[PST_REGION_SCRATCH] && end > start)
@@ -237,14 +264,14 @@ static uint64_t *offsets(uint64_t n) { return calloc(n ? n : 1, sizeof(uint64_t)
 
 static pst_status open_grads(pst_memory_map *x, const pst_graph *g) {
     uint32_t n = g ? g->n_param : 0, n_use = 0;
-    for (uint32_t p = 0; p < n; p++) n_use += g->param[p].n_use;
+    for (uint32_t p = 0; p < n; p++) n_use += pst_param_gradients(&g->param[p]);
     x->grad = calloc(n + 1, sizeof *x->grad);
     uint64_t *all = x->grad ? offsets(n_use) : NULL;
     if (!all) return pst_fail(PST_ENOMEM, "no memory to build the memory map");
     x->grad[0] = all; /* one block, freed through parameter 0 */
     for (uint32_t p = 0; p < n; p++) {
         x->grad[p] = all;
-        all += g->param[p].n_use;
+        all += pst_param_gradients(&g->param[p]);
     }
     return PST_OK;
 }

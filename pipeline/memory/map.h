@@ -35,7 +35,8 @@ struct pst_memory_map {
     uint64_t start[PST_REGION_COUNT], bytes[PST_REGION_COUNT]; /* offset and size of each region */
     uint64_t *weight; /* [n_param] offset of each weight; UINT64_MAX: not on this rank */
     /* [n_param] offsets of the fp32 master weights (for dtype F32: inside `weight`) and of the
-     * optimizer states, for the elements that STEP updates on this rank; UINT64_MAX: none. */
+     * optimizer states, for the elements that STEP updates on this rank; UINT64_MAX: none. A frozen
+     * parameter has only, for dtype F32, a master: the whole weight. */
     uint64_t *master, *state[2];
     /* [n_param] This rank owns elements [own_from, own_to) of a parameter: it reduces their
      * gradients over replicas, counts them in the norm and writes them to checkpoints. It updates
@@ -83,6 +84,9 @@ struct pst_memory_map {
     /* offset of the scratch memory of parameters that STEP updates as a whole; in SLOT and SCRATCH
      * behind `undo`. UINT64_MAX: not needed */
     uint64_t whole;
+    /* offset of memory in which frozen parameters of 16 bits are initialized in fp32, one at a
+     * time; in SLOT and SCRATCH. UINT64_MAX: not needed */
+    uint64_t frozen;
     /* offset of receive buffer 0 of reductions over replicas, and bytes of each buffer; the other
      * buffers follow, aligned */
     uint64_t buffer, buffer_bytes;
@@ -125,7 +129,8 @@ typedef struct {
     const pst_graph *g;
     uint8_t *arena;
 } pst_memory_view;
-/* Returns the address of an operand for one micro-batch; NULL for a NULL operand. */
+/* Returns the address of an operand for one micro-batch; NULL for a NULL operand, and for one in
+ * the step's scratch memory. */
 void *pst_memory_map_address(const pst_memory_view *view, uint32_t chunk,
                              const pst_operand *operand, uint32_t micro);
 /* Returns the scratch memory of a step's kernel; NULL if it needs none. */

@@ -51,7 +51,8 @@ void *pst_memory_map_address(const pst_memory_view *v, uint32_t chunk, const pst
                              uint32_t micro) {
     const pst_memory_map *x = v->map;
     switch ((pst_operand_kind)operand->kind) {
-    case PST_OPERAND_NULL: return NULL;
+    case PST_OPERAND_NULL:
+    case PST_OPERAND_UNREAD: return NULL;
     case PST_OPERAND_PARAM: return at(v->arena, x->weight[operand->index]);
     case PST_OPERAND_DPARAM:
         if (x->gradient_in_slot[operand->index] != ABSENT)

@@ -63,7 +63,7 @@ static void add_params(ranges *all, const pst_memory_map *x, const pst_graph *g)
         uint64_t parts = (x->parts - 1) * pst_align(bytes) + bytes;
         if (x->gradient_in_slot[p] != ABSENT)
             parts = (x->own_to[p] - x->own_from[p]) * sizeof(float);
-        for (uint32_t u = 0; u < g->param[p].n_use; u++)
+        for (uint32_t u = 0; u < pst_param_gradients(&g->param[p]); u++)
             add(all, x, PST_REGION_GRAD, x->grad[p][u], parts, p);
     }
 }

@@ -32,7 +32,8 @@ static int is_sharded(const pst_memory_map_builder *b, uint32_t p) {
 static void place_accumulators(pst_memory_map_builder *b, const pst_optim_row *optim, int partial) {
     pst_memory_map *x = b->map;
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
-        for (uint32_t u = 0; u < b->g->param[p].n_use && b->g->param[p].slice.partial == partial;
+        for (uint32_t u = 0;
+             u < pst_param_gradients(&b->g->param[p]) && b->g->param[p].slice.partial == partial;
              u++) {
             uint64_t bytes = accumulator_bytes(b, p);
             if (is_sharded(b, p)) {

@@ -181,14 +181,16 @@ static int has_parts(const json_t *tensors) {
     return 0;
 }
 
-/* Checks that every parameter of the model and its state is stored, and nothing else. */
+/* Checks that every trained parameter of the model and its state is stored, and nothing else. */
 static pst_status check_complete(const json_t *tensors, const pst_graph *graph,
                                  const char *optimizer) {
     const pst_optim_row *rule = *optimizer ? pst_optim_find(optimizer) : NULL;
     size_t expected = 0;
     char name[PST_NAME_MAX + 16];
     for (uint32_t i = 0; i < graph->n_param; i++)
-        for (uint32_t k = 0; k <= pst_optim_states(rule, graph->param + i); k++, expected++) {
+        for (uint32_t k = 0;
+             !graph->param[i].frozen && k <= pst_optim_states(rule, graph->param + i);
+             k++, expected++) {
             snprintf(name, sizeof name, "%s%s%s", graph->param[i].name, k ? "." : "",
                      k ? rule->state_name[k - 1] : "");
             const json_t *tensor = json_object_get(tensors, name);
@@ -228,15 +230,17 @@ static json_t *spikes_json(const pst_ckpt_info *info) {
 /* Takes `files` and `tensors` over. */
 static pst_status index_text(const pst_ckpt_info *info, const char *config, json_t *files,
                              json_t *tensors, char **out) {
-    char model[20], data[20], text[20], tokenizer[20], own[20];
+    char model[20], data[20], text[20], tokenizer[20], base[20], own[20];
     uint64_t hash = 0;
     size_t digits;
     snprintf(model, sizeof model, "%016" PRIx64, info->model_hash);
     snprintf(data, sizeof data, "%016" PRIx64, info->data_hash);
     snprintf(tokenizer, sizeof tokenizer, "%016" PRIx64, info->tokenizer);
+    snprintf(base, sizeof base, "%016" PRIx64, info->base);
     snprintf(text, sizeof text, "%016" PRIx64, pst_hash_bytes(config, strlen(config)));
     json_t *index = json_pack(
-        "{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:s*, s:o, s:o, s:I, s:f, s:I, s:I, s:o*, s:s, s:s, "
+        "{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:s*, s:s*, s:o, s:o, s:I, s:f, s:I, s:I, s:o*, s:s, "
+        "s:s, "
         "s:s, "
         "s:o, "
         "s:o, "
@@ -244,12 +248,12 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
         "format", PST_CKPT_FORMAT, "version", PST_CKPT_VERSION - !has_parts(tensors), "step",
         (json_int_t)info->step, "next_sample", (json_int_t)info->next_sample, "seed",
         (json_int_t)info->seed, "model_hash", model, "data_hash", data, "tokenizer",
-        info->tokenizer ? tokenizer : NULL, "validation_loss", loss_json(info->validation_loss),
-        "best_loss", loss_json(info->best_loss), "skipped", (json_int_t)info->skipped, "loss_scale",
-        info->loss_scale, "loss_scale_good", (json_int_t)info->loss_scale_good,
-        "evaluations_since_best", (json_int_t)info->no_better, "spikes", spikes_json(info),
-        "optimizer", info->optimizer, "config", "run.yaml", "config_xxh3", text, "files", files,
-        "tensors", tensors, "xxh3", "0000000000000000");
+        info->tokenizer ? tokenizer : NULL, "base", info->base ? base : NULL, "validation_loss",
+        loss_json(info->validation_loss), "best_loss", loss_json(info->best_loss), "skipped",
+        (json_int_t)info->skipped, "loss_scale", info->loss_scale, "loss_scale_good",
+        (json_int_t)info->loss_scale_good, "evaluations_since_best", (json_int_t)info->no_better,
+        "spikes", spikes_json(info), "optimizer", info->optimizer, "config", "run.yaml",
+        "config_xxh3", text, "files", files, "tensors", tensors, "xxh3", "0000000000000000");
     char *all = index ? pst_json_text(index, JSON_INDENT(1)) : NULL;
     pst_status status = all ? pst_ckpt_index_hash(all, strlen(all), &digits, &hash)
                             : pst_no_memory("for a checkpoint's index");

@@ -41,7 +41,8 @@ typedef struct {
     uint64_t loss_scale_good; /* steps in a row without overflow */
     uint64_t next_sample;     /* global index of the next training sample */
     uint64_t seed, model_hash, data_hash;
-    uint64_t tokenizer;     /* hash of the tokenizer of the data; 0: bytes, or unknown */
+    uint64_t tokenizer; /* hash of the tokenizer of the data; 0: bytes, or unknown */
+    uint64_t base;      /* hash of the weights that it lacks (base.h); 0: none, or of the seed */
     double validation_loss; /* validation loss of these weights; NaN: not measured */
     double best_loss;       /* lowest validation loss of the run so far; NaN or infinite: none */
     /* train.spike: steps that were not applied; batches that were left out after going back */
@@ -73,10 +74,10 @@ pst_status pst_ckpt_make_folders(const char *folder, uint64_t step);
 char *pst_ckpt_shard_path(const char *folder, uint64_t step, uint32_t rank, uint32_t ranks);
 void pst_ckpt_remove_folders(const char *folder, uint64_t step);
 /* Rank 0, once all shards are written: checks that the shards contain every parameter of `graph`
- * exactly once (NULL: no check), writes index.json and run.yaml (config: the text of run.yaml),
- * copies the run's tokenizer if `folder` has one beside it (PST_CKPT_TOKENIZER), and renames the
- * folder, which replaces an older checkpoint of the same step. Then removes temporary
- * folders of this and earlier steps. On failure the temporary folder is removed and older
+ * that is not frozen exactly once (NULL: no check), writes index.json and run.yaml (config: the
+ * text of run.yaml), copies the run's tokenizer if `folder` has one beside it (PST_CKPT_TOKENIZER),
+ * and renames the folder, which replaces an older checkpoint of the same step. Then removes
+ * temporary folders of this and earlier steps. On failure the temporary folder is removed and older
  * checkpoints are unchanged. path (may be NULL): the new folder, which the caller frees. */
 pst_status pst_ckpt_commit(const char *folder, const pst_ckpt_info *info, const char *config,
                            const pst_graph *graph, uint32_t ranks, char **path);
@@ -159,9 +160,9 @@ pst_status pst_ckpt_read_state(const pst_ckpt *ckpt, const pst_param *param,
  * `path` as for pst_ckpt_find. */
 pst_status pst_ckpt_print(const char *path, FILE *out);
 
-/* The hash of all weights at the end of metrics.jsonl: XXH64 over the lines "name F32 [d0,d1]
- * xxh64\n" sorted by name. hash[i]: pst_weights_hash_one of parameter i, gathered from the ranks
- * that hold it. */
+/* The hash of all trained weights at the end of metrics.jsonl: XXH64 over the lines "name F32
+ * [d0,d1] xxh64\n" sorted by name. hash[i]: pst_weights_hash_one of parameter i, gathered from the
+ * ranks that hold it. */
 uint64_t pst_weights_hash_one(const pst_param *param, const float *weight);
 pst_status pst_weights_hash(const pst_graph *graph, const uint64_t *hash, uint64_t *out);
 

@@ -19,6 +19,7 @@ pst_status pst_weights_hash(const pst_graph *graph, const uint64_t *hash, uint64
         pst_graph_param_order(graph, order);
         for (uint32_t i = 0; i < graph->n_param; i++) {
             const pst_param *p = &graph->param[order[i]];
+            if (p->frozen) continue;
             fprintf(stream, "%s F32 [", p->name);
             for (uint32_t k = 0; k < p->n_dim; k++)
                 fprintf(stream, "%s%" PRIu64, k ? "," : "", p->dim[k]);

@@ -1,4 +1,5 @@
 /* Reads weights of Hugging Face folders by name. */
+#include "base/hash.h"
 #include "checkpoint/hf_parts.h"
 #include "checkpoint/parts.h"
 #include "graph/op.h"
@@ -251,7 +252,7 @@ static pst_status match_param(const pst_model_row *model, const pst_param *p, co
                               found *of, complaints *all) {
     char buffer[PST_NAME_MAX];
     of->n = pst_hf_count_parts(model, p);
-    if (p->cache) return PST_OK;
+    if (p->cache || p->adapter) return PST_OK;
     if (!of->n) return BAD("parameter %s has no Hugging Face name", p->name);
     for (uint32_t k = 0; k < of->n; k++) {
         const char *name = pst_hf_part_name(model, p, k, buffer, &of->transposed);
@@ -430,5 +431,43 @@ pst_status pst_hf_import(const char *source, const pst_model_row *model, const p
     PST_TRY(open_files(source, &s));
     pst_status status = import_from(&s, model, g, weights);
     close_shards(&s);
+    return status;
+}
+
+/* --- identity --------------------------------------------------------------------------------- */
+
+enum { SAMPLE = 4096 };
+
+/* Up to SAMPLE bytes of a tensor from byte `from` on. */
+static pst_status hash_sample(const pst_safetensors_file *f, const pst_safetensors_entry *e,
+                              uint64_t from, uint64_t *h) {
+    uint8_t bytes[SAMPLE];
+    const uint64_t n = e->bytes - from < SAMPLE ? e->bytes - from : SAMPLE;
+    PST_TRY(pst_safetensors_read_bytes(f, e, from, bytes, n));
+    *h = pst_hash64(bytes, n, *h);
+    return PST_OK;
+}
+
+static pst_status hash_file(const pst_safetensors_file *f, uint64_t *h) {
+    for (uint32_t i = 0; i < f->n_entry; i++) {
+        const pst_safetensors_entry *e = &f->entry[i];
+        *h = pst_hash64(e->name, strlen(e->name) + 1, *h);
+        *h = pst_hash64(e->dtype, strlen(e->dtype) + 1, *h);
+        *h = pst_hash64(e->dim, e->n_dim * sizeof *e->dim, *h);
+        PST_TRY(hash_sample(f, e, 0, h));
+        PST_TRY(hash_sample(f, e, e->bytes / 2, h));
+        PST_TRY(hash_sample(f, e, e->bytes > SAMPLE ? e->bytes - SAMPLE : 0, h));
+    }
+    return PST_OK;
+}
+
+pst_status pst_hf_hash(const char *source, uint64_t *hash) {
+    shards s;
+    uint64_t h = 0;
+    PST_TRY(open_files(source, &s));
+    pst_status status = PST_OK;
+    for (uint32_t i = 0; status == PST_OK && i < s.n; i++) status = hash_file(s.file[i], &h);
+    close_shards(&s);
+    if (status == PST_OK) *hash = h;
     return status;
 }

@@ -14,6 +14,9 @@ pst_status pst_hf_check_tokens(const char *source, const char *tokenizer, const 
 /* *folder: where the files of the model's own tokenizer are, for pst_tokenizer_open; the caller
  * frees it. NULL: there are none, or its tokens are bytes. */
 pst_status pst_hf_find_tokenizer(const char *source, char **folder);
+/* *hash: of the names, types and shapes of all tensors, and of the first, middle and last bytes of
+ * each. EINPUT: they cannot be read. */
+pst_status pst_hf_hash(const char *source, uint64_t *hash);
 /* Where weights are loaded to: weight[i] is the memory of parameter i (NULL: not needed here),
  * fp32, with the shape in `held`, the full graph or the graph of a tensor rank. Only elements
  * [from[i], to[i]) are loaded; from and to NULL: all. */

@@ -1,5 +1,6 @@
 /* Writes a folder that transformers loads as GPT2LMHeadModel, LlamaForCausalLM, Qwen2ForCausalLM,
  * MistralForCausalLM, BertForPreTraining or BertForMaskedLM. */
+#include "checkpoint/base.h"
 #include "checkpoint/durable.h"
 #include "checkpoint/hf_parts.h"
 #include "checkpoint/parts.h"
@@ -181,10 +182,6 @@ pst_status pst_hf_export(const char *folder, const pst_hf_model *m, pst_hf_read_
     return status;
 }
 
-static pst_status read_from_ckpt(void *arg, const pst_param *param, float *out) {
-    return pst_ckpt_read_param(arg, param, NULL, out, NULL);
-}
-
 /* The model in the checkpoint's own configuration. */
 static pst_status build(const pst_ckpt *ckpt, const pst_config *config, const pst_model_row **model,
                         pst_model_config *sizes, pst_graph **graph) {
@@ -215,10 +212,12 @@ static pst_status export_ckpt(const pst_ckpt *ckpt, const pst_config *config,
     const pst_model_row *model;
     pst_model_config sizes;
     pst_status status = build(ckpt, config, &model, &sizes, &graph);
+    if (status == PST_OK) status = pst_ckpt_base_check(ckpt, config);
     if (status == PST_OK) {
         const pst_hf_model m = {&sizes, model, graph,
                                 tokenizer ? pst_tokenizer_end(tokenizer) : -1};
-        status = pst_hf_export(folder, &m, read_from_ckpt, (void *)ckpt);
+        pst_ckpt_model from = {ckpt, config, model, graph};
+        status = pst_hf_export(folder, &m, pst_ckpt_model_read, &from);
     }
     if (status == PST_OK && tokenizer) status = pst_ckpt_tokenizer_copy(tokenizer, folder);
     if (status == PST_OK && tokenizer)

@@ -116,6 +116,8 @@ static pst_status parse_info(const json_t *index, const char *file, pst_ckpt_inf
         return BAD("%s: model_hash, data_hash or config_xxh3 is missing or not a hash", file);
     if (json_object_get(index, "tokenizer") && !get_hash(index, "tokenizer", &info->tokenizer))
         return BAD("%s: tokenizer is not a hash", file);
+    if (json_object_get(index, "base") && !get_hash(index, "base", &info->base))
+        return BAD("%s: base is not a hash", file);
     if (!get_loss(index, "validation_loss", &info->validation_loss) ||
         !get_loss(index, "best_loss", &info->best_loss))
         return BAD("%s: validation_loss or best_loss is missing or not a number", file);

@@ -1,4 +1,5 @@
 /* Prints a checkpoint for people, and checks that its bytes are unchanged. */
+#include "checkpoint/base.h"
 #include "checkpoint/parts.h"
 #include <inttypes.h>
 #include <math.h>
@@ -44,6 +45,19 @@ static pst_status verify(const pst_ckpt *c) {
     return status;
 }
 
+/* Where the parameters are that the checkpoint lacks. */
+static void print_base(const pst_ckpt *c, FILE *out) {
+    pst_config *config = NULL;
+    if (pst_config_parse(c->config, "run.yaml of the checkpoint", NULL, 0, &config) != PST_OK) {
+        pst_error_clear(); /* a program may write checkpoints with a text of its own */
+        return;
+    }
+    if (pst_ckpt_has_base(config) && c->info.base)
+        fprintf(out, "frozen weights   %s %016" PRIx64 "\n", config->model.weights, c->info.base);
+    else if (pst_ckpt_has_base(config)) fputs("frozen weights   of the seed\n", out);
+    pst_config_close(config);
+}
+
 pst_status pst_ckpt_print(const char *path, FILE *out) {
     char *folder;
     pst_ckpt *c = NULL;
@@ -61,6 +75,7 @@ pst_status pst_ckpt_print(const char *path, FILE *out) {
     if (!isnan(i->best_loss)) fprintf(out, "lowest so far    %.6f\n", i->best_loss);
     fprintf(out, "model, data      %016" PRIx64 " %016" PRIx64 "\n", i->model_hash, i->data_hash);
     if (i->tokenizer) fprintf(out, "tokenizer        %016" PRIx64 "\n", i->tokenizer);
+    print_base(c, out);
     print_tensors(c, out);
     status = verify(c);
     pst_ckpt_close(c);

@@ -56,8 +56,16 @@ struct pst_config {
         double spike_factor;
         char **decay_params; /* patterns of names */
         uint32_t n_decay_params;
+        char **freeze; /* patterns of names */
+        uint32_t n_freeze;
         double hang_factor, hang_slack; /* hang_slack: seconds; 0: no detection of hangs */
     } train;
+    struct {
+        int64_t rank;
+        double alpha;
+        char **on; /* groups of layers or patterns of names; none: no adapters */
+        uint32_t n_on;
+    } adapt;
     struct {
         int64_t every, tokens; /* tokens: 0: the whole split */
         char **sets;

@@ -183,6 +183,11 @@ static const pst_row rows[] = {
      "Parameters that weight decay applies to: patterns of their names, such as [\"*.weight\", "
      "\"!ln_*\"], where ! excludes. Empty: all but biases and those of norms.",
      NULL},
+    {"train", "freeze", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(train.freeze), AT(train.n_freeze),
+     "Parameters that are not trained: patterns of their names, such as [\"wte.*\", \"h.0.*\"], "
+     "where ! excludes. With adapt.on, all but those that ! excludes. They have no gradients and "
+     "no optimizer state, and are not in checkpoints.",
+     NULL},
     REAL(train, beta1, "0.9", 0, 1, BELOW,
          "All but sgd: decay rate of the running mean of the gradients."),
     REAL(train, beta2, "0.95", 0, 1, BELOW,
@@ -235,6 +240,16 @@ static const pst_row rows[] = {
          "... plus this many seconds; 0: hangs are not detected."),
     WHOLE(train, log_every, "10", 1, 1e12,
           "Steps between progress lines if the output is not a terminal."),
+
+    {"adapt", "on", PST_ROW_LIST, NULL, 0, 0, FULL, NULL, AT(adapt.on), AT(adapt.n_on),
+     "Linear layers that get an adapter of low rank (LoRA), which is trained instead of the model: "
+     "attention, mlp, or patterns of the names of weights, such as [\"h.*.attn.c_attn.weight\"]. "
+     "Empty: no adapters.",
+     NULL},
+    {"adapt", "rank", PST_ROW_WHOLE, "8", 1, 65536, FULL, NULL, AT(adapt.rank), 0,
+     "Rank of the adapters.", NULL},
+    {"adapt", "alpha", PST_ROW_REAL, "16", 0, INFINITY, ABOVE | FULL, NULL, AT(adapt.alpha), 0,
+     "The product of an adapter's matrices is multiplied by alpha/rank.", NULL},
 
     {"eval", "every", PST_ROW_WHOLE, "0", 0, 1e12, FULL, NULL, AT(eval.every), 0,
      "Steps between evaluations; 0: only at the end. (every=N without a section sets "

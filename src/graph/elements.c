@@ -97,6 +97,9 @@ pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index
     if (param->decay && param->statistic)
         return pst_fail(PST_EINPUT, "%s is a statistic; weight decay cannot apply to it",
                         param->name);
+    if (param->frozen && (param->decay || param->statistic || param->cache))
+        return pst_fail(PST_EINPUT, "%s is frozen; weight decay and running means change it",
+                        param->name);
     if (param->cache && (param->decay || param->statistic || param->init != PST_INIT_ZERO))
         return pst_fail(PST_EINPUT, "%s is a cache; it is zero at first and not trained",
                         param->name);
@@ -111,6 +114,8 @@ pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index
                      .decay = param->decay != 0,
                      .statistic = param->statistic != 0,
                      .cache = param->cache != 0,
+                     .frozen = param->frozen != 0,
+                     .adapter = param->adapter,
                      .slice = param->slice};
     strcpy(p->name, param->name);
     memcpy(p->dim, param->dim, p->n_dim * sizeof(p->dim[0]));

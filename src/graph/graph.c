@@ -86,6 +86,7 @@ pst_status pst_activation_find(const char *name, pst_activation *activation) {
 static pst_status check_attr(const pst_attr *a) {
     if ((uint32_t)a->activation > PST_ACT_TANH)
         return pst_fail(PST_EINPUT, "unknown activation %d", (int)a->activation);
+    if (!isfinite(a->factor)) return pst_fail(PST_EINPUT, "factor must be finite");
     if (!isfinite(a->eps) || signbit(a->eps) || !isfinite(a->rate) || signbit(a->rate))
         return pst_fail(PST_EINPUT, "eps and rate must be finite and >= 0");
     return PST_OK;

@@ -75,6 +75,8 @@ typedef struct {
     int decay;     /* 1: weight decay applies to the parameter */
     int statistic; /* 1: a running mean over steps, which the optimizer does not update and the
                       gradient norm does not include, see op_batch_norm.c */
+    int frozen;    /* 1: not trained: no gradient, no optimizer state; no file of a run has it */
+    int adapter;   /* not 0: a matrix of an adapter (graph/adapt.h), not of the model */
     /* Set by pst_optim_assign. whole: 1: the optimizer updates all elements together, so one
      * replica owns them all; matrix: 1: by Muon */
     int whole, matrix;
@@ -143,6 +145,7 @@ typedef struct {
     float eps;                 /* norms */
     /* dropout: probability of zero; attention without kv_heads: the same of a probability */
     float rate;
+    float factor; /* scale: by which the input is multiplied */
     /* cross_entropy, and vocabulary_part and vocabulary_loss: label smoothing, and the weight of
      * z-loss (kernels/loss.h); pst_graph_set_loss */
     float smoothing, z_loss;
@@ -171,6 +174,9 @@ typedef struct {
      * heads; gather_rows: of positions */
     uint64_t total;
     pst_blocks blocks;
+    /* 1: the first tensor rank has a further parameter of the operator, which is trained, so that W
+     * runs on all ranks */
+    uint32_t trained_elsewhere;
     /* layer norm: number of parts of the rows whose sums B saves for W; 0: W reads the rows. Set by
      * pst_graph_leave_sums */
     uint32_t sum_parts;
@@ -275,10 +281,24 @@ void pst_graph_set_loss(pst_graph *g, float smoothing, float z_loss);
  * fnmatch does, and none that begins with '!'. EINPUT: a pattern matches no parameter. n 0: nothing
  * changes. Running statistics never decay. */
 pst_status pst_graph_set_decay(pst_graph *g, char *const *pattern, uint32_t n);
+/* Freezes the parameters whose name matches one of the n patterns, as above, and none that begins
+ * with '!'. all: 1: without a pattern every parameter is frozen, except for those of adapters,
+ * which never are. Nor are running statistics. EINPUT: a pattern matches no parameter, or none is
+ * left to train. */
+pst_status pst_graph_set_frozen(pst_graph *g, char *const *pattern, uint32_t n, int all);
 
 uint64_t pst_tensor_elements(const pst_tensor *t);
 uint64_t pst_tensor_bytes(const pst_tensor *t); /* bytes, gaps included */
 uint64_t pst_param_elements(const pst_param *p);
+/* Number of uses that have a gradient: all, or none if the parameter is frozen. */
+static inline uint32_t pst_param_gradients(const pst_param *p) { return p->frozen ? 0 : p->n_use; }
+/* 1: a parameter of the operator has a gradient, on this tensor rank or another. */
+static inline int pst_node_is_trained(const pst_graph *g, const pst_node *node) {
+    if (node->attr.trained_elsewhere) return 1;
+    for (uint32_t i = 0; i < node->n_param; i++)
+        if (!g->param[node->param[i]].frozen) return 1;
+    return 0;
+}
 /* Elements of the accumulator of one use: a sum for each block (pst_slice.blocks). */
 uint64_t pst_param_sums(const pst_param *p);
 /* Type of the gradient of a tensor. */

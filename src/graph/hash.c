@@ -45,6 +45,7 @@ static uint64_t hash_node(const pst_node *d, uint64_t h) {
     if (d->attr.kv_heads || (!d->op->image && d->attr.window)) h = hash_u32(reach, 2, h);
     if (d->attr.rope.theta != 0) h = hash_rope(&d->attr.rope, h);
     if (d->attr.per_sample) h = hash_u32(&d->attr.per_sample, 1, h);
+    if (d->attr.factor != 0) h = pst_hash64(&d->attr.factor, sizeof d->attr.factor, h);
     const pst_blocks *b = &d->attr.blocks;
     uint64_t blocks[] = {b->of, b->n, b->first, b->own, b->ranges, b->total};
     if (b->n) h = hash_u64(blocks, sizeof blocks / sizeof *blocks, h);
@@ -73,6 +74,7 @@ uint64_t pst_graph_hash(const pst_graph *g) {
         memcpy(&std_bits, &p->std, sizeof(std_bits));
         uint32_t kind = p->cache ? 3 : p->decay != 0;
         if (p->statistic) kind = 2;
+        if (p->frozen) kind = 4;
         uint32_t field[] = {p->n_dim, (uint32_t)p->init, std_bits, kind, p->n_use};
         h = hash_u64(p->dim, p->n_dim, hash_u32(field, 5, hash_text(p->name, h)));
     }

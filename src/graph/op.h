@@ -161,6 +161,13 @@ enum { PST_CACHE_BLOCK = 64 }; /* positions of a block of keys in a cache, see c
  * dropout         mask from (seed, name, sample)
  *     F: IN0 OUT0=IN0
  *     B: DOUT0 DIN0=DOUT0
+ * scale           in: x; out: attr.factor * x
+ *     F: IN0 OUT0=IN0
+ *     B: DOUT0 DIN0=DOUT0
+ * activation      in: z; out: act(z), as a linear with this activation computes it. Restores OUT0
+ *                 like a linear: IN0 OUT0
+ *     F: IN0 OUT0
+ *     B: IN0 DOUT0 DIN0=DOUT0
  * add             F: IN0 IN1 OUT0=IN1
  *     B: pass-through
  *   IN0 and OUT0 F32, IN1 16 bits

@@ -83,7 +83,7 @@ static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64
 static int has_backward(const pst_graph *g, uint32_t tensor) {
     while (g->tensor[tensor].producer != PST_NONE) {
         const pst_node *from = &g->node[g->tensor[tensor].producer];
-        if (from->n_param) return 1;
+        if (pst_node_is_trained(g, from)) return 1;
         tensor = from->in[0];
     }
     return 0;

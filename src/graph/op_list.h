@@ -9,7 +9,7 @@ extern const pst_op_row pst_op_embedding, pst_op_layer_norm, pst_op_rms_norm, ps
     pst_op_cross_entropy, pst_op_tensor_copy, pst_op_tensor_sum, pst_op_tensor_gather,
     pst_op_tensor_scatter, pst_op_tensor_stack, pst_op_vocabulary_part, pst_op_vocabulary_loss,
     pst_op_convolution, pst_op_batch_norm, pst_op_pixels, pst_op_max_pool, pst_op_average_pool,
-    pst_op_cached_attention, pst_op_pick, pst_op_gather_rows;
+    pst_op_cached_attention, pst_op_pick, pst_op_gather_rows, pst_op_activation, pst_op_scale;
 
 static inline pst_arg pst_op_read(pst_arg_kind kind, uint8_t index) {
     return (pst_arg){.kind = (uint8_t)kind, .index = index, .access = PST_READ, .share = -1};

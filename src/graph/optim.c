@@ -45,7 +45,7 @@ static void mark_matrices(pst_graph *g) {
         const pst_node *d = g->node + i;
         if (strcmp(d->op->name, "linear") != 0 || is_output(g, d)) continue;
         pst_param *p = g->param + d->param[0];
-        p->matrix = p->n_use == 1 && p->n_dim == 2;
+        p->matrix = p->n_use == 1 && p->n_dim == 2 && !p->frozen;
     }
 }
 
@@ -55,6 +55,7 @@ pst_status pst_optim_assign(const pst_optim_row *row, pst_graph *g) {
     if (row->kind == PST_OPTIM_MUON) mark_matrices(g);
     for (uint32_t i = 0; i < g->n_param; i++) {
         pst_param *p = g->param + i;
+        if (p->frozen) continue;
         p->whole = row->kind == PST_OPTIM_MUON ? p->matrix : p->decay && !p->statistic;
         any |= p->whole;
     }

@@ -12,7 +12,8 @@ static const pst_op_row *const rows[] = {
     &pst_op_convolution,  &pst_op_batch_norm,      &pst_op_pixels,
     &pst_op_max_pool,     &pst_op_average_pool,    &pst_op_rms_norm,
     &pst_op_rotary,       &pst_op_gated,           &pst_op_cached_attention,
-    &pst_op_pick,         &pst_op_gather_rows,
+    &pst_op_pick,         &pst_op_gather_rows,     &pst_op_activation,
+    &pst_op_scale,
 };
 
 const pst_op_row *const *pst_op_rows(uint32_t *n) {

@@ -55,13 +55,13 @@ static pst_status add_params(pst_splitter *b) {
         uint32_t index;
         const int along = b->o.sequence && b->o.parts > 1 && b->slice[i].held == PST_HELD_WHOLE &&
                           !is_of_pooled(b, i);
-        if (b->o.blocks && along && !b->slice[i].blocks)
+        if (b->o.blocks && along && !b->slice[i].blocks && !p.frozen)
             return pst_fail(PST_EINPUT,
                             "parallel.reproducible.tensor does not support parallel.sequence with "
                             "this model: gradients of %s are not summed in blocks of positions",
                             p.name);
         p.slice = b->slice[i];
-        p.slice.partial = p.slice.blocks || along;
+        p.slice.partial = !p.frozen && (p.slice.blocks || along);
         if (p.slice.held == PST_HELD_PART)
             p.dim[p.slice.dim] = p.slice.n_range * p.slice.range[0].count;
         PST_TRY(pst_graph_param(b->g, &p, &index));
@@ -151,6 +151,20 @@ static void set_blocks(const pst_splitter *b, const pst_node *d, pst_split how, 
     }
 }
 
+/* The gradient of what all ranks repeat is a sum over the ranks: that of the last operator of the
+ * linear, its adapter and its activation. */
+static pst_status add_shared(pst_splitter *b, const pst_node *d) {
+    if (pst_split_result(b, d) != d->out[0]) return PST_OK;
+    return add_column_input(b, pst_split_only_reader(b, d), d->out[0], &b->mapped[d->out[0]]);
+}
+
+/* Whether the first tensor rank trains a parameter of which this one has nothing. */
+static int is_trained_elsewhere(const pst_splitter *b, const pst_node *d, uint32_t n_param) {
+    for (uint32_t k = n_param; k < d->n_param; k++)
+        if (!b->whole->param[d->param[k]].frozen) return 1;
+    return 0;
+}
+
 static pst_status add_linear(pst_splitter *b, const pst_node *d, pst_split how) {
     uint32_t in = b->mapped[d->in[0]], out, n_param = d->n_param;
     pst_attr attr = d->attr;
@@ -159,13 +173,13 @@ static pst_status add_linear(pst_splitter *b, const pst_node *d, pst_split how) 
     if (how == PST_SPLIT_COLUMN || how == PST_SPLIT_VOCABULARY)
         attr.features = 0; /* as many as the rank's weight has */
     if (how == PST_SPLIT_ROW && pst_split_part_of(b, d)) n_param = 1;
+    attr.trained_elsewhere = is_trained_elsewhere(b, d, n_param);
     if (b->o.blocks) set_blocks(b, d, how, &attr);
     PST_TRY(pst_graph_add(
         b->g, &(pst_new_node){"linear", d->name, &attr, &in, 1, d->param, n_param}, &out));
     b->mapped[d->out[0]] = out;
     if (how == PST_SPLIT_PLAIN) b->g->tensor[out].role = b->whole->tensor[d->out[0]].role;
-    if (how == PST_SPLIT_SHARED)
-        return add_column_input(b, pst_split_only_reader(b, d), d->out[0], &b->mapped[d->out[0]]);
+    if (how == PST_SPLIT_SHARED) return add_shared(b, d);
     return how == PST_SPLIT_ROW ? add_reduction(b, d, out) : PST_OK;
 }
 
@@ -179,10 +193,10 @@ static pst_status add_embedding(pst_splitter *b, const pst_node *d) {
     pst_attr attr = d->attr;
     set_tokens(b, d, b->whole->param[d->param[0]].dim[0], &attr);
     for (uint32_t i = 0; i < d->n_in; i++) in[i] = b->mapped[d->in[i]];
-    PST_TRY(pst_graph_add(b->g,
-                          &(pst_new_node){"embedding", d->name, &attr, in, d->n_in, d->param,
-                                          pst_split_part_of(b, d) ? 1 : d->n_param},
-                          &out));
+    const uint32_t n_param = pst_split_part_of(b, d) ? 1 : d->n_param;
+    attr.trained_elsewhere = is_trained_elsewhere(b, d, n_param);
+    PST_TRY(pst_graph_add(
+        b->g, &(pst_new_node){"embedding", d->name, &attr, in, d->n_in, d->param, n_param}, &out));
     return add_reduction(b, d, out);
 }
 
@@ -256,14 +270,16 @@ static pst_status add_plain(pst_splitter *b, const pst_node *d, pst_split how) {
     for (uint32_t i = 0; i < d->n_out; i++)
         b->mapped[d->out[i]] = b->g->node[b->g->n_node - 1].out[i];
     b->g->tensor[out].role = b->whole->tensor[d->out[0]].role;
-    return PST_OK;
+    return how == PST_SPLIT_SHARED ? add_shared(b, d) : PST_OK;
 }
 
 static pst_status add_node(pst_splitter *b, uint32_t i) {
     const pst_node *d = pst_split_node_of(b, i);
     if (pst_split_is_op(d, "linear")) return add_linear(b, d, b->split[i]);
-    if (b->split[i] == PST_SPLIT_VOCABULARY)
-        return pst_split_is_op(d, "embedding") ? add_embedding(b, d) : add_loss(b, d);
+    if (b->split[i] == PST_SPLIT_VOCABULARY && pst_split_is_op(d, "embedding"))
+        return add_embedding(b, d);
+    if (b->split[i] == PST_SPLIT_VOCABULARY && pst_split_is_op(d, "cross_entropy"))
+        return add_loss(b, d);
     if (pst_split_is_op(d, "gather_rows") && pst_split_is_along_sequence(b, d->in[0]))
         return add_gather_rows(b, d);
     return add_plain(b, d, b->split[i]);

@@ -6,6 +6,7 @@
  *   linear + attention + linear, linear + linear   first by columns (attention by heads), second by
  *                                                  rows
  *   embedding, output layer and cross_entropy      by tokens of the vocabulary
+ *   adapters (adapt.h)                             B as the rows of the weight, A as its columns
  *   everything else                                repeated on every rank; with options.sequence
  *                                                  each rank has a part of its positions, and the
  *                                                  gradients of parameters are summed

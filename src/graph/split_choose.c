@@ -13,8 +13,11 @@ static void find_readers(pst_splitter *b) {
     uint32_t *reads = b->mapped; /* not needed yet */
     for (uint32_t t = 0; t < g->n_tensor; t++) reads[t] = 0;
     for (uint32_t i = 0; i < g->n_node; i++)
-        for (uint32_t k = 0; k < g->node[i].n_in; k++)
-            b->reader[g->node[i].in[k]] = reads[g->node[i].in[k]]++ ? PST_NONE : i;
+        for (uint32_t k = 0; k < g->node[i].n_in; k++) {
+            const uint32_t t = g->node[i].in[k];
+            if (pst_adapt_role_of(g, g->node + i) == PST_ADAPT_DOWN) continue;
+            b->reader[t] = reads[t]++ ? PST_NONE : i;
+        }
 }
 
 static int used_once(const pst_splitter *b, const pst_node *d) {
@@ -26,7 +29,8 @@ static int used_once(const pst_splitter *b, const pst_node *d) {
 /* A linear whose output only cross_entropy reads: its rows are tokens. */
 static int is_output_layer(const pst_splitter *b, const pst_node *d) {
     const pst_node *reader = pst_split_is_op(d, "linear") ? pst_split_only_reader(b, d) : NULL;
-    return reader && pst_split_is_op(reader, "cross_entropy") && reader->in[0] == d->out[0] &&
+    return reader && pst_split_is_op(reader, "cross_entropy") &&
+           reader->in[0] == pst_split_result(b, d) && !pst_adapt_role_of(b->whole, d) &&
            !pst_split_is_pooled(b, d->out[0]) && pst_split_is_together(b, d, reader) &&
            d->attr.activation == PST_ACT_NONE &&
            (d->n_param == 1 || b->whole->param[d->param[1]].n_use == 1);
@@ -52,9 +56,17 @@ static int is_vocabulary(const pst_splitter *b, uint32_t param) {
     return !b->o.parts_of_node || parts > 1;
 }
 
+/* Whether an operator and its adapter, if it has one, are split over the same number of ranks. */
+static int is_with_adapter(const pst_splitter *b, const pst_node *d) {
+    const pst_node *next =
+        b->reader[d->out[0]] == PST_NONE ? NULL : pst_split_node_of(b, b->reader[d->out[0]]);
+    return !next || pst_adapt_role_of(b->whole, next) != PST_ADAPT_ADD ||
+           pst_split_is_together(b, d, next);
+}
+
 static int can_be_row(const pst_splitter *b, const pst_node *d) {
     return pst_split_is_op(d, "linear") && d->attr.activation == PST_ACT_NONE && used_once(b, d) &&
-           !is_output_layer(b, d);
+           !is_output_layer(b, d) && is_with_adapter(b, d);
 }
 
 /* Whether an operator that reads several linears, whose outputs only it reads, can work on a part
@@ -84,9 +96,23 @@ static int can_be_column(const pst_splitter *b, const pst_node *d) {
            pst_split_is_together(b, d, behind);
 }
 
+/* x A^T is a sum over the ranks if x is split, and B has the rows that the rank has of the weight.
+ */
+static pst_split split_of_adapter(const pst_splitter *b, const pst_node *d, pst_adapt_role role) {
+    const pst_split base = b->split[pst_split_index_of(b, pst_adapt_base(b->whole, d))];
+    if (role == PST_ADAPT_DOWN && base == PST_SPLIT_ROW) return base;
+    return role == PST_ADAPT_UP && base != PST_SPLIT_ROW ? base : PST_SPLIT_PLAIN;
+}
+
 static pst_split split_of(const pst_splitter *b, const pst_node *d) {
     uint32_t before = d->n_in ? b->producer[d->in[0]] : PST_NONE;
     pst_split in = before == PST_NONE ? PST_SPLIT_PLAIN : b->split[before];
+    const pst_adapt_role role = pst_adapt_role_of(b->whole, d);
+    if (pst_split_is_tail(b, d))
+        return in == PST_SPLIT_COLUMN || in == PST_SPLIT_SHARED || in == PST_SPLIT_VOCABULARY
+                   ? in
+                   : PST_SPLIT_PLAIN;
+    if (role != PST_ADAPT_NONE) return split_of_adapter(b, d, role);
     if (pst_split_is_op(d, "embedding"))
         return is_vocabulary(b, d->param[0]) ? PST_SPLIT_VOCABULARY : PST_SPLIT_PLAIN;
     if (pst_split_is_op(d, "attention") || pst_split_is_op(d, "rotary"))
@@ -95,7 +121,7 @@ static pst_split split_of(const pst_splitter *b, const pst_node *d) {
                    : PST_SPLIT_PLAIN;
     if (pst_split_is_op(d, "gated")) return in == PST_SPLIT_COLUMN ? in : PST_SPLIT_PLAIN;
     if (pst_split_is_op(d, "cross_entropy"))
-        return in == PST_SPLIT_VOCABULARY && pst_split_is_op(pst_split_node_of(b, before), "linear")
+        return in == PST_SPLIT_VOCABULARY && pst_split_linear_before(b, d->in[0])
                    ? PST_SPLIT_VOCABULARY
                    : PST_SPLIT_PLAIN;
     if (!pst_split_is_op(d, "linear")) return PST_SPLIT_PLAIN;
@@ -190,7 +216,7 @@ pst_status pst_split_choose(pst_splitter *b) {
     for (uint32_t i = 0; i < b->whole->n_node; i++) {
         const pst_node *d = pst_split_node_of(b, i);
         b->split[i] = split_of(b, d);
-        if (b->split[i] == PST_SPLIT_COLUMN) PST_TRY(slice_column(b, d));
+        if (b->split[i] == PST_SPLIT_COLUMN && d->n_param) PST_TRY(slice_column(b, d));
         if (b->split[i] == PST_SPLIT_ROW) slice_row(b, d);
         if (b->split[i] == PST_SPLIT_VOCABULARY && d->n_param) PST_TRY(slice_vocabulary(b, d));
         int mixes = pst_split_is_op(d, "embedding") || pst_split_is_op(d, "attention") ||

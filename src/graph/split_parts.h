@@ -1,6 +1,7 @@
 /* For split.c and split_choose.c only: a split under construction. */
 #ifndef PST_GRAPH_SPLIT_PARTS_H
 #define PST_GRAPH_SPLIT_PARTS_H
+#include "graph/adapt.h"
 #include "graph/op_list.h"
 #include "graph/split.h"
 #include <string.h>
@@ -65,8 +66,23 @@ static inline int pst_split_is_together(const pst_splitter *b, const pst_node *d
         if (b->o.parts_of_node[i] != b->o.parts_of_node[end]) return 0;
     return 1;
 }
+/* Whether the operator works element by element on what a linear computes: it adds what the adapter
+ * computes, or applies the activation after that. */
+static inline int pst_split_is_tail(const pst_splitter *b, const pst_node *d) {
+    return pst_split_is_op(d, "activation") || pst_adapt_role_of(b->whole, d) == PST_ADAPT_ADD;
+}
+/* The tensor that stands for an operator's output, after its tail. */
+static inline uint32_t pst_split_result(const pst_splitter *b, const pst_node *d) {
+    uint32_t tensor = d->out[0];
+    while (b->reader[tensor] != PST_NONE &&
+           pst_split_is_tail(b, pst_split_node_of(b, b->reader[tensor])))
+        tensor = pst_split_node_of(b, b->reader[tensor])->out[0];
+    return tensor;
+}
+/* The only operator that reads an operator's result; NULL: there are none or several. Adapters of
+ * the reader do not count. */
 static inline const pst_node *pst_split_only_reader(const pst_splitter *b, const pst_node *d) {
-    uint32_t reader = b->reader[d->out[0]];
+    uint32_t reader = b->reader[pst_split_result(b, d)];
     return reader == PST_NONE ? NULL : pst_split_node_of(b, reader);
 }
 
@@ -79,12 +95,13 @@ static inline const pst_node *pst_split_join_behind(const pst_splitter *b, const
     if (!reader) return NULL;
     return pst_split_is_op(reader, "gated") || reader->attr.kv_heads ? reader : NULL;
 }
-/* The linear that computes a tensor, before rotary positions; NULL: another operator does. */
+/* The linear that computes a tensor, before its tail and rotary positions; NULL: another operator
+ * does. */
 static inline const pst_node *pst_split_linear_before(const pst_splitter *b, uint32_t tensor) {
     while (b->producer[tensor] != PST_NONE) {
         const pst_node *d = pst_split_node_of(b, b->producer[tensor]);
         if (pst_split_is_op(d, "linear")) return d;
-        if (!pst_split_is_op(d, "rotary")) break;
+        if (!pst_split_is_op(d, "rotary") && !pst_split_is_tail(b, d)) break;
         tensor = d->in[0];
     }
     return NULL;

@@ -13,7 +13,8 @@ typedef struct {
     uint32_t *tensor; /* [n_tensor] value that holds the tensor */
     /* [n_tensor] value with the newest version of its gradient, PST_NONE when there is none */
     uint32_t *grad;
-    uint8_t *constant; /* [n_tensor] 1: it does not depend on parameters and needs no gradient */
+    /* [n_tensor] 1: it does not depend on trained parameters and needs no gradient */
+    uint8_t *constant;
     uint32_t *version; /* [n_tensor] how many gradient values were made for it */
     uint32_t *saved;   /* [n_node * PST_MAX_SAVED] */
 } builder;
@@ -74,13 +75,13 @@ static int is_data(const pst_graph *g, uint32_t tensor) {
     return g->tensor[tensor].role == PST_TENSOR_DATA;
 }
 
-/* Constants: data, and what operators without parameters compute from it. */
+/* Constants: data, and what operators without trained parameters compute from it. */
 static void find_constants(const builder *b) {
     const pst_graph *g = b->g;
     for (uint32_t t = 0; t < g->n_tensor; t++) b->constant[t] = (uint8_t)is_data(g, t);
     for (uint32_t i = 0; i < g->n_node; i++) {
         const pst_node *d = &g->node[i];
-        uint8_t constant = d->n_param == 0;
+        uint8_t constant = !pst_node_is_trained(g, d);
         for (uint32_t k = 0; k < d->n_in; k++) constant &= b->constant[d->in[k]];
         for (uint32_t k = 0; k < d->n_out; k++) b->constant[d->out[k]] = constant;
     }
@@ -108,7 +109,7 @@ static pst_status resolve(builder *b, uint32_t node, const pst_arg *arg, pst_ope
     case PST_ARG_DOUT: value = b->grad[d->out[i]]; break;
     case PST_ARG_SUM: value = b->grad[d->in[i]]; break;
     case PST_ARG_DIN:
-        if (!b->constant[d->in[i]])
+        if (!is_data(b->g, d->in[i]))
             PST_TRY(new_value(b, PST_VALUE_GRAD, d->in[i], b->tape->n_step, &value));
         break;
     case PST_ARG_PARAM:
@@ -117,6 +118,10 @@ static pst_status resolve(builder *b, uint32_t node, const pst_arg *arg, pst_ope
         return PST_OK;
     case PST_ARG_DPARAM:
         out->kind = PST_OPERAND_DPARAM;
+        if (b->g->param[d->param[i]].frozen) {
+            out->kind = PST_OPERAND_UNREAD;
+            out->access = PST_WRITE;
+        }
         out->index = d->param[i];
         out->use = d->use[i];
         return PST_OK;
@@ -172,7 +177,8 @@ static pst_status emit(builder *b, uint32_t node, pst_pass pass) {
     d->op->cost(b->g, d, pass, &s.flops, &s.bytes);
     PST_TRY(add_step(b, &s, 0));
     for (uint32_t i = 0; i < s.n_operand; i++)
-        if (arg[i].kind == PST_ARG_DIN && s.operand[i].kind == PST_OPERAND_VALUE)
+        if (arg[i].kind == PST_ARG_DIN && s.operand[i].kind == PST_OPERAND_VALUE &&
+            !b->constant[d->in[arg[i].index]])
             PST_TRY(contribute(b, node, d->in[arg[i].index], s.operand[i].index,
                                has_sum[arg[i].index]));
     return PST_OK;
@@ -210,14 +216,25 @@ static pst_status pass_through(builder *b, uint32_t node) {
     return others ? emit(b, node, PST_PASS_B) : PST_OK;
 }
 
+/* Whether W reads an array that B writes. */
+static int needs_backward(const pst_node *d) {
+    pst_arg b[PST_MAX_ARG], w[PST_MAX_ARG];
+    const uint32_t n_b = d->op->args(d, PST_PASS_B, b), n_w = d->op->args(d, PST_PASS_W, w);
+    for (uint32_t i = 0; i < n_w; i++)
+        for (uint32_t k = 0; w[i].kind == PST_ARG_SAVED && k < n_b; k++)
+            if (b[k].kind == PST_ARG_SAVED && b[k].index == w[i].index && b[k].access & PST_WRITE)
+                return 1;
+    return 0;
+}
+
 static pst_status backward_node(builder *b, uint32_t node) {
     const pst_node *d = &b->g->node[node];
     if (!gradients_ready(b, d)) return PST_OK;
-    int differentiable = 0;
+    int differentiable = 0, trained = pst_node_is_trained(b->g, d);
     for (uint32_t i = 0; i < d->n_in; i++) differentiable |= !b->constant[d->in[i]];
     if (d->op->pass_through) return pass_through(b, node);
-    if (differentiable) PST_TRY(emit(b, node, PST_PASS_B));
-    return d->n_param ? emit(b, node, PST_PASS_W) : PST_OK;
+    if (differentiable || (trained && needs_backward(d))) PST_TRY(emit(b, node, PST_PASS_B));
+    return trained ? emit(b, node, PST_PASS_W) : PST_OK;
 }
 
 static int uses(const pst_tape_step *step, uint32_t value) {
@@ -306,7 +323,8 @@ pst_status pst_tape_check_gradients(const pst_tape *tape, const pst_graph *g) {
             if (tape->step[s].operand[i].kind == PST_OPERAND_DPARAM)
                 n[tape->step[s].operand[i].index]++;
     for (uint32_t p = 0; status == PST_OK && p < g->n_param; p++)
-        if (g->param[p].slice.held != PST_HELD_ELSEWHERE && (!n[p] || n[p] != g->param[p].n_use)) {
+        if (g->param[p].slice.held != PST_HELD_ELSEWHERE && !g->param[p].frozen &&
+            (!n[p] || n[p] != g->param[p].n_use)) {
             const char *why =
                 g->param[p].n_use ? "does not affect the loss" : "is used by no operator";
             if (n[p]) why = "has a use that does not affect the loss";
@@ -330,6 +348,7 @@ static void print_operand(const pst_tape *tape, const pst_graph *g, const pst_op
     fputc(' ', out);
     if (o->access != PST_READ) fputc(o->access == PST_WRITE ? '=' : '+', out);
     if (o->kind == PST_OPERAND_NULL) fputs("null", out);
+    if (o->kind == PST_OPERAND_UNREAD) fputs("unread", out);
     if (o->kind == PST_OPERAND_PARAM) fputs(g->param[o->index].name, out);
     if (o->kind == PST_OPERAND_DPARAM) fprintf(out, "d(%s)%u", g->param[o->index].name, o->use);
     if (o->kind == PST_OPERAND_VALUE) {

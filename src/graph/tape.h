@@ -26,14 +26,19 @@ typedef enum {
     PST_OPERAND_NULL,
     PST_OPERAND_VALUE,
     PST_OPERAND_PARAM,
-    PST_OPERAND_DPARAM
+    PST_OPERAND_DPARAM,
+    /* the gradient of a frozen parameter, which W computes beside that of another one: behind the
+     * kernel's scratch memory, where no step reads it */
+    PST_OPERAND_UNREAD
 } pst_operand_kind;
 typedef struct {
     uint8_t kind, access; /* access: PST_READ | PST_WRITE */
     int8_t share;
     uint8_t must;   /* as in pst_arg */
     uint32_t index; /* value, or parameter */
-    uint32_t use;   /* DPARAM: which use of the parameter */
+    /* DPARAM: which use of the parameter; UNREAD, in a program: its offset in the step's scratch
+     * memory, in units of PST_ARENA_ALIGN bytes */
+    uint32_t use;
 } pst_operand;
 
 /* How recomputation runs an F of the tape a second time: not at all, as F, or with `restore` of the
@@ -51,9 +56,10 @@ typedef struct {
 
 /* Tape steps in order: all F in node order, then for each node in reverse order its B and W (B
  * first). Passes with an empty operand list, and passes that compute only gradients which no step
- * reads, have no step. A sum of two gradients that no row can take as SUM is an extra step of the
- * `add` operator's F kernel (with the node of the consumer, pass B and is_sum 1; operands: VALUE a,
- * VALUE b, VALUE out). */
+ * reads, have no step: no W has only frozen parameters, and no B has only inputs that depend on no
+ * trained parameter, unless it computes what W reads. A sum of two gradients that no row can take
+ * as SUM is an extra step of the `add` operator's F kernel (with the node of the consumer, pass B
+ * and is_sum 1; operands: VALUE a, VALUE b, VALUE out). */
 typedef struct {
     uint32_t n_value, n_step;
     pst_value *value;
@@ -65,8 +71,8 @@ typedef struct {
  * passes (evaluation and generation). EINPUT when an operator's B must overwrite a value that a
  * later tape step still reads. */
 pst_status pst_tape_build(const pst_graph *g, int with_backward, pst_tape **tape);
-/* For training: EINPUT unless every use of every parameter has a gradient; names a parameter that
- * does not affect the loss. */
+/* For training: EINPUT unless every use of every parameter that is not frozen has a gradient; names
+ * a parameter that does not affect the loss. */
 pst_status pst_tape_check_gradients(const pst_tape *tape, const pst_graph *g);
 void pst_tape_close(pst_tape *tape);
 pst_status pst_tape_print(const pst_tape *tape, const pst_graph *g, FILE *out);

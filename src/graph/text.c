@@ -48,6 +48,7 @@ static void print_param(const pst_param *p, FILE *out) {
     if (p->decay) fputs(" decay", out);
     else if (p->statistic) fputs(" statistic", out);
     else if (p->cache) fputs(" cache", out);
+    else if (p->frozen) fputs(" frozen", out);
     fputc('\n', out);
 }
 
@@ -86,6 +87,7 @@ static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
     if (d->attr.activation) fprintf(out, " activation=%s", pst_activation_name(d->attr.activation));
     print_number("eps", d->attr.eps, out);
     print_number("rate", d->attr.rate, out);
+    print_number("factor", d->attr.factor, out);
     print_number("smoothing", d->attr.smoothing, out);
     print_number("z_loss", d->attr.z_loss, out);
     if (d->attr.rope.theta != 0) print_rope(&d->attr.rope, out);
@@ -219,6 +221,7 @@ static pst_status read_attr(char *text, pst_attr *attr) {
         float *at;
     } real[] = {{"eps", &attr->eps},
                 {"rate", &attr->rate},
+                {"factor", &attr->factor},
                 {"smoothing", &attr->smoothing},
                 {"z_loss", &attr->z_loss},
                 {"theta", &attr->rope.theta},
@@ -262,7 +265,7 @@ static pst_status parse_data(pst_graph *g, const line *l) {
 
 static int is_flag(const char *word) {
     return strcmp(word, "decay") == 0 || strcmp(word, "statistic") == 0 ||
-           strcmp(word, "cache") == 0;
+           strcmp(word, "cache") == 0 || strcmp(word, "frozen") == 0;
 }
 
 static pst_status parse_param(pst_graph *g, const line *l) {
@@ -272,7 +275,7 @@ static pst_status parse_param(pst_graph *g, const line *l) {
     if (l->n < 4)
         return pst_fail(
             PST_EINPUT,
-            "expected: param NAME [SHAPE] zero|one|normal [STD] [decay|statistic|cache]");
+            "expected: param NAME [SHAPE] zero|one|normal [STD] [decay|statistic|cache|frozen]");
     if (strlen(l->word[1]) >= sizeof(p.name)) return pst_fail(PST_EINPUT, "the name is too long");
     strcpy(p.name, l->word[1]);
     PST_TRY(read_shape(l->word[2], &p.n_dim, p.dim));
@@ -283,6 +286,7 @@ static pst_status parse_param(pst_graph *g, const line *l) {
         p.decay = strcmp(l->word[next], "decay") == 0;
         p.statistic = strcmp(l->word[next], "statistic") == 0;
         p.cache = strcmp(l->word[next], "cache") == 0;
+        p.frozen = strcmp(l->word[next], "frozen") == 0;
         next++;
     }
     if (next < l->n)

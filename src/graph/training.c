@@ -1,5 +1,5 @@
 /* Settings of a run that change a model's graph: the terms of the loss, and which parameters
- * decay. Declared in graph.h. */
+ * decay and which are frozen. Declared in graph.h. */
 #include "graph/graph.h"
 #include "graph/op.h"
 #include <fnmatch.h>
@@ -26,16 +26,37 @@ static pst_status check_pattern(const pst_graph *g, const char *pattern) {
                     pattern, g->param[0].name, g->param[g->n_param - 1].name);
 }
 
+/* Whether the last word of the patterns is that they match: one does, and none that begins with
+ * '!'. all: before any pattern, everything matches. */
+static int is_chosen(const pst_param *p, char *const *pattern, uint32_t n, int all) {
+    int wanted = all;
+    for (uint32_t k = 0; k < n; k++) {
+        if (!matches(pattern[k], p)) continue;
+        if (*pattern[k] == '!') return 0;
+        wanted = 1;
+    }
+    return wanted;
+}
+
 pst_status pst_graph_set_decay(pst_graph *g, char *const *pattern, uint32_t n) {
     for (uint32_t k = 0; k < n && g->n_param; k++) PST_TRY(check_pattern(g, pattern[k]));
     for (uint32_t i = 0; i < g->n_param && n; i++) {
-        int wanted = 0, excluded = g->param[i].statistic;
-        for (uint32_t k = 0; k < n; k++) {
-            if (!matches(pattern[k], g->param + i)) continue;
-            if (*pattern[k] == '!') excluded = 1;
-            else wanted = 1;
-        }
-        g->param[i].decay = wanted && !excluded;
+        pst_param *p = &g->param[i];
+        p->decay = !p->statistic && !p->frozen && is_chosen(p, pattern, n, 0);
     }
     return PST_OK;
+}
+
+pst_status pst_graph_set_frozen(pst_graph *g, char *const *pattern, uint32_t n, int all) {
+    int trained = 0;
+    for (uint32_t k = 0; k < n && g->n_param; k++) PST_TRY(check_pattern(g, pattern[k]));
+    for (uint32_t i = 0; i < g->n_param; i++) {
+        pst_param *p = &g->param[i];
+        p->frozen = !p->statistic && !p->adapter && is_chosen(p, pattern, n, all);
+        if (p->frozen) p->decay = 0;
+        trained |= !p->frozen && !p->statistic;
+    }
+    if (trained || !g->n_param) return PST_OK;
+    return pst_fail(PST_EINPUT, "every parameter of the model is frozen; leave some to train, for "
+                                "example with a pattern that begins with '!'");
 }

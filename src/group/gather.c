@@ -20,6 +20,7 @@ static uint32_t rank_of(const pst_prepared *p, uint32_t param, uint32_t replica,
 
 int pst_group_is_scattered(const pst_prepared *p, uint32_t param) {
     uint32_t parts = 0;
+    if (p->graph->param[param].frozen) return 0; /* nothing of it is gathered */
     for (uint32_t k = 0; k < p->grid.data; k++) {
         const pst_memory_map *x = p->memory[rank_of(p, param, k, 0)];
         parts += x->own_to[param] > x->own_from[param];

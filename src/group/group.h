@@ -78,7 +78,7 @@ pst_status pst_group_all_gather(pst_group *g, const void *mine, uint64_t bytes, 
  * the next call. Collective; allocates nothing. */
 pst_status pst_group_numbers(pst_group *g, uint64_t mine, const uint64_t **all);
 /* gather.c. 1: no rank holds a parameter completely, because it is split over tensor ranks or
- * sharded over replicas (ZeRO). */
+ * sharded over replicas (ZeRO). Of a frozen one nothing can be gathered: 0. */
 int pst_group_is_scattered(const pst_prepared *p, uint32_t param);
 /* Gathers the fp32 weights of a parameter from the ranks that own its shards into `full` (all
  * elements of the unsplit parameter) on every rank. Collective. */

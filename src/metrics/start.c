@@ -19,7 +19,7 @@ static json_t *model(const pst_prepared *p) {
     const pst_model_config *m = &p->model_config;
     uint64_t parameters = 0;
     for (uint32_t i = 0; i < p->whole->n_param; i++)
-        parameters += pst_param_elements(p->whole->param + i);
+        if (!p->whole->param[i].adapter) parameters += pst_param_elements(p->whole->param + i);
     return json_pack("{s:s,s:I,s:i,s:i,s:i,s:i,s:i}", "kind", p->config->model.kind, "parameters",
                      (json_int_t)parameters, "layers", (int)m->layers, "heads", (int)m->heads,
                      "channels", (int)m->channels, "context", (int)m->context, "vocabulary",

@@ -45,8 +45,8 @@ static void fold(uint64_t *x, const uint32_t *first, uint32_t n, how way) {
 }
 
 void pst_planning_fold_table(pst_cost_table *t, const uint32_t *first, uint32_t n) {
-    uint64_t *sums[] = {t->f_ns,     t->b_ns,        t->w_ns, t->exchange_ns,
-                        t->elements, t->accumulated, t->kept, t->tied};
+    uint64_t *sums[] = {t->f_ns,        t->b_ns, t->w_ns, t->exchange_ns, t->elements,
+                        t->accumulated, t->kept, t->tied, t->frozen};
     for (size_t k = 0; k < sizeof sums / sizeof *sums; k++) fold(sums[k], first, n, SUM);
     for (int m = 0; m < PST_RECOMPUTE_COUNT; m++) {
         fold(t->again_ns[m], first, n, SUM);

@@ -21,7 +21,9 @@ static pst_status build_whole(pst_planning *x, uint32_t layers, uint32_t micro_b
     model.micro_batch = micro_batch;
     more[x->n_model].layers = layers;
     PST_TRY(x->row->build(&model, &more[x->n_model].graph));
-    *whole = more[x->n_model++].graph;
+    x->n_model++;
+    PST_TRY(pst_prepare_tuned(x->config, &more[x->n_model - 1].graph));
+    *whole = more[x->n_model - 1].graph;
     return PST_OK;
 }
 
@@ -109,7 +111,8 @@ static int is_alike(const pst_graph *g, const pst_node *a, const pst_graph *h, c
         alike = pst_tensor_bytes(g->tensor + a->out[k]) == pst_tensor_bytes(h->tensor + b->out[k]);
     for (uint32_t k = 0; alike && k < a->n_param; k++)
         alike = pst_param_elements(g->param + a->param[k]) ==
-                pst_param_elements(h->param + b->param[k]);
+                    pst_param_elements(h->param + b->param[k]) &&
+                g->param[a->param[k]].frozen == h->param[b->param[k]].frozen;
     return alike && a->attr.heads == b->attr.heads &&
            a->attr.bidirectional == b->attr.bidirectional &&
            a->attr.activation == b->attr.activation;
@@ -125,7 +128,7 @@ pst_status pst_planning_shorten(pst_planning *x) {
     const pst_graph *whole, *few;
     uint32_t micro = (uint32_t)x->config->train.micro_batch, layers = x->model.layers, period;
     x->layers = layers;
-    if (layers < 2 * FEW || !x->row->repeats) return PST_OK;
+    if (layers < 2 * FEW || !x->row->repeats || pst_prepare_names_layers(x->config)) return PST_OK;
     PST_TRY(build_whole(x, layers, micro, &whole));
     PST_TRY(build_whole(x, FEW + layers % 2, micro, &few));
     x->layers = FEW + layers % 2;

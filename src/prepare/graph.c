@@ -381,10 +381,11 @@ static pst_status set_optimizer(pst_prepared *p) {
     return PST_OK;
 }
 
-/* What the run file says of the loss, of weight decay and of the optimizer. */
+/* What the run file says of the loss, of what is trained, of weight decay and of the optimizer. */
 static pst_status set_training(pst_prepared *p) {
     const pst_config *c = p->config;
     pst_graph_set_loss(p->whole, (float)c->train.label_smoothing, (float)c->train.z_loss);
+    PST_TRY(pst_prepare_tuned(c, &p->whole));
     PST_TRY(pst_config_at(
         c, "train", "decay_params",
         pst_graph_set_decay(p->whole, c->train.decay_params, c->train.n_decay_params)));

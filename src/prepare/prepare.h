@@ -182,6 +182,12 @@ pst_status pst_prepare_kind(const pst_config *config, pst_prepare_options *optio
 /* The device that computes in a job on devices of this kind, for a job that is planned but not run
  * here (pst_registry_gpu); NULL: a CPU, by its kind or by parallel.device. */
 const pst_device_ops *pst_prepare_device_of(const pst_config *config, const pst_device_kind *kind);
+/* prepare/tuned.c. Replaces an unsplit graph, which it closes, by one with the adapters of the run
+ * file, and freezes parameters (adapt, train.freeze). EINPUT: there are no such layers or
+ * parameters. */
+pst_status pst_prepare_tuned(const pst_config *config, pst_graph **graph);
+/* 1: these keys may name single layers, which the model with fewer layers lacks. */
+int pst_prepare_names_layers(const pst_config *config);
 /* prepare/graph.c. Adapts a graph to the device that computes it (device NULL: a CPU). */
 void pst_prepare_fit_graph(const pst_config *config, const pst_device_ops *device, pst_graph *g);
 /* prepare/devices.c. Instruction sets (PST_ISA_ bits) to assume for a job that is planned but not

@@ -23,7 +23,7 @@ float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use) {
 
 const float *pst_rank_sum(const pst_rank *r, uint32_t param, uint64_t from) {
     const float *grad = NULL;
-    for (uint32_t u = 0; u < r->graph->param[param].n_use && !grad; u++)
+    for (uint32_t u = 0; u < pst_param_gradients(&r->graph->param[param]) && !grad; u++)
         grad = pst_rank_grad(r, param, u);
     return grad + (from - r->memory->grad_from[param]);
 }
@@ -50,5 +50,9 @@ pst_memory_view pst_rank_view(const pst_rank *r) {
 void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand,
                        uint32_t micro) {
     const pst_memory_view view = pst_rank_view(r);
+    const pst_operand *o = &step->operand[operand];
+    if (o->kind == PST_OPERAND_UNREAD)
+        return (uint8_t *)pst_memory_map_scratch(r->memory, view.cut, step, r->arena.base) +
+               o->use * (uint64_t)PST_ARENA_ALIGN;
     return pst_memory_map_address(&view, chunk, &step->operand[operand], micro);
 }

@@ -35,7 +35,7 @@ void pst_rank_exchange_close(pst_rank *r) {
 static pst_status add_blocks(const pst_rank *r, uint32_t param) {
     const pst_param *p = r->graph->param + param;
     const uint64_t n = pst_param_elements(p), all = pst_param_sums(p) * sizeof(float);
-    for (uint32_t u = 0; u < p->n_use; u++)
+    for (uint32_t u = 0; u < pst_param_gradients(p); u++)
         for (uint32_t part = 0; part < r->memory->parts; part++) {
             uint64_t at = r->memory->grad[param][u];
             if (at == UINT64_MAX) continue;

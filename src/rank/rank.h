@@ -226,7 +226,8 @@ void pst_rank_record_op(pst_rank *r, const pst_step *step, uint32_t micro, uint6
                         uint64_t ended);
 
 /* rank/address.c. The fp32 weight, and optimizer state i < optim->n_state, of the elements of a
- * parameter that this rank updates, from element memory->step_from on. NULL: it updates none. */
+ * parameter that this rank updates, from element memory->step_from on. NULL: it updates none. In
+ * fp32 also the whole weight of a frozen parameter, which has no state. */
 float *pst_rank_weight(const pst_rank *r, uint32_t param);
 float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i);
 /* The gradient accumulator of one use of a parameter, from element memory->grad_from on; NULL: not
@@ -234,8 +235,21 @@ float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i);
 float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use);
 /* The reduced gradient of a parameter from element `from` on, which must be owned by this rank. */
 const float *pst_rank_sum(const pst_rank *r, uint32_t param, uint64_t from);
-/* rank/weights.c. Updates the copies of the weights in the graph's dtype, which kernels read. To be
- * called after fp32 weights were written. */
+/* rank/weights.c. Elements [from, to) of a parameter: those that this rank updates, or all of a
+ * frozen one. */
+typedef struct {
+    uint64_t from, to;
+} pst_rank_part;
+pst_rank_part pst_rank_part_of(const pst_rank *r, uint32_t param);
+/* 1: a frozen parameter in a graph of 16 bits: no fp32 numbers are kept. */
+int pst_rank_is_rounded(const pst_rank *r, uint32_t param);
+/* Where the fp32 numbers of pst_rank_part_of are to be written before the first step; then
+ * pst_rank_filled must be called, which rounds those of a frozen parameter, before the next one is
+ * written. NULL: there are none. */
+float *pst_rank_fill_at(const pst_rank *r, uint32_t param);
+pst_status pst_rank_filled(pst_rank *r, uint32_t param);
+/* Updates the copies of the weights in the graph's dtype, which kernels read. To be called after
+ * fp32 weights were written. */
 pst_status pst_rank_refresh(pst_rank *r);
 /* 1: this rank owns the parameter: it has use 0 and the shard with the first element. */
 int pst_rank_owns(const pst_rank *r, uint32_t param);

@@ -247,7 +247,7 @@ static pst_status record_outputs(pst_rank *r, const pst_recorder_launch *l, uint
     for (uint32_t i = 0; i < l->step->n_operand; i++) {
         const pst_operand *o = l->step->operand + i;
         pst_extent e = pst_extent_of(r->graph, r->cut, l->chunk, o);
-        if (!(o->access & PST_WRITE) || !l->arg[i]) continue;
+        if (!(o->access & PST_WRITE) || o->kind == PST_OPERAND_UNREAD || !l->arg[i]) continue;
         pst_record record = record_of(r, l->step, l->micro);
         record.part = i;
         record.kind = kind;
@@ -315,19 +315,19 @@ pst_status pst_recorder_gradients(pst_rank *r) {
 }
 
 static pst_status record_state(pst_rank *r, pst_record_phase phase) {
-    const pst_memory_map *x = r->memory;
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
         pst_record record = {.phase = phase, .kind = PST_RECORD_STATE, .position = i};
-        if (x->step_from[i] >= x->step_to[i]) continue;
+        const pst_rank_part part = pst_rank_part_of(r, i);
+        if (part.from >= part.to) continue;
         memcpy(record.tensor, r->graph->param[i].name, PST_NAME_MAX);
-        PST_TRY(record_array(r, &record, i, x->step_from[i], x->step_to[i], pst_rank_weight(r, i)));
+        PST_TRY(record_array(r, &record, i, part.from, part.to, pst_rank_weight(r, i)));
+        if (r->graph->param[i].frozen) continue;
         uint32_t n = pst_optim_states(r->p->optim, r->graph->param + i);
         for (uint32_t s = 0; s < n; s++) {
             snprintf(record.tensor, sizeof record.tensor, "%s.%s", r->graph->param[i].name,
                      r->p->optim->state_name[s]);
             record.part = s + 1;
-            PST_TRY(record_array(r, &record, i, x->step_from[i], x->step_to[i],
-                                 pst_rank_state(r, i, s)));
+            PST_TRY(record_array(r, &record, i, part.from, part.to, pst_rank_state(r, i, s)));
         }
     }
     return PST_OK;

@@ -8,7 +8,8 @@
 static uint64_t bytes_of(const pst_rank_call *c, uint32_t i) {
     const pst_operand *o = c->step->operand + i;
     const pst_graph *g = c->rank->graph;
-    if (o->kind == PST_OPERAND_DPARAM) return pst_param_sums(g->param + o->index) * sizeof(float);
+    if (o->kind == PST_OPERAND_DPARAM || o->kind == PST_OPERAND_UNREAD)
+        return pst_param_sums(g->param + o->index) * sizeof(float);
     pst_extent e = pst_extent_of(g, c->rank->cut, c->chunk, o);
     return e.n * pst_dtype_bytes(e.dtype);
 }

@@ -1,12 +1,36 @@
 /* Weights that come from outside: initialised from the seed, or written after reading a file. */
 #include "base/pool.h"
-#include "base/rng.h"
-#include "graph/slice.h"
+#include "graph/initial.h"
 #include "rank/rank.h"
-#include <stdlib.h>
 
-static uint64_t stepped(const pst_rank *r, uint32_t param) {
-    return r->memory->step_to[param] - r->memory->step_from[param];
+pst_rank_part pst_rank_part_of(const pst_rank *r, uint32_t param) {
+    const pst_memory_map *x = r->memory;
+    const pst_param *p = r->graph->param + param;
+    if (!p->frozen) return (pst_rank_part){x->step_from[param], x->step_to[param]};
+    return (pst_rank_part){0, x->weight[param] == UINT64_MAX ? 0 : pst_param_elements(p)};
+}
+
+int pst_rank_is_rounded(const pst_rank *r, uint32_t param) {
+    return r->graph->param[param].frozen && r->graph->dtype != PST_F32 &&
+           r->memory->weight[param] != UINT64_MAX;
+}
+
+float *pst_rank_fill_at(const pst_rank *r, uint32_t param) {
+    if (!pst_rank_is_rounded(r, param)) return pst_rank_weight(r, param);
+    return (float *)(void *)(r->arena.base + r->memory->frozen);
+}
+
+/* Rounds fp32 numbers to the copy that operators read, which begins with the same element. */
+static pst_status round_from(pst_rank *r, uint32_t param, const float *from) {
+    const pst_rank_part part = pst_rank_part_of(r, param);
+    uint16_t *weight = (uint16_t *)(void *)(r->arena.base + r->memory->weight[param]) + part.from;
+    return r->arith->narrow(r->device, r->graph->dtype, from, weight, part.to - part.from);
+}
+
+pst_status pst_rank_filled(pst_rank *r, uint32_t param) {
+    if (!pst_rank_is_rounded(r, param)) return PST_OK;
+    PST_TRY(round_from(r, param, pst_rank_fill_at(r, param)));
+    return pst_rank_wait(r);
 }
 
 /* Nothing to do in fp32, where kernels read the master weight itself. */
@@ -14,62 +38,31 @@ pst_status pst_rank_refresh(pst_rank *r) {
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
         const float *master = pst_rank_weight(r, i);
         if (!master || r->graph->dtype == PST_F32) continue;
-        uint16_t *weight =
-            (uint16_t *)(void *)(r->arena.base + r->memory->weight[i]) + r->memory->step_from[i];
-        PST_TRY(r->arith->narrow(r->device, r->graph->dtype, master, weight, stepped(r, i)));
+        PST_TRY(round_from(r, i, master));
     }
     return pst_rank_wait(r);
 }
 
-enum { TILE = 1 << 16 };
-
-/* Each number depends on its index only, so any thread may draw it. */
-typedef struct {
-    uint64_t key, at, count;
-    float std;
-    float *w;
-} draw;
-
-static void draw_tile(void *arg, uint64_t tile, uint32_t thread) {
-    const draw *d = arg;
-    uint64_t from = tile * TILE, n = d->count - from < TILE ? d->count - from : TILE;
-    (void)thread;
-    pst_rng_normal_from(d->key, 0, d->std, d->at + from, d->w + from, n);
-}
-
-/* For each contiguous run of the held elements, those that are stepped here. */
-static void init_param(const pst_rank *r, uint32_t p, pst_pool *pool, float *w) {
-    const pst_param *param = r->graph->param + p;
-    uint64_t from = r->memory->step_from[p], to = r->memory->step_to[p], before = 0;
-    uint64_t key = pst_rng_key((uint64_t)r->p->config->train.seed, param->name), at, count;
-    for (uint64_t i = 0; pst_slice_run(param, i, &at, &count); i++, before += count) {
-        uint64_t low = from > before ? from : before,
-                 high = to < before + count ? to : before + count;
-        if (low >= high) continue;
-        draw d = {key, at + (low - before), high - low, param->std, w + (low - from)};
-        if (param->init == PST_INIT_NORMAL)
-            pst_pool_run(pool, draw_tile, &d, (d.count + TILE - 1) / TILE);
-        else
-            for (uint64_t k = low; k < high; k++)
-                w[k - from] = param->init == PST_INIT_ONE ? 1.0f : 0.0f;
-    }
-}
-
-static pst_status init_weight(const pst_rank *r, uint32_t p, pst_pool *pool) {
-    float *weight = pst_rank_weight(r, p);
+static pst_status init_weight(pst_rank *r, uint32_t p, pst_pool *pool) {
+    const pst_rank_part part = pst_rank_part_of(r, p);
+    const uint64_t bytes = (part.to - part.from) * sizeof(float);
+    float *weight = pst_rank_fill_at(r, p);
     void *host;
     if (!weight) return PST_OK;
-    PST_TRY(pst_rank_map(r, weight, stepped(r, p) * sizeof *weight, 0, &host));
-    init_param(r, p, pool, host);
-    return pst_rank_unmap(r, weight, stepped(r, p) * sizeof *weight, 1, host);
+    PST_TRY(pst_rank_map(r, weight, bytes, 0, &host));
+    pst_param_initial(r->graph->param + p, (uint64_t)r->p->config->train.seed, part.from, part.to,
+                      pool, host);
+    PST_TRY(pst_rank_unmap(r, weight, bytes, 1, host));
+    return pst_rank_filled(r, p);
 }
 
 static pst_status zero_state(const pst_rank *r, uint32_t p, uint32_t s) {
+    const pst_rank_part part = pst_rank_part_of(r, p);
     float *state = pst_rank_state(r, p, s);
-    return state ? pst_rank_fill(r, state, 0, stepped(r, p) * sizeof *state) : PST_OK;
+    return state ? pst_rank_fill(r, state, 0, (part.to - part.from) * sizeof *state) : PST_OK;
 }
 
-static pst_status init_all(const pst_rank *r, pst_pool *pool) {
+static pst_status init_all(pst_rank *r, pst_pool *pool) {
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
         PST_TRY(init_weight(r, i, pool));
         for (uint32_t s = 0; r->p->optim && s < r->p->optim->n_state; s++)

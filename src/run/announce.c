@@ -105,20 +105,31 @@ static void warn(const pst_trainer *t) {
                 (unsigned long long)t->step, (long long)t->config->train.steps);
 }
 
+/* Those of adapters are trained, but not a part of the model. */
+static void print_parameters(const pst_graph *g) {
+    uint64_t all = 0, trained = 0;
+    for (uint32_t i = 0; i < g->n_param; i++) {
+        const uint64_t n = pst_param_elements(g->param + i);
+        if (!g->param[i].adapter) all += n;
+        if (!g->param[i].frozen) trained += n;
+    }
+    printf("%.2f M parameters", (double)all / 1e6);
+    if (trained != all) printf(" (%.2f M trained)", (double)trained / 1e6);
+}
+
 void pst_announce_run(const pst_trainer *t) {
     const pst_prepared *p = t->p;
-    uint64_t params = 0, most = 0;
+    uint64_t most = 0;
     char grid[PST_GRID_TEXT];
     if (!t->group->leader) return;
     warn(t);
     if (t->options->quiet) return;
-    for (uint32_t i = 0; i < p->whole->n_param; i++)
-        params += pst_param_elements(p->whole->param + i);
     for (uint32_t r = 0; r < p->options.n_rank; r++)
         most = p->memory[r]->total > most ? p->memory[r]->total : most;
     pst_grid_text(p->grid, grid);
-    printf("%s: %s, %.2f M parameters, %s, %u rank%s", t->folder, p->graph->name,
-           (double)params / 1e6, t->config->train.precision, p->options.n_rank,
+    printf("%s: %s, ", t->folder, p->graph->name);
+    print_parameters(p->whole);
+    printf(", %s, %u rank%s", t->config->train.precision, p->options.n_rank,
            pst_plural(p->options.n_rank));
     if (*grid) printf(" (%s)", grid);
     printf(" of %u thread%s, %s, %u micro-batches of %u sample%s\n", p->options.threads,

@@ -1,6 +1,7 @@
 /* See resume.h. saving.c writes checkpoints. */
 #include "run/resume.h"
 #include "base/log.h"
+#include "checkpoint/base.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/hf.h"
 #include "run/saving.h"
@@ -41,7 +42,7 @@ static pst_status read_param(pst_rank *r, uint32_t i, const pst_ckpt *ckpt,
 
 static pst_status read_rank(pst_rank *r, const pst_ckpt *ckpt, const pst_optim_row *rule) {
     for (uint32_t i = 0; i < r->graph->n_param; i++)
-        if (pst_rank_weight(r, i) && !r->graph->param[i].cache)
+        if (pst_rank_weight(r, i) && !r->graph->param[i].cache && !r->graph->param[i].frozen)
             PST_TRY(read_param(r, i, ckpt, rule));
     return PST_OK;
 }
@@ -83,10 +84,36 @@ static pst_status open_newest(const char *source, pst_ckpt **ckpt) {
     return status;
 }
 
+/* Adds the adapter to the rank's part of a matrix. */
+static pst_status merge_param(pst_rank *r, uint32_t i, const pst_ckpt *ckpt) {
+    float *at = pst_rank_weight(r, i);
+    const uint64_t bytes = pst_param_elements(r->graph->param + i) * sizeof *at;
+    void *host;
+    PST_TRY(pst_rank_map(r, at, bytes, 1, &host));
+    pst_status status = pst_ckpt_merge(ckpt, r->p->config, r->graph->param + i, host);
+    pst_status back = pst_rank_unmap(r, at, bytes, status == PST_OK, host);
+    return status == PST_OK ? back : status;
+}
+
+/* The base, over it what the checkpoint has, and the adapters. */
+static pst_status read_tuned(pst_rank *r, const pst_ckpt *ckpt) {
+    const pst_config *c = r->p->config;
+    PST_TRY(pst_ckpt_base_check(ckpt, c));
+    PST_TRY(*c->model.weights ? pst_resume_read_hf(r, c->model.weights) : pst_rank_init_weights(r));
+    for (uint32_t i = 0; i < r->graph->n_param; i++) {
+        if (!pst_rank_weight(r, i) || r->graph->param[i].cache) continue;
+        if (pst_ckpt_tensor_find(ckpt, r->graph->param[i].name))
+            PST_TRY(read_param(r, i, ckpt, NULL));
+        PST_TRY(merge_param(r, i, ckpt));
+    }
+    return PST_OK;
+}
+
 pst_status pst_resume_read_weights(pst_rank *r, const char *source) {
     pst_ckpt *ckpt;
     PST_TRY(open_newest(source, &ckpt));
-    pst_status status = read_rank(r, ckpt, NULL);
+    pst_status status =
+        pst_ckpt_has_base(r->p->config) ? read_tuned(r, ckpt) : read_rank(r, ckpt, NULL);
     pst_ckpt_close(ckpt);
     return status;
 }
@@ -95,8 +122,16 @@ static pst_status check_params(const pst_ckpt *ckpt, const pst_graph *g) {
     for (uint32_t i = 0; i < g->n_param; i++) {
         const pst_param *param = g->param + i;
         const pst_ckpt_tensor *tensor = pst_ckpt_tensor_find(ckpt, param->name);
+        if (tensor && param->frozen)
+            return pst_fail(PST_EINPUT,
+                            "%s has trained %s, which is frozen now; resume with the same "
+                            "train.freeze and adapt",
+                            ckpt->path, param->name);
+        if (param->frozen) continue;
         if (!tensor)
-            return pst_fail(PST_EINPUT, "%s is from a different model: it has no tensor %s",
+            return pst_fail(PST_EINPUT,
+                            "%s is from a different model, or train.freeze or adapt differ: it has "
+                            "no tensor %s",
                             ckpt->path, param->name);
         if (tensor->n_dim != param->n_dim ||
             memcmp(tensor->dim, param->dim, param->n_dim * sizeof *tensor->dim))
@@ -151,11 +186,15 @@ static pst_status check_model(const pst_ckpt *ckpt, const pst_prepared *p) {
     pst_config *c = NULL;
     PST_TRY(check_params(ckpt, p->whole));
     PST_TRY(check_surplus(ckpt, p->whole));
+    PST_TRY(pst_ckpt_base_check(ckpt, p->config));
     if (p->options.graph) return PST_OK; /* a program's own graph has no further settings */
     pst_status status = pst_config_parse(ckpt->config, "run.yaml of the checkpoint", NULL, 0, &c);
     if (status == PST_OK) /* check_resume compares the tokenizers */
         status = pst_config_override(c, "data", "tokenizer", p->config->data.tokenizer);
     if (status == PST_OK) status = pst_prepare_model(c, &row, &was);
+    if (status == PST_OK && p->config->adapt.n_on && c->adapt.alpha != p->config->adapt.alpha)
+        status = pst_fail(PST_EINPUT, "%s was trained with adapt.alpha %g, not %g", ckpt->path,
+                          c->adapt.alpha, p->config->adapt.alpha);
     pst_config_close(c);
     PST_TRY(status);
     if (was.heads != is.heads)
@@ -367,37 +406,72 @@ pst_status pst_resume_read(pst_trainer *t) {
 /* --- Hugging Face ----------------------------------------------------------------------------- */
 
 static uint64_t weight_bytes(const pst_rank *r, uint32_t param) {
-    return (r->memory->step_to[param] - r->memory->step_from[param]) * sizeof(float);
+    const pst_rank_part part = pst_rank_part_of(r, param);
+    return (part.to - part.from) * sizeof(float);
 }
 
 static pst_status map_weight(const pst_rank *r, uint32_t param, float **out) {
     void *host = NULL;
     pst_status status =
-        pst_rank_map(r, pst_rank_weight(r, param), weight_bytes(r, param), 0, &host);
+        pst_rank_map(r, pst_rank_fill_at(r, param), weight_bytes(r, param), 0, &host);
     *out = host;
     return status;
 }
 
-static pst_status unmap_weight(const pst_rank *r, uint32_t param, int writes, float *host) {
-    return pst_rank_unmap(r, pst_rank_weight(r, param), weight_bytes(r, param), writes, host);
+static pst_status unmap_weight(pst_rank *r, uint32_t param, int writes, float *host) {
+    PST_TRY(pst_rank_unmap(r, pst_rank_fill_at(r, param), weight_bytes(r, param), writes, host));
+    return writes ? pst_rank_filled(r, param) : PST_OK;
 }
 
-pst_status pst_resume_read_hf(pst_rank *r, const char *source) {
+/* weight: [n_param] the parameters that are read now; from, to: elements of each. */
+static pst_status read_hf(pst_rank *r, const char *source, float **weight, const uint64_t *from,
+                          const uint64_t *to) {
     const pst_graph *g = r->p->whole;
-    float **weight = calloc(g->n_param, sizeof *weight);
-    if (!weight) return pst_fail(PST_ENOMEM, "no memory to read %s", source);
-    pst_status status = PST_OK;
-    for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
-        if (pst_rank_weight(r, i) && !g->param[i].cache) status = map_weight(r, i, &weight[i]);
-    if (status == PST_OK)
-        status = pst_hf_import(
-            source, r->p->model, g,
-            &(pst_hf_weights){r->graph, weight, r->memory->step_from, r->memory->step_to});
+    pst_status status =
+        pst_hf_import(source, r->p->model, g, &(pst_hf_weights){r->graph, weight, from, to});
     for (uint32_t i = 0; i < g->n_param; i++) {
         pst_status back = weight[i] ? unmap_weight(r, i, status == PST_OK, weight[i]) : PST_OK;
         status = status == PST_OK ? back : status;
+        weight[i] = NULL;
     }
+    return status;
+}
+
+static int is_imported(const pst_rank *r, uint32_t param) {
+    const pst_param *p = r->graph->param + param;
+    return pst_rank_fill_at(r, param) && !p->cache && !p->adapter;
+}
+
+/* All at once; then those that share memory until they are rounded, one by one. */
+static pst_status read_hf_rank(pst_rank *r, const char *source, float **weight,
+                               const uint64_t *from, const uint64_t *to) {
+    const uint32_t n = r->p->whole->n_param;
+    pst_status status = PST_OK;
+    for (uint32_t i = 0; status == PST_OK && i < n; i++)
+        if (is_imported(r, i) && !pst_rank_is_rounded(r, i)) status = map_weight(r, i, &weight[i]);
+    if (status == PST_OK) status = read_hf(r, source, weight, from, to);
+    for (uint32_t i = 0; status == PST_OK && i < n; i++) {
+        if (!is_imported(r, i) || !pst_rank_is_rounded(r, i)) continue;
+        status = map_weight(r, i, &weight[i]);
+        if (status == PST_OK) status = read_hf(r, source, weight, from, to);
+    }
+    return status;
+}
+
+pst_status pst_resume_read_hf(pst_rank *r, const char *source) {
+    const uint32_t n = r->p->whole->n_param;
+    float **weight = calloc(n + (size_t)1, sizeof *weight);
+    uint64_t *from = calloc(2 * (size_t)n + 1, sizeof *from);
+    pst_status status =
+        weight && from ? PST_OK : pst_fail(PST_ENOMEM, "no memory to read %s", source);
+    for (uint32_t i = 0; status == PST_OK && i < n; i++) {
+        const pst_rank_part part = pst_rank_part_of(r, i);
+        from[i] = part.from;
+        from[n + i] = part.to;
+    }
+    if (status == PST_OK) status = read_hf_rank(r, source, weight, from, from + n);
     free(weight);
+    free(from);
     return status;
 }
 

@@ -4,6 +4,7 @@
  * at the end rank 0 commits the checkpoint. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "checkpoint/base.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/saver.h"
 #include "run/saving.h"
@@ -136,11 +137,22 @@ static pst_status keep_sizes(pst_config *kept) {
     return pst_config_override(kept, "model", "activation", pst_activation_name(m.activation));
 }
 
+/* Checkpoints need the frozen weights, also where the current folder is another one. */
+static pst_status keep_base(pst_config *kept) {
+    char *path = pst_ckpt_has_base(kept) && *kept->model.weights
+                     ? realpath(kept->model.weights, NULL)
+                     : NULL;
+    pst_status status = path ? pst_config_override(kept, "model", "weights", path) : PST_OK;
+    free(path);
+    return status;
+}
+
 pst_status pst_saving_print_config(const pst_config *c, FILE *out) {
     pst_config *kept = NULL;
     if (!pst_config_has_tokenizer(c) && !*c->model.weights) return pst_config_print(c, out);
     PST_TRY(pst_config_copy(c, &kept));
     pst_status status = keep_sizes(kept);
+    if (status == PST_OK) status = keep_base(kept);
     if (status == PST_OK && pst_config_has_tokenizer(c))
         status = pst_config_override(kept, "data", "tokenizer", PST_CKPT_TOKENIZER);
     if (status == PST_OK) status = pst_config_print(kept, out);
@@ -159,17 +171,21 @@ static pst_status config_text(const pst_config *c, char **text) {
     return status;
 }
 
-static void describe(pst_saving *s) {
+static pst_status describe(pst_saving *s) {
     const pst_trainer *t = s->trainer;
     const pst_graph *g = t->p->whole;
     s->info.seed = (uint64_t)t->config->train.seed;
     s->info.model_hash = pst_graph_hash(g);
     s->info.data_hash = t->data->row->hash(t->data);
     s->info.tokenizer = pst_data_tokenizer(t->data);
+    PST_TRY(pst_ckpt_base_hash(t->config, &s->info.base));
     snprintf(s->info.optimizer, sizeof s->info.optimizer, "%s", t->p->optim->name);
-    for (uint32_t i = 0; i < g->n_param; i++)
-        s->bytes += pst_param_elements(g->param + i) * sizeof(float) *
-                    (1 + pst_optim_states(t->p->optim, g->param + i));
+    for (uint32_t i = 0; i < g->n_param; i++) {
+        const uint64_t arrays = 1 + pst_optim_states(t->p->optim, g->param + i);
+        if (g->param[i].frozen) continue;
+        s->bytes += pst_param_elements(g->param + i) * sizeof(float) * arrays;
+    }
+    return PST_OK;
 }
 
 uint64_t pst_saving_bytes(const pst_trainer *t) { return t->saving ? t->saving->bytes : 0; }
@@ -188,7 +204,7 @@ static pst_status open_saving(pst_trainer *t, pst_saving *s) {
     snprintf(s->folder, sizeof s->folder, "%s/checkpoints", t->folder);
     for (uint32_t k = 0; k < n; k++) PST_TRY(open_shard(s, k, s->entry + k * n_param));
     PST_TRY(config_text(t->config, &s->config));
-    describe(s);
+    PST_TRY(describe(s));
     return pst_saver_open(s->shard, n, &s->saver);
 }
 

@@ -307,11 +307,17 @@ pst_status pst_session_load(pst_session *s, const char *path) {
     return PST_OK;
 }
 
-/* The rank that owns a parameter (pst_rank_owns). */
+/* The rank that owns a parameter (pst_rank_owns), or the first one that has all of a frozen one in
+ * fp32; PST_NONE: none. */
 static uint32_t owner_of(const pst_prepared *p, uint32_t param) {
-    for (uint32_t r = 0; r < p->options.n_rank; r++)
-        if (p->memory[r]->own_to[param] && !p->memory[r]->own_from[param]) return r;
-    return 0;
+    const int frozen = p->whole->param[param].frozen;
+    if (frozen && p->graph->param[param].slice.held == PST_HELD_PART) return PST_NONE;
+    for (uint32_t r = 0; r < p->options.n_rank; r++) {
+        const pst_memory_map *x = p->memory[r];
+        if (frozen ? x->master[param] != UINT64_MAX : x->own_to[param] && !x->own_from[param])
+            return r;
+    }
+    return PST_NONE;
 }
 
 pst_status pst_session_read(pst_session *s, const char *param, float *out, uint64_t elements) {
@@ -329,6 +335,9 @@ pst_status pst_session_read(pst_session *s, const char *param, float *out, uint6
     if (pst_group_is_scattered(s->t.p, i))
         return keep(s, pst_group_gather_param(s->t.group, s->t.p, i, out));
     uint32_t owner = owner_of(s->t.p, i);
+    if (owner == PST_NONE)
+        return pst_fail(PST_EINPUT, "parameter %s is frozen, and no rank has all of it in fp32",
+                        param);
     for (uint32_t k = 0; k < group->n_local; k++) {
         const pst_rank *r = group->local[k];
         if (r->rank == owner)

@@ -3,6 +3,7 @@
 #include "backends/machine.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "checkpoint/base.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/durable.h"
 #include "run/resume.h"
@@ -299,9 +300,9 @@ pst_status pst_setup_weights(pst_trainer *t) {
     t->best_loss = INFINITY;
     t->validation_loss = NAN;
     t->checkpointed = UINT64_MAX;
-    if (*t->resume) PST_TRY(pst_resume_read(t));
-    else if (*t->config->model.weights)
+    if (*t->config->model.weights && (!*t->resume || pst_ckpt_has_base(t->config)))
         PST_TRY(pst_resume_read_hf_all(t, t->config->model.weights));
+    if (*t->resume) PST_TRY(pst_resume_read(t));
     for (uint32_t i = 0; i < t->group->n_local; i++) PST_TRY(pst_rank_refresh(t->group->local[i]));
     return PST_OK;
 }

@@ -102,6 +102,15 @@ static void compare_array(const checking *c, const pst_recorded *item, const flo
     pst_difference_keep(&c->out->first, &d);
 }
 
+/* It is as before. */
+static void check_frozen(const checking *c, const pst_recorded *weight) {
+    const pst_record *r = weight->record;
+    const pst_recorded *before = find_beside(c, weight, PST_KEY_STATE, r->step, r->tensor);
+    if (!before) return;
+    copy_stored(array(c, 0), before);
+    compare_array(c, weight, array(c, 0));
+}
+
 static void check_weight(const checking *c, const pst_recorded *weight, const pst_param *param) {
     const pst_record *r = weight->record;
     char name[PST_NAME_MAX + 32];
@@ -134,7 +143,8 @@ pst_status pst_optimizer_check(const pst_optimizer_of *of, const pst_recording *
         uint32_t param = pst_graph_find_param(of->graph, r->tensor);
         if (param == PST_NONE || of->graph->param[param].statistic) continue;
         if (of->graph->param[param].whole) continue; /* the reference rounds otherwise */
-        check_weight(&c, run->item + i, of->graph->param + param);
+        if (of->graph->param[param].frozen) check_frozen(&c, run->item + i);
+        else check_weight(&c, run->item + i, of->graph->param + param);
     }
     free(c.room);
     return PST_OK;

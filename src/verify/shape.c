@@ -74,6 +74,7 @@ static int has_layers(const pst_config *c) {
 static const char *why_fixed(const pst_config *c) {
     if (*c->parallel.plan) return "parallel.plan was made for this model";
     if (*c->model.weights) return "model.weights is for this model";
+    if (pst_prepare_names_layers(c)) return "train.freeze or adapt.on names layers of this model";
     return NULL;
 }
 

@@ -30,6 +30,7 @@ typedef struct {
     const void *x, *z;
     void *y;
     uint64_t n, columns, value;
+    float factor;
 } elements;
 
 #define LAUNCH(q, work, arguments) fake_launch(q, 0, work, &(arguments), sizeof(arguments))
@@ -70,6 +71,18 @@ void pst_cuda_slope(pst_cuda_queue q, pst_dtype dtype, int kind, const void *z, 
                     void *dz, uint64_t n) {
     const elements e = {.dtype = dtype, .kind = kind, .x = dy, .z = z, .y = dz, .n = n};
     LAUNCH(q, slope, e);
+}
+
+static void scale(const void *arguments) {
+    const elements *e = arguments;
+    for (uint64_t i = 0; i < e->n; i++)
+        put(e->dtype, e->y, i, get(e->dtype, e->x, i) * (double)e->factor);
+}
+
+void pst_cuda_scale(pst_cuda_queue q, pst_dtype dtype, float factor, const void *x, void *y,
+                    uint64_t n) {
+    const elements e = {.dtype = dtype, .factor = factor, .x = x, .y = y, .n = n};
+    LAUNCH(q, scale, e);
 }
 
 uint64_t pst_cuda_column_sum_scratch(uint64_t rows, uint64_t columns, int arrays) {

@@ -4,6 +4,7 @@
  * stays within a few roundings of fp32 (2^-24) per layer. */
 #include "base/rng.h"
 #include "graph/tape.h"
+#include "graph/adapt.h"
 #include "graph/split.h"
 #include "kernels/kernel.h"
 #include "models/model.h"
@@ -124,6 +125,7 @@ static void *operand(const part *p, const pst_operand *o) {
     case PST_OPERAND_VALUE: return p->value[o->index];
     case PST_OPERAND_PARAM: return p->weight[o->index];
     case PST_OPERAND_DPARAM: return p->use[4 * o->index + o->use];
+    case PST_OPERAND_UNREAD: return p->use[4 * o->index]; /* a frozen parameter has no uses */
     default: return NULL;
     }
 }
@@ -227,7 +229,7 @@ static void run(group *x) {
             const pst_param *param = x->part[k].g->param + i;
             uint64_t n = pst_param_elements(param);
             float *sum = x->part[k].grad[i] = calloc(n + 1, sizeof *sum);
-            for (uint32_t u = 0; u < param->n_use; u++)
+            for (uint32_t u = 0; u < pst_param_gradients(param); u++)
                 for (uint64_t e = 0; e < n; e++) sum[e] += x->part[k].use[4 * i + u][e];
         }
 }
@@ -321,13 +323,31 @@ static void check_parts(const group *x) {
     }
 }
 
-static void check_model(const pst_model_row *row, pst_model_config c, uint32_t parts,
-                        int sequence) {
+static int has_biases(const pst_graph *g) {
+    for (uint32_t i = 0; i < g->n_param; i++)
+        if (strstr(g->param[i].name, ".bias")) return 1;
+    return 0;
+}
+
+/* Adapters of all linears; beside them only biases are trained. */
+static void adapt(pst_graph **g) {
+    char *on[] = {(char *)(uintptr_t) "*"}, *biases[] = {(char *)(uintptr_t) "!*.bias"};
+    const pst_adapt spec = {2, 3, on, 1};
+    pst_graph *adapted;
+    must(pst_graph_adapt(*g, &spec, &adapted));
+    pst_graph_close(*g);
+    must(pst_graph_set_frozen(adapted, biases, (uint32_t)has_biases(adapted), 1));
+    *g = adapted;
+}
+
+static void check_tuned(const pst_model_row *row, pst_model_config c, uint32_t parts, int sequence,
+                        int adapted) {
     group whole = {.n = 1}, split = {.n = parts};
     char what[96];
-    snprintf(what, sizeof what, "%s in %u parts%s", row->name, parts,
+    snprintf(what, sizeof what, "%s%s in %u parts%s", adapted ? "adapted " : "", row->name, parts,
              sequence ? " along the sequence" : "");
     must(row->build(&c, &whole.part[0].g));
+    if (adapted) adapt(&whole.part[0].g);
     open_part(whole.part, c.vocabulary);
     run(&whole);
     for (uint32_t k = 0; k < parts; k++) {
@@ -340,6 +360,11 @@ static void check_model(const pst_model_row *row, pst_model_config c, uint32_t p
     compare(&whole, &split, what);
     close_group(&whole);
     close_group(&split);
+}
+
+static void check_model(const pst_model_row *row, pst_model_config c, uint32_t parts,
+                        int sequence) {
+    for (int adapted = 0; adapted < 2; adapted++) check_tuned(row, c, parts, sequence, adapted);
 }
 
 /* Three heads and 13 tokens on two ranks, 7 positions: nothing divides. */

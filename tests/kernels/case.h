@@ -25,6 +25,7 @@ typedef struct {
     pst_activation act;
     int second; /* has its optional parameter (bias, wpe) */
     float rate;
+    float factor;            /* scale */
     float smoothing, z_loss; /* cross_entropy, vocabulary_* */
     pst_dtype dtype;         /* of the graph */
     pst_dtype factors; /* of linear: TF32, F8 (then factors are numbers of 8 bits to begin with), or
@@ -118,6 +119,7 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
                      .activation = k->act,
                      .eps = 1e-5f,
                      .rate = k->rate,
+                     .factor = k->factor,
                      .smoothing = k->smoothing,
                      .z_loss = k->z_loss,
                      .wide = (k->wide & CASE_WIDE_OUT) != 0,

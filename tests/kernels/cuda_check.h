@@ -236,6 +236,9 @@ static void test_llama(void **state) {
     static const uint64_t width[] = {3, 7, 16, 33, 600};
     for (size_t i = 0; i < sizeof width / sizeof *width; i++) {
         check_case((kernel_case){.op = "gated", .b = 2, .t = 9, .c = width[i]});
+        check_case((kernel_case){.op = "scale", .b = 2, .t = 9, .c = width[i], .factor = -1.75f});
+        check_case((kernel_case){
+            .op = "activation", .b = 2, .t = 9, .c = width[i], .act = (pst_activation)(1 + i % 4)});
         check_case((kernel_case){.op = "rms_norm", .b = 1 + i % 2, .t = 19, .c = width[i]});
         check_case((kernel_case){.op = "rotary",
                                  .b = 2,

@@ -267,6 +267,17 @@ static void test_gated(void **state) {
         check_case(&(kernel_case){.op = "gated", .b = 2, .t = 33, .c = width[i]});
 }
 
+/* Operators that adapters need; in place too. */
+static void test_adapter_parts(void **state) {
+    (void)state;
+    static const uint64_t width[] = {1, 17, 33, 768};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++) {
+        check_case(&(kernel_case){.op = "scale", .b = 2, .t = 33, .c = width[i], .factor = -1.75f});
+        check_case(&(kernel_case){
+            .op = "activation", .b = 2, .t = 33, .c = width[i], .act = (pst_activation)(1 + i)});
+    }
+}
+
 /* --- documents in a sample -------------------------------------------------------------------- */
 
 /* Copies positions [first, first + to->spec.t) of the only sample of `from`. */
@@ -784,29 +795,18 @@ static int close_devices(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layer_norm),
-        cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_grouped_attention),
-        cmocka_unit_test(test_rms_norm),
-        cmocka_unit_test(test_rotary),
-        cmocka_unit_test(test_rotary_far),
-        cmocka_unit_test(test_gated),
-        cmocka_unit_test(test_elementwise),
-        cmocka_unit_test(test_documents),
-        cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_embedding),
-        cmocka_unit_test(test_gather_rows),
-        cmocka_unit_test(test_cross_entropy),
-        cmocka_unit_test(test_part),
-        cmocka_unit_test(test_convolution),
-        cmocka_unit_test(test_batch_norm),
-        cmocka_unit_test(test_image),
-        cmocka_unit_test(test_sum),
-        cmocka_unit_test(test_activation),
-        cmocka_unit_test(test_gelu_forms_differ),
-        cmocka_unit_test(test_index_refused),
-        cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_layer_norm),    cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_attention),     cmocka_unit_test(test_grouped_attention),
+        cmocka_unit_test(test_rms_norm),      cmocka_unit_test(test_rotary),
+        cmocka_unit_test(test_rotary_far),    cmocka_unit_test(test_gated),
+        cmocka_unit_test(test_adapter_parts), cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_documents),     cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_embedding),     cmocka_unit_test(test_gather_rows),
+        cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_part),
+        cmocka_unit_test(test_convolution),   cmocka_unit_test(test_batch_norm),
+        cmocka_unit_test(test_image),         cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_activation),    cmocka_unit_test(test_gelu_forms_differ),
+        cmocka_unit_test(test_index_refused), cmocka_unit_test(test_padding),
     };
     return cmocka_run_group_tests(tests, open_devices, close_devices);
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # test: label=full timeout=600
 # `penstock verify --torch`: PyTorch takes the same step with every optimizer, and computes the same loss with label
-# smoothing and z-loss. LAMB and Muon are written out in the script, in fp32.
+# smoothing and z-loss, and the same gradients of adapters beside frozen parameters. LAMB and Muon are written out in the
+# script, in fp32.
 . "$(dirname "$0")/../script.sh"
 # shellcheck source=tests/parity/torch.sh
 . "$SOURCE_DIR/tests/parity/torch.sh"
@@ -24,4 +25,8 @@ agrees train.optimizer=sgd train.nesterov=true
 agrees train.optimizer=adam train.label_smoothing=0.1 train.z_loss=1e-3 'train.decay_params=["*", "!*.bias"]'
 agrees train.optimizer=lamb
 agrees train.optimizer=muon
+agrees 'adapt.on=["*"]' adapt.rank=2 'train.freeze=["!*.bias"]'
+write_run 2
+agrees adapt.on=[attention,mlp] adapt.rank=3 adapt.alpha=7 'train.freeze=["!ln_f.*"]'
+agrees 'train.freeze=["w?e.*","h.0.*","h.1.attn.c_attn.weight"]'
 exit $bad
