@@ -243,6 +243,12 @@ PST_API pst_status pst_inspect(const pst_inspect_options *options, FILE *out);
  * safetensors and the files of its tokenizer; `folder` is created if it is missing. EINPUT if
  * `folder` already has a model and `replace` is 0. */
 PST_API pst_status pst_export_hf(const char *checkpoint, const char *folder, int replace);
+/* Converts a checkpoint, or the newest checkpoint of a run folder, to one file: GGUF for llama.cpp
+ * if its name ends in .gguf (gpt or llama), a checkpoint of llm.c if it ends in .bin (gpt). type:
+ * of the matrices: "f32" (also NULL and ""), "f16" (GGUF only) or "bf16". EINPUT if the file exists
+ * and `replace` is 0, or if the format lacks the model, its tokenizer or the type. */
+PST_API pst_status pst_export_file(const char *checkpoint, const char *file, const char *type,
+                                   int replace);
 typedef struct {
     size_t size; /* sizeof(pst_bench_options) */
     /* [n_suite] names of suites: "kernels", "step", "generate", "p2p", "collectives";

@@ -1,6 +1,7 @@
 /* Reads weights of Hugging Face folders by name. */
 #include "base/hash.h"
 #include "checkpoint/hf_parts.h"
+#include "checkpoint/llmc.h"
 #include "checkpoint/parts.h"
 #include "graph/op.h"
 #include "graph/slice.h"
@@ -24,7 +25,7 @@ static int lies_in(const char *folder, const char *name) {
 }
 
 int pst_hf_is(const char *source) {
-    if (!pst_hf_is_folder(source)) return ends_with(source, ".safetensors");
+    if (!pst_hf_is_folder(source)) return ends_with(source, ".safetensors") || pst_llmc_is(source);
     return lies_in(source, "config.json") && !lies_in(source, "index.json");
 }
 
@@ -428,6 +429,7 @@ pst_status pst_hf_import(const char *source, const pst_model_row *model, const p
             "can",
             source, model->name);
     PST_TRY(check_config(source, model, g));
+    if (pst_llmc_is(source)) return pst_llmc_import(source, g, weights);
     PST_TRY(open_files(source, &s));
     pst_status status = import_from(&s, model, g, weights);
     close_shards(&s);

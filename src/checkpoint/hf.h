@@ -5,8 +5,8 @@
 #define PST_CHECKPOINT_HF_H
 #include "prepare/hf_config.h"
 
-/* 1 if `source` is a safetensors file, or a folder with config.json that is not a penstock
- * checkpoint. */
+/* 1 if `source` is a safetensors file, a file .bin of llm.c (llmc.h), or a folder with config.json
+ * that is not a penstock checkpoint. */
 int pst_hf_is(const char *source);
 /* EINPUT unless the model at `source` (as above) uses the tokens of `tokenizer`; the message names
  * the model's tokenizer, followed by `instead`. */

@@ -1,8 +1,11 @@
 /* Writes a folder that transformers loads as GPT2LMHeadModel, LlamaForCausalLM, Qwen2ForCausalLM,
  * MistralForCausalLM, BertForPreTraining or BertForMaskedLM. */
+#include "base/file.h"
 #include "checkpoint/base.h"
 #include "checkpoint/durable.h"
+#include "checkpoint/export.h"
 #include "checkpoint/hf_parts.h"
+#include "checkpoint/llmc.h"
 #include "checkpoint/parts.h"
 #include "config/config.h"
 #include "penstock/run.h"
@@ -205,9 +208,15 @@ static pst_status build(const pst_ckpt *ckpt, const pst_config *config, const ps
     return (*model)->build(sizes, graph);
 }
 
-/* With the files of its tokenizer, which is NULL if its tokens are bytes or unknown. */
+/* What is written of an opened checkpoint, and where. */
+typedef struct {
+    pst_export_fn write;
+    const void *to;
+} target;
+
+/* tokenizer: NULL if its tokens are bytes or unknown. */
 static pst_status export_ckpt(const pst_ckpt *ckpt, const pst_config *config,
-                              const pst_tokenizer *tokenizer, const char *folder) {
+                              const pst_tokenizer *tokenizer, const target *t) {
     pst_graph *graph = NULL;
     const pst_model_row *model;
     pst_model_config sizes;
@@ -217,14 +226,39 @@ static pst_status export_ckpt(const pst_ckpt *ckpt, const pst_config *config,
         const pst_hf_model m = {&sizes, model, graph,
                                 tokenizer ? pst_tokenizer_end(tokenizer) : -1};
         pst_ckpt_model from = {ckpt, config, model, graph};
-        status = pst_hf_export(folder, &m, pst_ckpt_model_read, &from);
+        const pst_export e = {m, tokenizer, pst_ckpt_model_read, &from};
+        status = t->write(&e, t->to);
     }
-    if (status == PST_OK && tokenizer) status = pst_ckpt_tokenizer_copy(tokenizer, folder);
-    if (status == PST_OK && tokenizer)
-        status = pst_ckpt_tokenizer_config(tokenizer, sizes.context, folder);
     pst_graph_close(graph);
     return status;
 }
+
+static pst_status export_found(const pst_ckpt *ckpt, const target *t) {
+    pst_config *config = NULL;
+    pst_tokenizer *tokenizer = NULL;
+    pst_status status = pst_ckpt_config(ckpt, NULL, 0, &config);
+    if (status == PST_OK && pst_config_has_tokenizer(config))
+        status = pst_ckpt_tokenizer_open(config->data.tokenizer, ckpt->path, ckpt->info.tokenizer,
+                                         &tokenizer);
+    if (status == PST_OK) status = export_ckpt(ckpt, config, tokenizer, t);
+    pst_tokenizer_close(tokenizer);
+    pst_config_close(config);
+    return status;
+}
+
+static pst_status export_from(const char *checkpoint, pst_export_fn write, const void *to) {
+    char *path = NULL;
+    pst_ckpt *ckpt = NULL;
+    const target t = {write, to};
+    PST_TRY(pst_ckpt_find(checkpoint, &path));
+    pst_status status = pst_ckpt_open(path, &ckpt);
+    free(path);
+    if (status == PST_OK) status = export_found(ckpt, &t);
+    pst_ckpt_close(ckpt);
+    return status;
+}
+
+/* --- folders and files ------------------------------------------------------------------------ */
 
 /* EINPUT if one of the files exists. */
 static pst_status check_new(const char *folder) {
@@ -232,29 +266,55 @@ static pst_status check_new(const char *folder) {
     return PST_OK;
 }
 
-static pst_status export_found(const pst_ckpt *ckpt, const char *folder, int replace) {
-    pst_config *config = NULL;
-    pst_tokenizer *tokenizer = NULL;
-    pst_status status = pst_ckpt_config(ckpt, NULL, 0, &config);
-    if (status == PST_OK && pst_config_has_tokenizer(config))
-        status = pst_ckpt_tokenizer_open(config->data.tokenizer, ckpt->path, ckpt->info.tokenizer,
-                                         &tokenizer);
-    if (status == PST_OK && tokenizer && !replace)
-        status = pst_ckpt_tokenizer_check_new(tokenizer, folder);
-    if (status == PST_OK) status = export_ckpt(ckpt, config, tokenizer, folder);
-    pst_tokenizer_close(tokenizer);
-    pst_config_close(config);
-    return status;
+typedef struct {
+    const char *path;
+    int replace;
+} folder_to;
+
+static pst_status export_folder(const pst_export *e, const void *to) {
+    const folder_to *f = to;
+    if (e->tokenizer && !f->replace) PST_TRY(pst_ckpt_tokenizer_check_new(e->tokenizer, f->path));
+    PST_TRY(pst_hf_export(f->path, &e->model, e->read, e->arg));
+    if (!e->tokenizer) return PST_OK;
+    PST_TRY(pst_ckpt_tokenizer_copy(e->tokenizer, f->path));
+    return pst_ckpt_tokenizer_config(e->tokenizer, e->model.config->context, f->path);
 }
 
 pst_status pst_export_hf(const char *checkpoint, const char *folder, int replace) {
-    char *path = NULL;
-    pst_ckpt *ckpt = NULL;
+    const folder_to to = {folder, replace};
     if (!replace) PST_TRY(check_new(folder));
-    PST_TRY(pst_ckpt_find(checkpoint, &path));
-    pst_status status = pst_ckpt_open(path, &ckpt);
-    free(path);
-    if (status == PST_OK) status = export_found(ckpt, folder, replace);
-    pst_ckpt_close(ckpt);
-    return status;
+    return export_from(checkpoint, export_folder, &to);
+}
+
+static int ends_in(const char *text, const char *end) {
+    const size_t n = strlen(text);
+    const size_t m = strlen(end);
+    return n > m && !strcmp(text + n - m, end);
+}
+
+static pst_status find_type(const char *name, pst_dtype *type) {
+    static const struct {
+        const char *name;
+        pst_dtype type;
+    } types[] = {{"f32", PST_F32}, {"f16", PST_F16}, {"bf16", PST_BF16}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(name, types[i].name)) {
+            *type = types[i].type;
+            return PST_OK;
+        }
+    return pst_fail(PST_EINPUT, "--type '%s': expected f32, f16 or bf16", name);
+}
+
+pst_status pst_export_file(const char *checkpoint, const char *file, const char *type,
+                           int replace) {
+    pst_export_to to = {file, PST_F32};
+    const int gguf = ends_in(file, ".gguf");
+    if (type && *type) PST_TRY(find_type(type, &to.type));
+    if (!gguf && !pst_llmc_is(file))
+        return pst_fail(PST_EINPUT,
+                        "%s: the name of a file of weights must end in .gguf (llama.cpp) or .bin "
+                        "(llm.c)",
+                        file);
+    if (!replace) PST_TRY(pst_file_check_new(file));
+    return export_from(checkpoint, gguf ? pst_export_gguf : pst_llmc_export, &to);
 }

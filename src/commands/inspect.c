@@ -9,6 +9,7 @@
 #include "commands/inspect_graph.h"
 #include "run/plan_auto.h"
 #include "prepare/planned.h"
+#include "prepare/llmc.h"
 #include "prepare/prepare.h"
 #include "checkpoint/safetensors.h"
 #include "run/setup.h"
@@ -79,6 +80,18 @@ static pst_status inspect_hf(const char *folder, FILE *out) {
     else if (path) status = inspect_safetensors(path, out);
     free(path);
     return status;
+}
+
+static pst_status inspect_llmc(const char *path, FILE *out) {
+    pst_llmc h;
+    PST_TRY(pst_llmc_read(path, &h));
+    fprintf(
+        out,
+        "GPT-2 of llm.c: %u layers, %u heads, %u channels, context %u, vocabulary %u in %u rows, "
+        "%s, %" PRIu64 " elements\n",
+        h.layers, h.heads, h.channels, h.context, h.vocabulary, h.rows, pst_dtype_name(h.type),
+        pst_llmc_elements(&h));
+    return PST_OK;
 }
 
 /* --- run files -------------------------------------------------------------------------------- */
@@ -219,5 +232,6 @@ pst_status pst_inspect(const pst_inspect_options *options, FILE *out) {
                         o->path);
     if (plan) return inspect_plan(o->path, out);
     if (!hf) return pst_ckpt_print(o->path, out);
+    if (pst_llmc_is(o->path)) return inspect_llmc(o->path, out);
     return folder ? inspect_hf(o->path, out) : inspect_safetensors(o->path, out);
 }

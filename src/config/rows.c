@@ -33,8 +33,8 @@ static const pst_row rows[] = {
     TEXT(model, weights, "", PATH, NULL,
          "Initial weights, and sizes that no other key sets: a folder with config.json and "
          "model.safetensors (or its shards) as Hugging Face writes them for GPT-2, Llama, Qwen 2, "
-         "Mistral and BERT, or a safetensors file in it, with the same tokenizer as the data; "
-         "empty: random."),
+         "Mistral and BERT, or a safetensors file in it, or for gpt a GPT-2 checkpoint of llm.c "
+         "(FILE.bin), with the same tokenizer as the data; empty: random."),
     TEXT(model, activation, "gelu_tanh", 0, "gelu_tanh|gelu_erf|relu",
          "Activation function (bert always uses gelu_erf)."),
     WHOLE(model, layers, "0", 0, 10000, "Number of layers; 0: from the preset."),

@@ -4,6 +4,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/hf.h"
 #include "checkpoint/safetensors.h"
+#include "prepare/llmc.h"
 #include "prepare/prepare.h"
 #include "run/resume.h"
 #include <errno.h>
@@ -66,7 +67,7 @@ static pst_status open_hf(pst_source *g, const char *source) {
     char text[200], *folder = NULL, *override[2] = {NULL, NULL};
     struct stat st;
     pst_safetensors_file *f;
-    if (stat(source, &st) == 0 && S_ISREG(st.st_mode)) {
+    if (stat(source, &st) == 0 && S_ISREG(st.st_mode) && !pst_llmc_is(source)) {
         /* an error in the file itself is reported first */
         PST_TRY(pst_safetensors_open(source, &f));
         pst_safetensors_close(f);

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "penstock/option.h"
 #include "prepare/hf_parts.h"
+#include "prepare/llmc.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,6 +259,7 @@ static pst_status parse_into(const char *text, size_t bytes, const char *path, v
 }
 
 pst_status pst_hf_config(const char *source, pst_model_config *config) {
+    if (pst_llmc_is(source)) return pst_llmc_config(source, config);
     char *path = pst_hf_path(source, "config.json");
     pst_status status = path ? pst_file_parse(path, MAX_CONFIG, parse_into, config) : PST_ENOMEM;
     free(path);
@@ -265,6 +267,10 @@ pst_status pst_hf_config(const char *source, pst_model_config *config) {
 }
 
 pst_status pst_hf_has_config(const char *source, int *there) {
+    if (pst_llmc_is(source)) {
+        *there = 1;
+        return PST_OK;
+    }
     char *path = pst_hf_path(source, "config.json");
     if (!path) return PST_ENOMEM;
     *there = access(path, F_OK) == 0;

@@ -4,7 +4,8 @@
 #include "models/model.h"
 #include <stddef.h>
 
-/* Sizes, dropout, activation and tokenizer from config.json in the folder `source`, or in the
+/* `source` may also be a file .bin of llm.c (llmc.h), whose header stands for config.json.
+ * Sizes, dropout, activation and tokenizer from config.json in the folder `source`, or in the
  * folder of the file `source`; kind is that of penstock's model. EINPUT: another kind of model, or
  * an option that penstock does not support; the message names the option. */
 pst_status pst_hf_config(const char *source, pst_model_config *config);

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/rng.h"
+#include "tokenizer/list.h"
 #include "tokenizer/parts.h"
 #include "tokenizer/stream.h"
 #include "tokenizer/train.h"
@@ -342,6 +343,38 @@ static void messages(void **state) {
     assert_non_null(strstr(pst_error(), "empty: no tokenizer in this folder"));
 }
 
+/* Bytes of the list's texts, put together as its merges say, are the tokens. */
+static void lists_tokens_and_merges(void **state) {
+    (void)state;
+    learn(300);
+    pst_tokenizer *t = open_it("json"), *bytes = open_it("byte");
+    /* a, aa, aaa: the last one is made in two ways */
+    put("gpt2.tiktoken", "YQ== 0\nYWE= 1\nYWFh 2\n", 21);
+    pst_tokenizer *ranks = open_it("gpt2.tiktoken");
+    pst_token_list list;
+    if (pst_token_list_make(t, &list) != PST_OK) fail_msg("%s", pst_error());
+    assert_true(list.n == 300 && list.n_merge == 43 && list.unknown == -1);
+    assert_string_equal(list.split, "gpt2");
+    assert_string_equal(list.token[299], "<|endoftext|>");
+    assert_int_equal(list.kind[299], PST_TOKEN_SPECIAL);
+    assert_string_equal(list.token[t->byte_id[' ']], "\xc4\xa0");
+    for (uint32_t i = 0; i < list.n_merge; i++) {
+        char *blank = strchr(list.merge[i], ' ');
+        memmove(blank, blank + 1, strlen(blank));
+        assert_string_equal(list.merge[i], list.token[256 + i]); /* learned in this order */
+    }
+    pst_token_list_free(&list);
+    assert_int_equal(pst_token_list_make(bytes, &list), PST_OK);
+    assert_true(list.n == 256 && list.n_merge == 0);
+    assert_string_equal(list.token[0], "\xc4\x80");
+    pst_token_list_free(&list);
+    assert_int_equal(pst_token_list_make(ranks, &list), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), "use its tokenizer.json"));
+    pst_tokenizer_close(t);
+    pst_tokenizer_close(bytes);
+    pst_tokenizer_close(ranks);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(formats_agree),
                                        cmocka_unit_test(special_tokens_if_asked_for),
@@ -349,6 +382,7 @@ int main(void) {
                                        cmocka_unit_test(long_words_as_defined),
                                        cmocka_unit_test(files_have_the_ids_of_their_text),
                                        cmocka_unit_test(words_are_divided),
+                                       cmocka_unit_test(lists_tokens_and_merges),
                                        cmocka_unit_test(long_words_are_learned),
                                        cmocka_unit_test(messages)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
