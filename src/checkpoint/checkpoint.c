@@ -233,14 +233,15 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
     char model[20], data[20], text[20], tokenizer[20], base[20], own[20];
     uint64_t hash = 0;
     size_t digits;
+    const int named = *info->best_of != 0;
     snprintf(model, sizeof model, "%016" PRIx64, info->model_hash);
     snprintf(data, sizeof data, "%016" PRIx64, info->data_hash);
     snprintf(tokenizer, sizeof tokenizer, "%016" PRIx64, info->tokenizer);
     snprintf(base, sizeof base, "%016" PRIx64, info->base);
     snprintf(text, sizeof text, "%016" PRIx64, pst_hash_bytes(config, strlen(config)));
     json_t *index = json_pack(
-        "{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:s*, s:s*, s:o, s:o, s:I, s:f, s:I, s:I, s:o*, s:s, "
-        "s:s, "
+        "{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:s*, s:s*, s:o, s:s*, s:o*, s:o, s:I, s:f, s:I, s:I, "
+        "s:o*, s:s, s:s, "
         "s:s, "
         "s:o, "
         "s:o, "
@@ -249,8 +250,9 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
         (json_int_t)info->step, "next_sample", (json_int_t)info->next_sample, "seed",
         (json_int_t)info->seed, "model_hash", model, "data_hash", data, "tokenizer",
         info->tokenizer ? tokenizer : NULL, "base", info->base ? base : NULL, "validation_loss",
-        loss_json(info->validation_loss), "best_loss", loss_json(info->best_loss), "skipped",
-        (json_int_t)info->skipped, "loss_scale", info->loss_scale, "loss_scale_good",
+        loss_json(info->validation_loss), "best_of", named ? info->best_of : NULL, "chosen_loss",
+        named ? loss_json(info->chosen_loss) : NULL, "best_loss", loss_json(info->best_loss),
+        "skipped", (json_int_t)info->skipped, "loss_scale", info->loss_scale, "loss_scale_good",
         (json_int_t)info->loss_scale_good, "evaluations_since_best", (json_int_t)info->no_better,
         "spikes", spikes_json(info), "optimizer", info->optimizer, "config", "run.yaml",
         "config_xxh3", text, "files", files, "tensors", tensors, "xxh3", "0000000000000000");

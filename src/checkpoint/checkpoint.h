@@ -20,6 +20,7 @@
 enum {
     PST_CKPT_VERSION = 4,
     PST_CKPT_OPTIM_MAX = 16,
+    PST_CKPT_BEST_OF = 48,
     PST_CKPT_SLICE = 160,
     PST_CKPT_NAME = PST_NAME_MAX + 64 + PST_CKPT_SLICE
 };
@@ -44,11 +45,15 @@ typedef struct {
     uint64_t tokenizer; /* hash of the tokenizer of the data; 0: bytes, or unknown */
     uint64_t base;      /* hash of the weights that it lacks (base.h); 0: none, or of the seed */
     double validation_loss; /* validation loss of these weights; NaN: not measured */
-    double best_loss;       /* lowest validation loss of the run so far; NaN or infinite: none */
+    /* checkpoint.best: the name of a set; "": the validation split. Loss of these weights on the
+     * set (NaN: not measured, or there is no name); lowest loss of the run so far, on the set or
+     * the split; NaN or infinite: none */
+    char best_of[PST_CKPT_BEST_OF];
+    double chosen_loss, best_loss;
     /* train.spike: steps that were not applied; batches that were left out after going back */
     uint64_t spiked, skipped_batches;
     pst_ckpt_recent recent;
-    uint64_t no_better; /* evaluations since the one with the lowest validation loss */
+    uint64_t no_better; /* evaluations since the one with the lowest loss */
     /* optimizer whose state is stored; "": weights only */
     char optimizer[PST_CKPT_OPTIM_MAX];
 } pst_ckpt_info;
@@ -88,8 +93,9 @@ void pst_ckpt_abandon(const char *folder, uint64_t step);
 typedef struct {
     uint32_t newest;
     uint64_t every, current;
+    const char *best_of; /* as in pst_ckpt_info; NULL: the validation split */
 } pst_ckpt_kept;
-/* Rank 0: keeps these checkpoints and the one with the lowest validation loss, to which it sets the
+/* Rank 0: keeps these checkpoints and the one with the lowest loss on best_of, to which it sets the
  * link `best`; removes all others. Reports no failure: what cannot be removed stays. */
 void pst_ckpt_prune(const char *folder, const pst_ckpt_kept *kept);
 /* Rank 0, before a run starts: removes all temporary folders. */

@@ -134,7 +134,7 @@ pst_status pst_ckpt_find(const char *path, char **folder) {
 }
 
 /* NaN if it is unknown. */
-static double loss_of(const char *folder, uint64_t step) {
+static double loss_of(const char *folder, uint64_t step, const char *best_of) {
     double loss = NAN;
     pst_ckpt *c = NULL;
     char *text = NULL, *name = pst_ckpt_folder(folder, step, 0);
@@ -142,7 +142,8 @@ static double loss_of(const char *folder, uint64_t step) {
     size_t bytes;
     if (path && pst_ckpt_text(path, PST_CKPT_MAX_INDEX, &text, &bytes) == PST_OK &&
         pst_ckpt_parse(text, bytes, path, &c) == PST_OK)
-        loss = c->info.validation_loss;
+        loss = *best_of ? c->info.chosen_loss : c->info.validation_loss;
+    if (c && *best_of && strcmp(c->info.best_of, best_of)) loss = NAN;
     pst_ckpt_close(c);
     free(text);
     free(path);
@@ -174,7 +175,7 @@ void pst_ckpt_prune(const char *folder, const pst_ckpt_kept *kept) {
     double lowest = INFINITY;
     if (list_steps(folder, 1, &steps, &n) != PST_OK) return;
     for (size_t i = n; i-- > 0;) { /* of equal losses the earliest */
-        double loss = loss_of(folder, steps[i]);
+        double loss = loss_of(folder, steps[i], kept->best_of ? kept->best_of : "");
         if (!(loss < lowest)) continue;
         lowest = loss;
         best = steps[i];

@@ -71,6 +71,19 @@ static int get_numbers(const json_t *object, const char *key, double *out, size_
     return 1;
 }
 
+/* Missing if checkpoint.best is validation. */
+static pst_status parse_best(const json_t *index, const char *file, pst_ckpt_info *info) {
+    const json_t *value = json_object_get(index, "best_of");
+    const char *name = json_string_value(value);
+    info->chosen_loss = NAN;
+    if (!value) return PST_OK;
+    if (!name || strlen(name) >= sizeof info->best_of ||
+        !get_loss(index, "chosen_loss", &info->chosen_loss))
+        return BAD("%s: best_of is not a name, or chosen_loss is missing or not a number", file);
+    strcpy(info->best_of, name);
+    return PST_OK;
+}
+
 /* Missing without train.spike. */
 static pst_status parse_spikes(const json_t *index, const char *file, pst_ckpt_info *info) {
     const json_t *spikes = json_object_get(index, "spikes");
@@ -109,6 +122,7 @@ static pst_status parse_info(const json_t *index, const char *file, pst_ckpt_inf
         !get_integer(index, "evaluations_since_best", &info->no_better))
         return BAD("%s: evaluations_since_best is not a number", file);
     PST_TRY(parse_scale(index, file, info));
+    PST_TRY(parse_best(index, file, info));
     PST_TRY(parse_spikes(index, file, info));
     if (!get_hash(index, "model_hash", &info->model_hash) ||
         !get_hash(index, "data_hash", &info->data_hash) ||

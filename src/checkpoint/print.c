@@ -72,6 +72,7 @@ pst_status pst_ckpt_print(const char *path, FILE *out) {
             c->path, i->step, i->next_sample, i->seed,
             *i->optimizer ? i->optimizer : "(weights only)");
     if (!isnan(i->validation_loss)) fprintf(out, "validation loss  %.6f\n", i->validation_loss);
+    if (!isnan(i->chosen_loss)) fprintf(out, "loss of %-8s %.6f\n", i->best_of, i->chosen_loss);
     if (!isnan(i->best_loss)) fprintf(out, "lowest so far    %.6f\n", i->best_loss);
     fprintf(out, "model, data      %016" PRIx64 " %016" PRIx64 "\n", i->model_hash, i->data_hash);
     if (i->tokenizer) fprintf(out, "tokenizer        %016" PRIx64 "\n", i->tokenizer);

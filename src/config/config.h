@@ -96,6 +96,7 @@ struct pst_config {
     } parallel;
     struct {
         int64_t every, keep, keep_every;
+        char *best; /* "validation", or a name of eval.sets */
     } checkpoint;
     struct {
         int64_t trace;

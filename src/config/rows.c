@@ -265,8 +265,8 @@ static const pst_row rows[] = {
      NULL},
 
     WHOLE(stop, patience, "0", 0, 1e9,
-          "Number of evaluations in a row without a new lowest validation loss after which the run "
-          "ends; 0: it does not end early."),
+          "Number of evaluations in a row without a new lowest validation loss (checkpoint.best) "
+          "after which the run ends; 0: it does not end early."),
 
     WHOLE(parallel, pipeline, "0", 0, PST_RANKS_MAX,
           "Number of pipeline stages; 0: the number of ranks, divided by tensor and data."),
@@ -381,12 +381,15 @@ static const pst_row rows[] = {
 
     WHOLE(checkpoint, every, "100", 0, 1e12,
           "Steps between checkpoints; 0: only at the end. A checkpoint is also written at each new "
-          "lowest validation loss."),
+          "lowest validation loss (checkpoint.best)."),
     WHOLE(checkpoint, keep, "3", 1, 1000000,
-          "Number of newest checkpoints to keep; the checkpoint with the lowest validation loss is "
-          "kept as well."),
+          "Number of newest checkpoints to keep; the checkpoint with the lowest validation loss "
+          "(checkpoint.best) is kept as well."),
     WHOLE(checkpoint, keep_every, "0", 0, 1e12,
           "Steps between checkpoints that are kept for ever; 0: none."),
+    TEXT(checkpoint, best, "validation", 0, NULL,
+         "The loss by which the best checkpoint is chosen, and that stop.patience watches: "
+         "validation, or a name of eval.sets."),
 
     WHOLE(log, trace, "0", 0, 1e12,
           "Step whose timeline is written, at most the last step; 0: the last but one."),

@@ -99,6 +99,14 @@ void pst_evaluate_close(pst_evaluate_sets *sets) {
     *sets = (pst_evaluate_sets){0};
 }
 
+const pst_evaluation *pst_evaluate_named(const pst_evaluate_sets *sets, const char *name,
+                                         const pst_evaluation *split) {
+    if (!strcmp(name, "validation")) return split;
+    for (uint32_t i = 0; i < sets->n; i++)
+        if (!strcmp(sets->set[i].name, name)) return &sets->set[i].last;
+    return NULL;
+}
+
 uint64_t pst_evaluate_hash(const pst_evaluate_sets *sets, uint64_t hash) {
     for (uint32_t i = 0; i < sets->n; i++) {
         uint64_t of = sets->set[i].data->row->hash(sets->set[i].data);

@@ -38,6 +38,10 @@ pst_status pst_evaluate_data(const pst_config *c, const pst_model_config *model,
 pst_status pst_evaluate_open(const pst_config *c, const pst_model_config *model,
                              pst_evaluate_sets *sets);
 void pst_evaluate_close(pst_evaluate_sets *sets);
+/* The last evaluation of the set `name`, or `split` for "validation". NULL: there is no such set.
+ */
+const pst_evaluation *pst_evaluate_named(const pst_evaluate_sets *sets, const char *name,
+                                         const pst_evaluation *split);
 /* A hash of the sets' names and data, seeded with `hash`. */
 uint64_t pst_evaluate_hash(const pst_evaluate_sets *sets, uint64_t hash);
 #endif

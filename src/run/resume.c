@@ -331,6 +331,18 @@ static void log_changes(const pst_trainer *t, const pst_ckpt *ckpt) {
     pst_error_clear();
 }
 
+/* The lowest loss so far and the evaluations since, unless checkpoint.best was another one. */
+static void take_best(pst_trainer *t, const pst_ckpt_info *info) {
+    const char *best = t->config->checkpoint.best;
+    const int named = strcmp(best, "validation") != 0;
+    const int same = !strcmp(info->best_of, named ? best : "");
+    const double lowest = isnan(info->best_loss) ? INFINITY : info->best_loss;
+    t->best_loss = same ? lowest : INFINITY;
+    t->no_better = same ? info->no_better : 0;
+    t->chosen_loss = NAN;
+    if (same) t->chosen_loss = named ? info->chosen_loss : info->validation_loss;
+}
+
 /* Weights, optimizer states and counters. */
 static pst_status load(pst_trainer *t, const pst_ckpt *ckpt) {
     const pst_ckpt_info *info = &ckpt->info;
@@ -349,9 +361,8 @@ static pst_status load(pst_trainer *t, const pst_ckpt *ckpt) {
         t->scaler.scale = info->loss_scale;
         t->scaler.good = info->loss_scale_good;
     }
-    t->best_loss = isnan(info->best_loss) ? INFINITY : info->best_loss;
     t->validation_loss = info->validation_loss;
-    t->no_better = info->no_better;
+    take_best(t, info);
     return PST_OK;
 }
 

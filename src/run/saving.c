@@ -246,7 +246,8 @@ static pst_status commit(void *arg) {
     PST_TRY(
         pst_ckpt_commit(s->folder, &s->info, s->config, t->p->whole, t->p->options.n_rank, NULL));
     const pst_ckpt_kept kept = {(uint32_t)t->config->checkpoint.keep,
-                                (uint64_t)t->config->checkpoint.keep_every, s->info.step};
+                                (uint64_t)t->config->checkpoint.keep_every, s->info.step,
+                                s->info.best_of};
     pst_ckpt_prune(s->folder, &kept);
     return PST_OK;
 }
@@ -262,7 +263,7 @@ static const char *purpose(const pst_trainer *t) {
     int64_t every = t->config->checkpoint.every;
     if (every > 0 && t->step % (uint64_t)every == 0) return every_says;
     if (t->end == PST_END_TIME) return "train.time_limit";
-    return t->validation_loss < t->best_loss ? "the lowest validation loss so far" : "requested";
+    return t->chosen_loss < t->best_loss ? "the lowest validation loss so far" : "requested";
 }
 
 /* Warns that training waited for the previous checkpoint; the cause may be other than
@@ -307,8 +308,13 @@ pst_status pst_saving_start(pst_trainer *t, int last) {
     s->info.skipped_batches = t->skipped_batches;
     s->info.recent = t->recent;
     s->info.validation_loss = t->validation_loss;
+    s->info.chosen_loss = NAN;
+    if (strcmp(t->config->checkpoint.best, "validation") != 0) {
+        snprintf(s->info.best_of, sizeof s->info.best_of, "%s", t->config->checkpoint.best);
+        s->info.chosen_loss = t->chosen_loss;
+    }
     s->best_before = t->best_loss;
-    if (t->validation_loss < t->best_loss) t->best_loss = t->validation_loss; /* false for NaN */
+    if (t->chosen_loss < t->best_loss) t->best_loss = t->chosen_loss; /* false for NaN */
     s->info.best_loss = t->best_loss;
     s->info.no_better = t->no_better;
     s->held_ns = 0;

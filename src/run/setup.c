@@ -122,6 +122,18 @@ static void set_encoding(const pst_world *world, uint32_t n_rank) {
     pst_encode_set_ranks(alone ? 1 : world->local_size, alone || (!world->rank && !told));
 }
 
+/* checkpoint.best must name something that is evaluated. */
+static pst_status check_best(const pst_config *c, const pst_evaluate_sets *sets) {
+    const pst_evaluation split = {0};
+    const char *best = c->checkpoint.best;
+    if (pst_evaluate_named(sets, best, &split)) return PST_OK;
+    return pst_config_at(c, "checkpoint", "best",
+                         pst_fail(PST_EINPUT,
+                                  "checkpoint.best is %s; expected validation or a name of "
+                                  "eval.sets",
+                                  best));
+}
+
 pst_status pst_setup_prepare(pst_config *c, const pst_train_options *o, const pst_plan *plan,
                              uint32_t n_rank, const pst_world *world, pst_run_inputs *inputs) {
     const pst_model_row *model;
@@ -139,6 +151,7 @@ pst_status pst_setup_prepare(pst_config *c, const pst_train_options *o, const ps
     uint32_t ranks_here = world && world->size > 1 ? world->local_size : n_rank;
     pst_status status = pst_length_resolve(c, d);
     if (status == PST_OK) status = pst_evaluate_open(c, &sizes, &sets);
+    if (status == PST_OK) status = check_best(c, &sets);
     if (status == PST_OK) status = pst_setup_plan(c, options, world, &p);
     if (status == PST_OK)
         status = pst_registry_direct(c->parallel.transport, p->options.device, ranks_here, &direct);
@@ -298,7 +311,7 @@ pst_status pst_setup_weights(pst_trainer *t) {
     for (uint32_t i = 0; i < t->group->n_local; i++)
         PST_TRY(pst_rank_init_weights(t->group->local[i]));
     t->best_loss = INFINITY;
-    t->validation_loss = NAN;
+    t->validation_loss = t->chosen_loss = NAN;
     t->checkpointed = UINT64_MAX;
     if (*t->config->model.weights && (!*t->resume || pst_ckpt_has_base(t->config)))
         PST_TRY(pst_resume_read_hf_all(t, t->config->model.weights));

@@ -196,7 +196,7 @@ pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *mea
         if (t->group->local[i]->recorder) PST_TRY(pst_recorder_end(t->group->local[i]));
     t->step++;
     adjust_scale(t);
-    t->validation_loss = NAN; /* not measured for the new weights yet */
+    t->validation_loss = t->chosen_loss = NAN; /* not measured for the new weights yet */
     PST_TRY(gather_reports(t, wall_ns));
     *measured = measured_step(t, wall_ns);
     return PST_OK;

@@ -84,7 +84,11 @@ static pst_status validate(pst_trainer *t) {
     PST_TRY(validate_sets(t));
     uint64_t took = pst_monotonic_ns() - began;
     if (took > t->longest_validation_ns) t->longest_validation_ns = took;
-    if (isfinite(split.loss)) t->no_better = split.loss < t->best_loss ? 0 : t->no_better + 1;
+    const char *best = t->config->checkpoint.best;
+    const pst_evaluation *chosen = pst_evaluate_named(&t->sets, best, &split);
+    if (chosen && chosen->tokens) t->chosen_loss = chosen->loss;
+    if (isfinite(t->chosen_loss))
+        t->no_better = t->chosen_loss < t->best_loss ? 0 : t->no_better + 1;
     if (t->metrics) pst_metrics_validation(t->metrics, t->step, &split, &t->sets, since(began));
     if (!split.tokens || isfinite(t->validation_loss) ||
         !strcmp(t->config->train.non_finite, "skip"))
@@ -154,7 +158,7 @@ static pst_status after_step(pst_trainer *t) {
         return PST_OK; /* finish() saves */
     }
     /* The best weights are always saved, independent of checkpoint.every. */
-    int wanted = t->save_requested || t->validation_loss < t->best_loss;
+    int wanted = t->save_requested || t->chosen_loss < t->best_loss;
     t->save_requested = 0;
     wanted |= due(c->checkpoint.every, t->step) || due(c->checkpoint.keep_every, t->step);
     return wanted ? checkpoint(t, 0) : PST_OK;

@@ -81,9 +81,11 @@ typedef struct {
     int skip_logged;          /* 1: this process has logged its first skipped step */
     pst_culprit *culprit;     /* [n_rank] results of a replay */
     pst_culprit *own_culprit; /* [n_local] this process's part of `culprit` */
-    /* loss of the last validation (NaN: none); lowest loss so far (infinity: none) */
-    double validation_loss, best_loss;
-    uint64_t no_better; /* evaluations since the one with the lowest validation loss */
+    double validation_loss;   /* of the last validation; NaN: none */
+    /* checkpoint.best: loss of the last evaluation (NaN: none); lowest so far (infinity: none);
+     * evaluations since that one */
+    double chosen_loss, best_loss;
+    uint64_t no_better;
     /* step of the last checkpoint that was written or resumed from; UINT64_MAX: none */
     uint64_t checkpointed;
     uint64_t resumed; /* step of the checkpoint from which the run was resumed */

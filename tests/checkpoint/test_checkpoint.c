@@ -63,8 +63,8 @@ static pst_ckpt_info info_of(uint64_t step, double loss) {
 }
 
 /* Parameter i goes to rank i % ranks. */
-static pst_status save(uint64_t step, uint32_t ranks, double loss) {
-    pst_ckpt_info info = info_of(step, loss);
+static pst_status save_info(const pst_ckpt_info *info, uint32_t ranks) {
+    const uint64_t step = info->step;
     fill(step);
     for (uint32_t r = 0; r < ranks; r++) {
         pst_ckpt_entry entry[PARAMS];
@@ -77,7 +77,12 @@ static pst_status save(uint64_t step, uint32_t ranks, double loss) {
         pst_ckpt_abandon("c", step);
         return status;
     }
-    return pst_ckpt_commit("c", &info, "model: {kind: gpt}\n", graph, ranks, NULL);
+    return pst_ckpt_commit("c", info, "model: {kind: gpt}\n", graph, ranks, NULL);
+}
+
+static pst_status save(uint64_t step, uint32_t ranks, double loss) {
+    const pst_ckpt_info info = info_of(step, loss);
+    return save_info(&info, ranks);
 }
 
 /* The newest checkpoint is complete and of step `step`. */
@@ -138,7 +143,7 @@ static void test_keep(void **state) {
           "checkpoints/step-00000088");
     for (uint64_t i = 0; i < 7; i++) {
         assert_int_equal(save(i + 1, 2, loss[i]), PST_OK);
-        pst_ckpt_prune("c", &(pst_ckpt_kept){2, 0, i + 1});
+        pst_ckpt_prune("c", &(pst_ckpt_kept){2, 0, i + 1, NULL});
     }
     assert_string_equal(
         listing(),
@@ -154,12 +159,33 @@ static void test_keep(void **state) {
     free(folder);
     pst_ckpt_clean("c");
     assert_int_equal(save(4, 1, 9), PST_OK); /* the run went back: the one just written stays */
-    pst_ckpt_prune("c", &(pst_ckpt_kept){1, 0, 4});
+    pst_ckpt_prune("c", &(pst_ckpt_kept){1, 0, 4, NULL});
     assert_string_equal(listing(), "best step-00000003 step-00000004 step-00000007 step-00000088 ");
     assert_int_equal(save(7, 3, 9), PST_OK); /* replaced */
     expect_step(7);
-    pst_ckpt_prune("c", &(pst_ckpt_kept){0, 0, 7});
+    pst_ckpt_prune("c", &(pst_ckpt_kept){0, 0, 7, NULL});
     assert_string_equal(listing(), "best step-00000003 step-00000004 step-00000007 step-00000088 ");
+}
+
+/* By the loss on a set: that of checkpoints of another set, or of none, does not count. */
+static void test_best_of_a_set(void **state) {
+    (void)state;
+    static const char *const set[] = {"", "code", "other", "code"};
+    static const double loss[] = {0, 2, 1, 3};
+    fresh();
+    for (uint32_t i = 0; i < 4; i++) {
+        pst_ckpt_info info = info_of(i + 1, 5 - i);
+        snprintf(info.best_of, sizeof info.best_of, "%s", set[i]);
+        info.chosen_loss = *set[i] ? loss[i] : NAN;
+        assert_int_equal(save_info(&info, 1), PST_OK);
+    }
+    pst_ckpt_prune("c", &(pst_ckpt_kept){1, 0, 4, "code"});
+    assert_string_equal(listing(), "best step-00000002 step-00000004 ");
+    pst_ckpt *c = NULL;
+    assert_int_equal(pst_ckpt_open("c/best", &c), PST_OK);
+    assert_true(c->info.step == 2 && c->info.chosen_loss == 2);
+    assert_string_equal(c->info.best_of, "code");
+    pst_ckpt_close(c);
 }
 
 /* Multiples of `every` stay, beside the newest and the best. */
@@ -168,7 +194,7 @@ static void test_keep_every(void **state) {
     fresh();
     for (uint64_t i = 1; i <= 8; i++) {
         assert_int_equal(save(i, 2, i == 5 ? 1 : 2), PST_OK);
-        pst_ckpt_prune("c", &(pst_ckpt_kept){1, 3, i});
+        pst_ckpt_prune("c", &(pst_ckpt_kept){1, 3, i, NULL});
     }
     assert_string_equal(listing(), "best step-00000003 step-00000005 step-00000006 step-00000008 ");
 }
@@ -334,9 +360,10 @@ static void test_weights_hash(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_ranks),  cmocka_unit_test(test_keep),
-        cmocka_unit_test(test_keep_every), cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_unwritable), cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_mismatch),   cmocka_unit_test(test_weights_hash)};
+        cmocka_unit_test(test_any_ranks),     cmocka_unit_test(test_keep),
+        cmocka_unit_test(test_best_of_a_set), cmocka_unit_test(test_keep_every),
+        cmocka_unit_test(test_full_disk),     cmocka_unit_test(test_unwritable),
+        cmocka_unit_test(test_damage),        cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_weights_hash)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # test: label=quick timeout=120
 # How long a run is: train.tokens, train.epochs, train.time_limit (and going on after it, to the same bits),
-# stop.patience (also after a resume), checkpoint.keep_every.
+# stop.patience (also after a resume), checkpoint.best, checkpoint.keep_every.
 . "$(dirname "$0")/../script.sh"
 write_run 2
 sed -i 's/steps: 2, batch: 8/batch: 8, micro_batch: 4, lr: 1.0e-2/' run.yaml
@@ -44,6 +44,29 @@ ends patience "$steps" worse
 ends patience "$steps" worse
 "$PENSTOCK" train --resume runs/worse stop.patience=4 >out 2>err || fail "more patience: $(cat err)"
 ends patience $((steps + 1)) worse
+
+# the best checkpoint by another set than the validation split: other.txt, on which the run becomes worse
+tr a-z n-za-m <text.txt >other.txt
+"$PENSTOCK" train run.yaml name=x checkpoint.best=other >out 2>err && fail "an unknown set is taken"
+grep -q "override 'checkpoint.best=other': checkpoint.best is other; expected validation or a name of eval.sets" err ||
+    fail "an unknown set: $(cat err)"
+best_is() { # STEP RUN
+    [ "$(readlink "runs/$2/checkpoints/best")" = "step-0000000$1" ] ||
+        fail "best of $2 is $(readlink "runs/$2/checkpoints/best"), not $1: $(grep validation "runs/$2/metrics.jsonl")"
+}
+train split train.steps=6 eval.every=1 lr=3.0e-2 eval.sets.other=other.txt
+best_is 6 split
+train set train.steps=6 eval.every=1 lr=3.0e-2 eval.sets.other=other.txt checkpoint.best=other
+lowest=$(sed -n 's/.*"validation", *"step": *\([0-9]*\).*"other": *{"loss": *\([0-9.]*\).*/\2 \1/p' runs/set/metrics.jsonl |
+    sort -g | head -n 1)
+[ "${lowest#* }" -lt 6 ] || fail "the set says the same as the split: $lowest"
+best_is "${lowest#* }" set
+[ "$(hash_of split)" = "$(hash_of set)" ] || fail "checkpoint.best changes the weights"
+"$PENSTOCK" inspect runs/set/checkpoints/best | grep -q "^loss of other *$(printf %.6f "${lowest% *}")" || fail "inspect: $lowest"
+"$PENSTOCK" train --resume runs/set train.steps=7 >out 2>err || fail "resume: $(cat err)"
+best_is "${lowest#* }" set
+"$PENSTOCK" train --resume runs/set train.steps=8 checkpoint.best=validation >out 2>err || fail "resume: $(cat err)"
+best_is 6 set # of the checkpoints that are there
 
 train kept train.steps=5 checkpoint.keep=1 checkpoint.keep_every=2
 [ "$(cd runs/kept/checkpoints && echo step-*)" = "step-00000002 step-00000004 step-00000005" ] ||

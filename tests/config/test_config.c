@@ -260,7 +260,7 @@ static const wrong_file wrong[] = {
      "run.yaml:1:20: unknown key 'hidden' in model; did you mean 'model.channels'?"},
     {LEAST "checkpoint: {frequency: 3}", NULL,
      "run.yaml:3:14: unknown key 'frequency' in checkpoint; expected one of every, keep, "
-     "keep_every"},
+     "keep_every, best"},
     {LEAST "train:\n  lr: 1\n  batch: 2\n  lr: 2", NULL,
      "run.yaml:6:3: train.lr is given twice; first in line 4"},
     {LEAST "train: 3", NULL, "run.yaml:3:8: train: expected a mapping of keys, found a value"},
