@@ -20,6 +20,7 @@ void pst_gguf_bool(pst_gguf *g, const char *key, int value);
 void pst_gguf_text(pst_gguf *g, const char *key, const char *value);
 void pst_gguf_texts(pst_gguf *g, const char *key, const char *const *value, uint64_t n);
 void pst_gguf_i32s(pst_gguf *g, const char *key, const int32_t *value, uint64_t n);
+void pst_gguf_f32s(pst_gguf *g, const char *key, const float *value, uint64_t n);
 /* dtype: PST_F32, PST_F16 or PST_BF16. dim: the slowest first, as in our graphs (the file has the
  * fastest first). */
 void pst_gguf_tensor(pst_gguf *g, const char *name, pst_dtype dtype, uint32_t n_dim,

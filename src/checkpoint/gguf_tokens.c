@@ -5,20 +5,21 @@
 #include <string.h>
 
 /* tokenizer.ggml.token_type */
-enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5 };
+enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 };
 enum { FILLER = 24 };
 
 /* tokenizer.ggml.pre, which names how text is split. llama-bpe takes a word that is a token as it
  * is; smaug-bpe splits alike and merges every word. NULL: none. */
 static const char *pre_of(const pst_token_list *list) {
     const int whole = list->whole_words;
+    if (!list->split) return "default";
     if (!strcmp(list->split, "llama3")) return whole ? "llama-bpe" : "smaug-bpe";
     if (whole) return NULL;
     return strcmp(list->split, "gpt2") ? "qwen2" : "gpt-2";
 }
 
 static int32_t type_of(const pst_token_list *list, uint32_t id) {
-    static const int32_t types[] = {UNUSED, NORMAL, CONTROL, USER_DEFINED};
+    static const int32_t types[] = {UNUSED, NORMAL, CONTROL, USER_DEFINED, BYTE};
     if (id >= list->n) return UNUSED;
     return (int32_t)id == list->unknown ? UNKNOWN : types[list->kind[id]];
 }
@@ -44,12 +45,21 @@ static pst_status add_tokens(pst_gguf *g, const pst_token_list *list, uint32_t n
         fill(list, n, token, type, filler);
         pst_gguf_texts(g, "tokenizer.ggml.tokens", token, n);
         pst_gguf_i32s(g, "tokenizer.ggml.token_type", type, n);
-        pst_gguf_texts(g, "tokenizer.ggml.merges", (const char *const *)list->merge, list->n_merge);
     }
     free(token);
     free(type);
     free(filler);
     return memory ? PST_OK : pst_no_memory("for a list of tokens");
+}
+
+static pst_status add_scores(pst_gguf *g, const pst_token_list *list, uint32_t n) {
+    float *score = calloc(n, sizeof *score);
+    if (!score) return pst_no_memory("for a list of tokens");
+    memcpy(score, list->score, list->n * sizeof *score);
+    pst_gguf_f32s(g, "tokenizer.ggml.scores", score, n);
+    pst_gguf_bool(g, "tokenizer.ggml.add_space_prefix", list->prefix);
+    free(score);
+    return PST_OK;
 }
 
 /* The token before a text: that of Llama, else the one that ends documents. */
@@ -73,9 +83,12 @@ static pst_status add_list(pst_gguf *g, const pst_export *e, const pst_tokenizer
     if (list->n > n)
         return pst_fail(PST_EINPUT, "the tokenizer has %u tokens, but the model has %u", list->n,
                         n);
-    pst_gguf_text(g, "tokenizer.ggml.model", "gpt2");
+    pst_gguf_text(g, "tokenizer.ggml.model", list->score ? "llama" : "gpt2");
     pst_gguf_text(g, "tokenizer.ggml.pre", pre);
     PST_TRY(add_tokens(g, list, n));
+    if (list->score) PST_TRY(add_scores(g, list, n));
+    else
+        pst_gguf_texts(g, "tokenizer.ggml.merges", (const char *const *)list->merge, list->n_merge);
     if (begin >= 0) pst_gguf_u32(g, "tokenizer.ggml.bos_token_id", (uint32_t)begin);
     if (end >= 0) pst_gguf_u32(g, "tokenizer.ggml.eos_token_id", (uint32_t)end);
     if (list->unknown >= 0)

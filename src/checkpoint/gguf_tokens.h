@@ -4,7 +4,7 @@
 #include "checkpoint/export.h"
 #include "checkpoint/gguf.h"
 
-/* Adds the pairs of the tokenizer: byte-level BPE, or bytes as a BPE without merges. EINPUT:
- * another kind of tokens. */
+/* Adds the pairs of the tokenizer: byte-level BPE, SentencePiece, or bytes as a BPE without merges.
+ * EINPUT: another kind of tokens. */
 pst_status pst_gguf_tokens(pst_gguf *g, const pst_export *e);
 #endif

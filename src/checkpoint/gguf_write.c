@@ -71,11 +71,20 @@ void pst_gguf_u32(pst_gguf *g, const char *key, uint32_t value) {
     put_number(g, &g->pairs, value, 4);
 }
 
-void pst_gguf_f32(pst_gguf *g, const char *key, float value) {
+static void put_float(pst_gguf *g, float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    put_key(g, key, F32);
     put_number(g, &g->pairs, bits, 4);
+}
+
+void pst_gguf_f32(pst_gguf *g, const char *key, float value) {
+    put_key(g, key, F32);
+    put_float(g, value);
+}
+
+void pst_gguf_f32s(pst_gguf *g, const char *key, const float *value, uint64_t n) {
+    put_array(g, key, F32, n);
+    for (uint64_t i = 0; i < n; i++) put_float(g, value[i]);
 }
 
 void pst_gguf_bool(pst_gguf *g, const char *key, int value) {

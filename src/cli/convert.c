@@ -23,7 +23,8 @@ int pst_cli_convert(const pst_cli_call *call) {
         "for "
         "Hugging Face's transformers, as GPT-2, for llama as Llama, Qwen 2 or Mistral, or as BERT: "
         "model.safetensors, config.json and the files of the run's tokenizer. To FILE.gguf: gpt or "
-        "llama with its tokenizer, byte-level BPE or bytes, for llama.cpp. To FILE.bin: gpt for "
+        "llama with its tokenizer, byte-level BPE, SentencePiece or bytes, for llama.cpp. To "
+        "FILE.bin: gpt for "
         "llm.c.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;

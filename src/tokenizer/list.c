@@ -1,6 +1,7 @@
 /* See list.h. */
 #include "tokenizer/list.h"
 #include "tokenizer/parts.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,24 @@ static pst_status list_tokens(const pst_tokenizer *t, pst_token_list *list, pst_
     return PST_OK;
 }
 
+/* Texts stay as they are, with U+2581 for blanks. */
+static pst_status list_scored(const pst_tokenizer *t, pst_token_list *list, pst_text *text) {
+    for (uint32_t id = 0; id < t->size; id++) {
+        uint32_t bytes;
+        const float score = t->sentencepiece.score[id];
+        list->score[id] = isnan(score) ? 0 : score;
+        if (pst_vocabulary_text(&t->matched, id, &bytes)) list->kind[id] = PST_TOKEN_TEXT;
+        const uint8_t *at = pst_vocabulary_text(&t->vocabulary, id, &bytes);
+        text->n = 0;
+        if (at) PST_TRY(pst_text_add(text, at, bytes));
+        if (at) PST_TRY(keep(text, &list->token[id]));
+    }
+    for (int i = 0; i < 256; i++) list->kind[t->byte_id[i]] = PST_TOKEN_BYTE;
+    for (size_t i = 0; i < t->n_special; i++)
+        list->kind[t->special[i].id] = t->special[i].inner ? PST_TOKEN_ADDED : PST_TOKEN_SPECIAL;
+    return PST_OK;
+}
+
 /* The merges of p, which are in order of rank. */
 static pst_status list_merges(const pst_tokenizer *t, const pst_pair *p, pst_token_list *list,
                               pst_text *text) {
@@ -83,10 +102,22 @@ static pst_status sort_and_list_merges(const pst_tokenizer *t, pst_token_list *l
     return status;
 }
 
+/* Checks that tokens and scores define the tokenizer. */
+static pst_status check_scored(const pst_tokenizer *t) {
+    const pst_sentencepiece *sp = &t->sentencepiece;
+    if (!sp->unigram && sp->bytes && !sp->collapse && !sp->charsmap.unit) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "the model of SentencePiece is not a BPE with tokens for bytes that "
+                    "keeps all characters, as that of Llama 2 is");
+}
+
 /* Checks that tokens, merges and one known pattern define the tokenizer. */
 static pst_status check(const pst_tokenizer *t) {
+    if (t->row == &pst_tokenizer_sentencepiece) return check_scored(t);
     if (t->row != &pst_tokenizer_bpe)
-        return pst_fail(PST_EINPUT, "the tokenizer is %s, not byte-level BPE or bytes",
+        return pst_fail(PST_EINPUT,
+                        "the tokenizer is %s; expected byte-level BPE, SentencePiece "
+                        "or bytes",
                         t->row->name);
     if (t->prefix)
         return pst_fail(PST_EINPUT, "the tokenizer puts a blank before each text "
@@ -100,18 +131,24 @@ static pst_status check(const pst_tokenizer *t) {
 
 pst_status pst_token_list_make(const pst_tokenizer *t, pst_token_list *out) {
     const int bytes = t->row == &pst_tokenizer_byte;
+    const int scored = t->row == &pst_tokenizer_sentencepiece;
     pst_text text = {0};
     if (!bytes) PST_TRY(check(t));
-    pst_token_list list = {.split = bytes ? "gpt2" : t->step[0].row->name,
+    pst_token_list list = {.split = t->n_step ? t->step[0].row->name : "gpt2",
+                           .prefix = scored && t->sentencepiece.prefix,
+                           .score = scored ? calloc(t->size, sizeof *list.score) : NULL,
                            .whole_words = t->whole_words,
                            .n = t->size,
                            .unknown = t->unknown,
                            .token = calloc(t->size, sizeof *list.token),
                            .kind = calloc(t->size, sizeof *list.kind),
                            .merge = calloc(t->pairs.n + 1, sizeof *list.merge)};
-    pst_status status = list.token && list.kind && list.merge ? PST_OK : pst_no_memory(for_list);
-    if (status == PST_OK) status = list_tokens(t, &list, &text);
-    if (status == PST_OK) status = sort_and_list_merges(t, &list, &text);
+    const int memory = list.token && list.kind && list.merge && (list.score || !scored);
+    pst_status status = memory ? PST_OK : pst_no_memory(for_list);
+    if (scored) list.split = NULL;
+    if (status == PST_OK)
+        status = scored ? list_scored(t, &list, &text) : list_tokens(t, &list, &text);
+    if (status == PST_OK && !scored) status = sort_and_list_merges(t, &list, &text);
     pst_text_free(&text);
     if (status == PST_OK) *out = list;
     else pst_token_list_free(&list);
@@ -124,5 +161,6 @@ void pst_token_list_free(pst_token_list *list) {
     free(list->token);
     free(list->kind);
     free(list->merge);
+    free(list->score);
     *list = (pst_token_list){0};
 }

@@ -1,6 +1,6 @@
 /* SentencePiece: models of both kinds, made here, and what they make of text. */
 #include "base/folder.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/list.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -106,6 +106,32 @@ static void bpe(void **state) {
     pst_tokenizer_close(t);
 }
 
+static void lists_tokens_and_scores(void **state) {
+    static const piece list[] = {{"<unk>", 0, UNKNOWN}, {"</s>", 0, CONTROL}, {B "a", -1, NORMAL},
+                                 {"<x>", 0, USER},      {"b", -2, UNUSED},    {B, -3, NORMAL}};
+    enum { N = sizeof list / sizeof *list };
+    static const pst_token_kind kinds[N] = {PST_TOKEN_NONE,  PST_TOKEN_SPECIAL, PST_TOKEN_TEXT,
+                                            PST_TOKEN_ADDED, PST_TOKEN_NONE,    PST_TOKEN_TEXT};
+    pst_token_list out;
+    (void)state;
+    pst_tokenizer *t = open_model(list, N, BPE, 1, 0);
+    if (pst_token_list_make(t, &out) != PST_OK) fail_msg("%s", pst_error());
+    assert_true(out.n == N + 256 && !out.n_merge && !out.split && out.prefix && !out.unknown);
+    for (int i = 0; i < N; i++) {
+        assert_string_equal(out.token[i], list[i].text);
+        assert_int_equal(out.kind[i], kinds[i]);
+        assert_true(out.score[i] == list[i].score);
+    }
+    assert_string_equal(out.token[N + 255], "<0xFF>");
+    assert_int_equal(out.kind[N + 255], PST_TOKEN_BYTE);
+    pst_token_list_free(&out);
+    pst_tokenizer_close(t);
+    t = open_model(list, N, UNIGRAM, 1, 0);
+    assert_int_equal(pst_token_list_make(t, &out), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), "as that of Llama 2 is"));
+    pst_tokenizer_close(t);
+}
+
 /* Text without blanks, of both models: tokens of several characters, characters without token. */
 static void text_is_divided(void **state) {
     static const piece list[] = {{"<unk>", 0, UNKNOWN},
@@ -158,8 +184,8 @@ static void messages(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(unigram), cmocka_unit_test(bpe),
-                                       cmocka_unit_test(text_is_divided),
-                                       cmocka_unit_test(messages)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unigram), cmocka_unit_test(bpe), cmocka_unit_test(lists_tokens_and_scores),
+        cmocka_unit_test(text_is_divided), cmocka_unit_test(messages)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }
