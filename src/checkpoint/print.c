@@ -46,16 +46,19 @@ static pst_status verify(const pst_ckpt *c) {
 }
 
 /* Where the parameters are that the checkpoint lacks. */
-static void print_base(const pst_ckpt *c, FILE *out) {
+static pst_status print_base(const pst_ckpt *c, FILE *out) {
     pst_config *config = NULL;
-    if (pst_config_parse(c->config, "run.yaml of the checkpoint", NULL, 0, &config) != PST_OK) {
+    pst_status status = pst_config_parse(c->config, "run.yaml of the checkpoint", NULL, 0, &config);
+    if (status == PST_ENOMEM) return status;
+    if (status != PST_OK) {
         pst_error_clear(); /* a program may write checkpoints with a text of its own */
-        return;
+        return PST_OK;
     }
     if (pst_ckpt_has_base(config) && c->info.base)
         fprintf(out, "frozen weights   %s %016" PRIx64 "\n", config->model.weights, c->info.base);
     else if (pst_ckpt_has_base(config)) fputs("frozen weights   of the seed\n", out);
     pst_config_close(config);
+    return PST_OK;
 }
 
 pst_status pst_ckpt_print(const char *path, FILE *out) {
@@ -76,9 +79,9 @@ pst_status pst_ckpt_print(const char *path, FILE *out) {
     if (!isnan(i->best_loss)) fprintf(out, "lowest so far    %.6f\n", i->best_loss);
     fprintf(out, "model, data      %016" PRIx64 " %016" PRIx64 "\n", i->model_hash, i->data_hash);
     if (i->tokenizer) fprintf(out, "tokenizer        %016" PRIx64 "\n", i->tokenizer);
-    print_base(c, out);
+    status = print_base(c, out);
     print_tensors(c, out);
-    status = verify(c);
+    if (status == PST_OK) status = verify(c);
     pst_ckpt_close(c);
     return status;
 }

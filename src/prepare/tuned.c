@@ -4,16 +4,17 @@
 #include "prepare/prepare.h"
 #include <string.h>
 
+enum { RANK = 8, ALPHA = 16 }; /* defaults of adapt.rank and adapt.alpha */
+
+/* A run's own copy of its run file gives the defaults, too. */
 static pst_status check_adapt(const pst_config *c) {
-    static const char *const keys[] = {"rank", "alpha"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!c->adapt.n_on && pst_config_given(c, "adapt", keys[i]))
-            return pst_config_at(c, "adapt", keys[i],
-                                 pst_fail(PST_EINPUT,
-                                          "adapt.%s needs adapt.on, which says what is "
-                                          "adapted, such as [attention]",
-                                          keys[i]));
-    return PST_OK;
+    const char *key = c->adapt.rank != RANK ? "rank" : "alpha";
+    if (c->adapt.n_on || (c->adapt.rank == RANK && c->adapt.alpha == ALPHA)) return PST_OK;
+    return pst_config_at(c, "adapt", key,
+                         pst_fail(PST_EINPUT,
+                                  "adapt.%s needs adapt.on, which says what is adapted, such as "
+                                  "[attention]",
+                                  key));
 }
 
 pst_status pst_prepare_tuned(const pst_config *c, pst_graph **graph) {

@@ -107,8 +107,8 @@ static void busy_is_between(void **unused) {
     uint32_t missing, steps;
     char list[600];
     assert_int_equal(pst_profile_missing(p, g, &missing, &steps, list, sizeof list), PST_OK);
-    assert_int_equal(steps, 4);
-    assert_int_equal(missing, 2); /* the loss, F and B; nobody asks for B of what reads data */
+    assert_int_equal(steps, 5);
+    assert_int_equal(missing, 3); /* the loss, F and B, and B of relu, whose slope W reads */
     assert_non_null(strstr(list, "cross_entropy F 1x4x3 1x4"));
     pst_profile_close(p);
     pst_graph_close(g);
