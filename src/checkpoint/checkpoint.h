@@ -182,8 +182,9 @@ pst_status pst_ckpt_parse(const char *text, size_t bytes, const char *file, pst_
 /* Copies the files that t was read from to `folder`, which is made if it is missing. Does nothing
  * for those that are there already. ENOMEM: the disk is full or cannot be written. */
 pst_status pst_ckpt_tokenizer_copy(const pst_tokenizer *t, const char *folder);
-/* Writes tokenizer_config.json beside a copy of vocab.txt, of which transformers cannot tell whether
- * it is of lower-case text; for other tokenizers it does nothing. context: positions of the model. */
+/* Writes tokenizer_config.json beside a copy of vocab.txt, of which transformers cannot tell
+ * whether it is of lower-case text; for other tokenizers it does nothing. context: positions of the
+ * model. */
 pst_status pst_ckpt_tokenizer_config(const pst_tokenizer *t, uint32_t context, const char *folder);
 /* Opens the tokenizer at `path` of the model at `source`. hash: of the one that it was trained
  * with; 0: bytes, or unknown. EINPUT: the hashes differ, or as pst_tokenizer_open. */
