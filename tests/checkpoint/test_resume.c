@@ -1,4 +1,4 @@
-/* test: label=full timeout=180
+/* test: label=full isa=any timeout=180
  * Going on: an interrupt during a long validation is heard and leaves a checkpoint; what is resumed
  * must be ours alone, of the same seed, and not finished; `best` is the checkpoint of the best
  * validation. */

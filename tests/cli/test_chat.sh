@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=120
+# test: label=full isa=any timeout=120
 # Conversations as data: any layout gives the same weights, broken lines are refused or left out, and a tokenizer
 # without the special tokens of the template is refused.
 . "$(dirname "$0")/../script.sh"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=120
+# test: label=full isa=any timeout=120
 # Documents kept apart: any layout and number of threads gives the same weights, text and its tokens are the same, and
 # what cannot keep documents apart is refused.
 . "$(dirname "$0")/../script.sh"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=120
+# test: label=full isa=any timeout=120
 # profile: what it measures, a run predicts from; a profile of another model or machine is refused by name.
 . "$(dirname "$0")/../script.sh"
 

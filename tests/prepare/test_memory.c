@@ -1,4 +1,4 @@
-/* test: label=full timeout=600
+/* test: label=full isa=any timeout=600
  * Memory is predicted to the byte: for random models, schedules and numbers of ranks, the highest
  * byte that two steps and a validation write is the layout's last one, on every rank and in every
  * region, and the canary behind it survives. The program's resident memory stays near the
