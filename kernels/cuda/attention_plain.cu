@@ -141,7 +141,7 @@ __device__ inline float warp_max(float x) {
 /* Scores of a row come tile by tile: sums so far are rescaled when a larger score appears (Milakov
  * & Gimelshein 2018). In the first tile every row before the padding has at least one score. */
 template <typename T>
-__global__ void __launch_bounds__(TILE *LINES, 3) forward(const pst_cuda_attention a) {
+__global__ void __launch_bounds__(TILE *LINES, 2) forward(const pst_cuda_attention a) {
     __shared__ float left[TILE][TILE + 1], right[TILE][TILE + 1], weight[TILE][TILE + 1];
     const place p = find(a);
     const operands<T> o = operands_of<T>(a);

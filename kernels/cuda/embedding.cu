@@ -322,7 +322,7 @@ __global__ void __launch_bounds__(WARP *WARPS) gather_rows_f(gather_job j, const
 /* A warp for each row of x, which adds the rows of dy that were gathered from it, in their order;
  * sum: NULL, or what is in the gradient already. */
 template <typename T, bool PACKED>
-__global__ void __launch_bounds__(WARP *WARPS)
+__global__ void __launch_bounds__(WARP *WARPS, 2)
     gather_rows_b(gather_job j, const T *dy, const T *sum, T *dx) {
     constexpr uint32_t N = lane<T, PACKED>::N;
     uint64_t row = (uint64_t)blockIdx.x * WARPS + threadIdx.y;

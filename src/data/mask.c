@@ -82,14 +82,15 @@ static uint64_t rank_of(uint64_t seed, uint64_t i) {
     return ((x ^ (x >> 31)) & ~UINT64_C(0xffffff)) | i;
 }
 
-/* The position of the first word in random order after rank `*rank`, which becomes its rank; n:
- * there is none. */
+/* The position of the first word of at most `most` tokens in random order after rank `*rank`, which
+ * becomes its rank; n: there is none. */
 static uint64_t next_word(const pst_mask *m, uint64_t seed, const int32_t *tokens, uint64_t n,
-                          uint64_t *rank) {
+                          uint64_t most, uint64_t *rank) {
     uint64_t best = UINT64_MAX, at = n;
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t own = rank_of(seed, i);
         if (own <= *rank || own >= best || !begins_word(m, tokens, i)) continue;
+        if (word_length(m, tokens, n, i) > most) continue;
         best = own;
         at = i;
     }
@@ -103,19 +104,19 @@ static uint64_t choose_words(const pst_mask *m, uint64_t key, uint64_t sample, u
                              const int32_t *tokens, int32_t *targets) {
     const uint64_t wanted = share_of(m, count_candidates(m, n, tokens));
     uint32_t word[4];
-    uint64_t count = 0, rank = 0, first = n, seed;
+    uint64_t count = 0, rank = 0, seed;
     pst_rng_words(key, sample, UINT64_MAX, word);
     seed = (uint64_t)word[0] << 32 | word[1];
     while (count < wanted) {
-        const uint64_t at = next_word(m, seed, tokens, n, &rank);
+        const uint64_t at = next_word(m, seed, tokens, n, wanted - count, &rank);
         if (at == n) break;
         const uint64_t length = word_length(m, tokens, n, at);
-        if (first == n) first = at;
-        if (count + length > wanted) continue;
         for (uint64_t i = at; targets && i < at + length; i++) targets[i] = CHOSEN_WORD;
         count += length;
     }
-    if (count || first == n) return count;
+    rank = 0;
+    const uint64_t first = count || !wanted ? n : next_word(m, seed, tokens, n, n, &rank);
+    if (first == n) return count;
     for (uint64_t i = first; targets && i < first + wanted; i++) targets[i] = CHOSEN_WORD;
     return wanted;
 }

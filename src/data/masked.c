@@ -24,13 +24,13 @@ static const names families[] = {{"[CLS]", "[SEP]", "[MASK]"}, {"<s>", "</s>", "
 
 typedef struct {
     pst_data base;
-    pst_data_row row;   /* base.row: its name is that of data.kind */
-    pst_indexed *lines; /* a sample is one of its documents; or NULL: */
-    pst_tokens *tokens; /* a sample is a window */
-    pst_pairs *pairs;   /* NULL, or a sample is a pair of segments of `lines` */
-    pst_order order;    /* of windows */
-    uint64_t n[2];      /* lines, or tokens, by split; the training split comes first */
-    uint64_t length[2]; /* tokens by split */
+    pst_data_row row;         /* base.row: its name is that of data.kind */
+    pst_indexed *lines;       /* a sample is one of its documents; or NULL: */
+    pst_tokens *tokens;       /* a sample is a window */
+    pst_segment_pairs *pairs; /* NULL, or a sample is a pair of segments of `lines` */
+    pst_order order;          /* of windows */
+    uint64_t n[2];            /* lines, or tokens, by split; the training split comes first */
+    uint64_t length[2];       /* tokens by split */
     uint64_t seed, hash, tokenizer;
     int32_t begin, end, end_of_document; /* special tokens; the last one -1: none */
     pst_mask mask;
@@ -73,8 +73,8 @@ static part part_of(const masked *d, pst_split split, uint64_t index) {
 
 /* Begin, segment A, end, segment B, end. */
 static pst_status read_pair(const masked *d, pst_split split, int32_t *tokens, pst_mask_sample *s) {
-    pst_pair pair;
-    PST_TRY(pst_pairs_read(d->pairs, split, s->index, &pair, tokens + 1));
+    pst_segment_pair pair;
+    PST_TRY(pst_segment_pairs_read(d->pairs, split, s->index, &pair, tokens + 1));
     const uint32_t a = pair.n[0], b = pair.n[1];
     memmove(tokens + a + 2, tokens + a + 1, b * sizeof *tokens);
     tokens[0] = d->begin;
@@ -139,7 +139,7 @@ static uint64_t masked_tokenizer(const pst_data *data) { return ((const masked *
 static void masked_close(pst_data *data) {
     masked *d = (masked *)data;
     if (!d) return;
-    pst_pairs_close(d->pairs);
+    pst_segment_pairs_close(d->pairs);
     pst_indexed_close(d->lines);
     pst_tokens_close(d->tokens);
     free(d->continues);
@@ -218,7 +218,7 @@ static pst_status split(masked *d, const pst_data_config *c, const char *what) {
 
 /* Number of pairs of each split. */
 static pst_status split_pairs(masked *d, const pst_data_config *c, const char *what) {
-    const uint64_t all = pst_pairs_count(d->pairs);
+    const uint64_t all = pst_segment_pairs_count(d->pairs);
     uint64_t held;
     PST_TRY(pst_options_held(c, what, all, "pair of segments", &held));
     if (all - held < 2 && !c->held_out)
@@ -228,9 +228,9 @@ static pst_status split_pairs(masked *d, const pst_data_config *c, const char *w
                         what, (unsigned long long)(all - held), d->room);
     d->n[PST_SPLIT_TRAIN] = all - held;
     d->n[PST_SPLIT_VALIDATION] = held;
-    pst_pairs_split(d->pairs, all - held);
-    for (int i = 0; i < 2; i++) d->length[i] = pst_pairs_tokens(d->pairs, (pst_split)i);
-    if (pst_pairs_documents(d->pairs, c->held_out) > 1) return PST_OK;
+    pst_segment_pairs_split(d->pairs, all - held);
+    for (int i = 0; i < 2; i++) d->length[i] = pst_segment_pairs_tokens(d->pairs, (pst_split)i);
+    if (pst_segment_pairs_documents(d->pairs, c->held_out) > 1) return PST_OK;
     if (!c->held_out)
         return pst_fail(PST_EINPUT,
                         "data: %s: the text to train on is one document, but model.next_sentence "
@@ -247,15 +247,15 @@ static pst_status split_pairs(masked *d, const pst_data_config *c, const char *w
 
 /* From a text in the cache whose lines or files are documents of d->lines. */
 static pst_status open_pairs(masked *d, const pst_data_config *c, int lines, const char *what) {
-    const pst_pairs_options o = {.tokens = d->lines,
-                                 .lines = lines,
-                                 .end = lines ? -1 : d->end_of_document,
-                                 .room = d->room,
-                                 .seed = c->seed};
+    const pst_segment_pairs_options o = {.tokens = d->lines,
+                                         .lines = lines,
+                                         .end = lines ? -1 : d->end_of_document,
+                                         .room = d->room,
+                                         .seed = c->seed};
     if (!pst_indexed_tokens(d->lines))
         return pst_fail(PST_EINPUT, "data: %s has no text to %s on", what,
                         c->held_out ? "evaluate" : "train");
-    return pst_pairs_open(&o, &d->pairs);
+    return pst_segment_pairs_open(&o, &d->pairs);
 }
 
 typedef pst_status (*opener)(masked *d, const pst_data_config *c, char what[PST_OPTIONS_TEXT]);

@@ -18,8 +18,8 @@ typedef struct {
     uint64_t from, to; /* units */
 } document;
 
-struct pst_pairs {
-    pst_pairs_options o;
+struct pst_segment_pairs {
+    pst_segment_pairs_options o;
     stretch *list;
     uint64_t n, train;
     document *document;
@@ -29,27 +29,27 @@ struct pst_pairs {
 };
 
 /* The number of the unit's first token. */
-static uint64_t place(const pst_pairs *p, uint64_t unit) {
+static uint64_t place(const pst_segment_pairs *p, uint64_t unit) {
     return p->o.lines ? pst_indexed_document(p->o.tokens, unit) : unit;
 }
 
 /* --- stretches -------------------------------------------------------------------------------- */
 
-static pst_status add_stretch(pst_pairs *p, uint64_t unit, uint64_t n) {
+static pst_status add_stretch(pst_segment_pairs *p, uint64_t unit, uint64_t n) {
     PST_TRY(pst_grow(&p->list, sizeof *p->list, p->n, &p->cap_list, "for pairs of segments"));
     p->list[p->n++] = (stretch){unit, (uint32_t)n, (uint32_t)(p->n_document - 1)};
     return PST_OK;
 }
 
 /* Units until a sample is full. */
-static uint64_t units_from(const pst_pairs *p, uint64_t unit, uint64_t to) {
+static uint64_t units_from(const pst_segment_pairs *p, uint64_t unit, uint64_t to) {
     const uint64_t at = place(p, unit);
     uint64_t end = unit + 1;
     while (end < to && place(p, end) - at < p->o.room) end++;
     return end - unit;
 }
 
-static pst_status add_document(pst_pairs *p, uint64_t from, uint64_t to) {
+static pst_status add_document(pst_segment_pairs *p, uint64_t from, uint64_t to) {
     if (from == to) return PST_OK;
     if (p->n_document == UINT32_MAX)
         return pst_fail(PST_EINPUT, "data: more than 2^32 - 1 documents are not supported");
@@ -64,7 +64,7 @@ static pst_status add_document(pst_pairs *p, uint64_t from, uint64_t to) {
     return PST_OK;
 }
 
-static pst_status add_lines(pst_pairs *p) {
+static pst_status add_lines(pst_segment_pairs *p) {
     const uint64_t all = pst_indexed_documents(p->o.tokens);
     uint64_t from = 0;
     for (uint64_t i = 0; i < all; i++) {
@@ -75,7 +75,7 @@ static pst_status add_lines(pst_pairs *p) {
     return add_document(p, from, all);
 }
 
-static pst_status add_texts(pst_pairs *p) {
+static pst_status add_texts(pst_segment_pairs *p) {
     const uint64_t all = pst_indexed_documents(p->o.tokens);
     for (uint64_t i = 0; i < all; i++) {
         const uint64_t from = pst_indexed_document(p->o.tokens, i);
@@ -88,8 +88,8 @@ static pst_status add_texts(pst_pairs *p) {
     return PST_OK;
 }
 
-pst_status pst_pairs_open(const pst_pairs_options *o, pst_pairs **out) {
-    pst_pairs *p = calloc(1, sizeof *p);
+pst_status pst_segment_pairs_open(const pst_segment_pairs_options *o, pst_segment_pairs **out) {
+    pst_segment_pairs *p = calloc(1, sizeof *p);
     if (!p) return pst_no_memory("for pairs of segments");
     p->o = *o;
     p->key[PST_SPLIT_TRAIN] = pst_rng_key(o->seed, "data.pairs");
@@ -97,25 +97,25 @@ pst_status pst_pairs_open(const pst_pairs_options *o, pst_pairs **out) {
     pst_status status = o->lines ? add_lines(p) : add_texts(p);
     p->train = p->n;
     if (status == PST_OK) *out = p;
-    else pst_pairs_close(p);
+    else pst_segment_pairs_close(p);
     return status;
 }
 
-void pst_pairs_close(pst_pairs *p) {
+void pst_segment_pairs_close(pst_segment_pairs *p) {
     if (!p) return;
     free(p->list);
     free(p->document);
     free(p);
 }
 
-uint64_t pst_pairs_count(const pst_pairs *p) { return p->n; }
-uint64_t pst_pairs_documents(const pst_pairs *p, int all) {
+uint64_t pst_segment_pairs_count(const pst_segment_pairs *p) { return p->n; }
+uint64_t pst_segment_pairs_documents(const pst_segment_pairs *p, int all) {
     if (all || !p->train) return p->n_document;
     return p->list[p->train - 1].document + (uint64_t)1;
 }
-void pst_pairs_split(pst_pairs *p, uint64_t train) { p->train = train; }
+void pst_segment_pairs_split(pst_segment_pairs *p, uint64_t train) { p->train = train; }
 
-uint64_t pst_pairs_tokens(const pst_pairs *p, pst_split split) {
+uint64_t pst_segment_pairs_tokens(const pst_segment_pairs *p, pst_split split) {
     const int trains = split == PST_SPLIT_TRAIN;
     uint64_t sum = 0;
     for (uint64_t i = trains ? 0 : p->train; i < (trains ? p->train : p->n); i++)
@@ -143,7 +143,7 @@ typedef struct {
 } segment;
 
 /* From a random unit of another document of the training split, or of all text, to its end. */
-static segment elsewhere(const pst_pairs *p, pst_split split, const stretch *own, dice *d) {
+static segment elsewhere(const pst_segment_pairs *p, pst_split split, const stretch *own, dice *d) {
     const uint64_t n = split == PST_SPLIT_TRAIN ? p->train : p->n;
     const stretch *other = &p->list[below(d, n)];
     for (int i = 1; i < TRIES && other->document == own->document; i++)
@@ -167,8 +167,8 @@ static void shorten(segment *a, segment *b, uint64_t room, dice *d) {
     }
 }
 
-pst_status pst_pairs_read(const pst_pairs *p, pst_split split, uint64_t index, pst_pair *pair,
-                          int32_t *tokens) {
+pst_status pst_segment_pairs_read(const pst_segment_pairs *p, pst_split split, uint64_t index,
+                                  pst_segment_pair *pair, int32_t *tokens) {
     const uint64_t k = split == PST_SPLIT_TRAIN ? pst_order_shuffled(p->o.seed, p->train, index)
                                                 : p->train + index;
     const stretch *own = &p->list[k];

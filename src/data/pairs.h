@@ -13,27 +13,28 @@ typedef struct {
     int32_t end;   /* token after each whole document, which is not part of it; -1: none */
     uint32_t room; /* tokens of both segments together, at least 2 */
     uint64_t seed;
-} pst_pairs_options;
+} pst_segment_pairs_options;
 
-typedef struct pst_pairs pst_pairs;
+typedef struct pst_segment_pairs pst_segment_pairs;
 /* Divides all documents into stretches that fill a sample. ENOMEM. */
-pst_status pst_pairs_open(const pst_pairs_options *options, pst_pairs **out);
-void pst_pairs_close(pst_pairs *p);
+pst_status pst_segment_pairs_open(const pst_segment_pairs_options *options,
+                                  pst_segment_pairs **out);
+void pst_segment_pairs_close(pst_segment_pairs *p);
 /* Number of samples: of an epoch over all text. */
-uint64_t pst_pairs_count(const pst_pairs *p);
+uint64_t pst_segment_pairs_count(const pst_segment_pairs *p);
 /* The first `train` samples are the training split. Tokens of a split. */
 /* Number of documents of the training split, and of all text. */
-uint64_t pst_pairs_documents(const pst_pairs *p, int all);
-void pst_pairs_split(pst_pairs *p, uint64_t train);
-uint64_t pst_pairs_tokens(const pst_pairs *p, pst_split split);
+uint64_t pst_segment_pairs_documents(const pst_segment_pairs *p, int all);
+void pst_segment_pairs_split(pst_segment_pairs *p, uint64_t train);
+uint64_t pst_segment_pairs_tokens(const pst_segment_pairs *p, pst_split split);
 
 /* A sample: n[0] tokens of A, then n[1] of B, at most `room` together. follows: 1: B follows A. */
 typedef struct {
     uint32_t n[2];
     int follows;
-} pst_pair;
+} pst_segment_pair;
 /* Sample `index` of a split, as in pst_data_row; tokens: [room]. May be called by several threads.
  */
-pst_status pst_pairs_read(const pst_pairs *p, pst_split split, uint64_t index, pst_pair *pair,
-                          int32_t *tokens);
+pst_status pst_segment_pairs_read(const pst_segment_pairs *p, pst_split split, uint64_t index,
+                                  pst_segment_pair *pair, int32_t *tokens);
 #endif
