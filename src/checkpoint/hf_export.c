@@ -212,7 +212,21 @@ static pst_status build(const pst_ckpt *ckpt, const pst_config *config, const ps
 typedef struct {
     pst_export_fn write;
     const void *to;
+    const char *path; /* of what is written */
 } target;
+
+/* EINPUT: `path` has the weights that a run with adapters or frozen parameters needs. */
+static pst_status check_base(const pst_config *config, const char *path) {
+    char *base = realpath(config->model.weights, NULL), *own = realpath(path, NULL);
+    const int same = base && own && !strcmp(base, own);
+    free(base);
+    free(own);
+    if (!same || !pst_ckpt_has_base(config)) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "%s has the frozen weights of this run, without which its checkpoints cannot "
+                    "be used; write to another place",
+                    path);
+}
 
 /* tokenizer: NULL if its tokens are bytes or unknown. */
 static pst_status export_ckpt(const pst_ckpt *ckpt, const pst_config *config,
@@ -237,6 +251,7 @@ static pst_status export_found(const pst_ckpt *ckpt, const target *t) {
     pst_config *config = NULL;
     pst_tokenizer *tokenizer = NULL;
     pst_status status = pst_ckpt_config(ckpt, NULL, 0, &config);
+    if (status == PST_OK) status = check_base(config, t->path);
     if (status == PST_OK && pst_config_has_tokenizer(config))
         status = pst_ckpt_tokenizer_open(config->data.tokenizer, ckpt->path, ckpt->info.tokenizer,
                                          &tokenizer);
@@ -246,14 +261,13 @@ static pst_status export_found(const pst_ckpt *ckpt, const target *t) {
     return status;
 }
 
-static pst_status export_from(const char *checkpoint, pst_export_fn write, const void *to) {
+static pst_status export_from(const char *checkpoint, const target *t) {
     char *path = NULL;
     pst_ckpt *ckpt = NULL;
-    const target t = {write, to};
     PST_TRY(pst_ckpt_find(checkpoint, &path));
     pst_status status = pst_ckpt_open(path, &ckpt);
     free(path);
-    if (status == PST_OK) status = export_found(ckpt, &t);
+    if (status == PST_OK) status = export_found(ckpt, t);
     pst_ckpt_close(ckpt);
     return status;
 }
@@ -283,7 +297,7 @@ static pst_status export_folder(const pst_export *e, const void *to) {
 pst_status pst_export_hf(const char *checkpoint, const char *folder, int replace) {
     const folder_to to = {folder, replace};
     if (!replace) PST_TRY(check_new(folder));
-    return export_from(checkpoint, export_folder, &to);
+    return export_from(checkpoint, &(target){export_folder, &to, folder});
 }
 
 static int ends_in(const char *text, const char *end) {
@@ -316,5 +330,6 @@ pst_status pst_export_file(const char *checkpoint, const char *file, const char 
                         "(llm.c)",
                         file);
     if (!replace) PST_TRY(pst_file_check_new(file));
-    return export_from(checkpoint, gguf ? pst_export_gguf : pst_llmc_export, &to);
+    const target t = {gguf ? pst_export_gguf : pst_llmc_export, &to, file};
+    return export_from(checkpoint, &t);
 }

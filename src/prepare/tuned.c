@@ -1,6 +1,7 @@
 /* What a run trains: adapters and frozen parameters of the run file (adapt, train.freeze). Declared
  * in prepare.h. */
 #include "graph/adapt.h"
+#include "prepare/llmc.h"
 #include "prepare/prepare.h"
 #include <string.h>
 
@@ -22,6 +23,13 @@ pst_status pst_prepare_tuned(const pst_config *c, pst_graph **graph) {
                              c->adapt.n_on};
     pst_graph *adapted;
     PST_TRY(check_adapt(c));
+    if ((adapt.n_on || c->train.n_freeze) && pst_llmc_is(c->model.weights))
+        return pst_config_at(
+            c, "model", "weights",
+            pst_fail(PST_EINPUT,
+                     "model.weights: %s is a file of llm.c; adapt and train.freeze "
+                     "need a Hugging Face folder",
+                     c->model.weights));
     if (adapt.n_on) {
         PST_TRY(pst_config_at(c, "adapt", "on", pst_graph_adapt(*graph, &adapt, &adapted)));
         pst_graph_close(*graph);

@@ -90,6 +90,7 @@ mv merged base
 refused 'was trained on other frozen weights' train --resume runs/run steps=8
 refused 'was trained on other frozen weights' convert runs/run again
 refused 'adapt.rank needs adapt.on' train run.yaml adapt.rank=4
+refused 'base has the frozen weights of this run' convert runs/run base --force
 refused "names no linear layer; the model has h.\*.attn.c_attn.weight" train run.yaml adapt.on=[conv]
 refused 'expected 1 to 32' train run.yaml adapt.on=[mlp] adapt.rank=33
 refused 'no parameter of the model has a name that matches' train run.yaml 'train.freeze=["h.9.*"]'
