@@ -85,8 +85,7 @@ __device__ inline float kept(const pst_cuda_attention &a, const place &p, uint64
                              uint64_t key) {
     if (!(a.rate > 0)) return 1.0f;
     uint4 word = philox(a.key, p.stream_hi, p.stream_lo + query * div_up(p.t, 4) + key / 4);
-    uint32_t low = key % 4 == 0 ? word.x : word.y, high = key % 4 == 2 ? word.z : word.w;
-    float uniform = (float)((key % 4 < 2 ? low : high) >> 8) * 0x1p-24f;
+    float uniform = (float)(word_of(word, key) >> 8) * 0x1p-24f;
     return uniform >= a.rate ? 1.0f / (1.0f - a.rate) : 0.0f;
 }
 

@@ -242,9 +242,7 @@ template <typename T> struct dropout {
     __device__ void one(uint64_t i) const {
         uint64_t s = i / per_sample, e = first + (i - s * per_sample);
         uint4 word = philox(key, sample_of(s), e / 4);
-        uint32_t low = e % 4 == 0 ? word.x : word.y, high = e % 4 == 2 ? word.z : word.w;
-        uint32_t w = e % 4 < 2 ? low : high;
-        y[i] = narrowed<T>(kept(widen(a[i]), w));
+        y[i] = narrowed<T>(kept(widen(a[i]), word_of(word, e)));
     }
 };
 

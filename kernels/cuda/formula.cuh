@@ -23,6 +23,13 @@ __device__ inline uint4 philox(uint64_t key, uint64_t hi, uint64_t lo) {
     return make_uint4(c0, c1, c2, c3);
 }
 
+/* The word of element `element` of a stream, of which its position has four. */
+__device__ inline uint32_t word_of(uint4 word, uint64_t element) {
+    uint32_t low = element % 2 == 0 ? word.x : word.y;
+    uint32_t high = element % 2 == 0 ? word.z : word.w;
+    return element % 4 < 2 ? low : high;
+}
+
 /* Threshold for dropout: an element is kept if the upper 24 bits of its random word are not below
  * keep_from(rate), which equals rng_uniform(word) >= rate. */
 static inline uint32_t keep_from(float rate) {
