@@ -191,8 +191,9 @@ static pst_status plain(pst_device *device, const pst_call *call, pst_pass pass)
 
 /* The graphs for cuDNN read queries, keys and values from one operand, without a window; cuDNN's
  * dropout has other random numbers. */
-static const char grouped[] = "queries, keys and values are separate operands",
-                  windowed[] = "attention has a window", drops[] = "attention has dropout";
+static const char grouped[] = "queries, keys and values are separate operands";
+static const char windowed[] = "attention has a window";
+static const char drops[] = "attention has dropout";
 
 static const char *refuses(const pst_graph *g, const pst_node *node, const pst_device *device) {
     (void)device;

@@ -73,7 +73,9 @@ pst_status pst_ref_embedding_w(pst_device *device, const pst_call *call) {
     const int32_t *token = call->arg[0];
     void *const *behind = pst_call_behind(call);
     const float *dout = behind[0];
-    float *dwte = behind[1], *dwpe = s.t_max ? behind[2] : NULL, *dwtt = s.type ? behind[3] : NULL;
+    float *dwte = behind[1];
+    float *dwpe = s.t_max ? behind[2] : NULL;
+    float *dwtt = s.type ? behind[3] : NULL;
     PST_TRY(check_indices(call, &s));
     if (call->first) {
         memset(dwte, 0, s.v * s.c * sizeof(float));

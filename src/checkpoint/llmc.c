@@ -119,7 +119,8 @@ static pst_status read_held(const source *s, const pst_hf_weights *w, uint32_t i
     const int kind = kind_of(held->name, &layer);
     const uint64_t at = place_of(&s->h, kind, layer);
     const uint64_t n = pst_slice_whole(held, dim), here = pst_param_elements(held);
-    const uint64_t from = w->from ? w->from[i] : 0, to = w->to ? w->to[i] : here;
+    const uint64_t from = w->from ? w->from[i] : 0;
+    const uint64_t to = w->to ? w->to[i] : here;
     if (held->slice.held != PST_HELD_PART) return read_at(s, at + from, to - from, w->weight[i]);
     float *whole = malloc((n + here) * sizeof *whole);
     pst_status status = whole ? read_at(s, at, n, whole) : pst_no_memory("to read weights");

@@ -116,9 +116,10 @@ uint64_t pst_segment_pairs_documents(const pst_segment_pairs *p, int all) {
 void pst_segment_pairs_split(pst_segment_pairs *p, uint64_t train) { p->train = train; }
 
 uint64_t pst_segment_pairs_tokens(const pst_segment_pairs *p, pst_split split) {
-    const int trains = split == PST_SPLIT_TRAIN;
+    const uint64_t from = split == PST_SPLIT_TRAIN ? 0 : p->train;
+    const uint64_t to = split == PST_SPLIT_TRAIN ? p->train : p->n;
     uint64_t sum = 0;
-    for (uint64_t i = trains ? 0 : p->train; i < (trains ? p->train : p->n); i++)
+    for (uint64_t i = from; i < to; i++)
         sum += place(p, p->list[i].unit + p->list[i].n) - place(p, p->list[i].unit);
     return sum;
 }

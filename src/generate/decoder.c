@@ -15,7 +15,8 @@ static void find_tensors(pst_decoder *d) {
 }
 
 static pst_status prepare(const pst_source *source, const pst_decoder_options *o, pst_decoder *d) {
-    const uint32_t ranks = o->ranks ? o->ranks : 1, here = o->world ? o->world->local_size : ranks;
+    const uint32_t ranks = o->ranks ? o->ranks : 1;
+    const uint32_t here = o->world ? o->world->local_size : ranks;
     const pst_model_row *row;
     pst_prepare_options options = {.n_rank = ranks,
                                    .threads = o->threads ? o->threads : pst_machine_threads(here),
