@@ -56,6 +56,7 @@ pst_component(partition/foreign pipeline/cluster PkgConfig::JANSSON)
 # one run
 pst_component(src/report pipeline/draw PkgConfig::JANSSON)
 pst_component(src/backends models kernels/cpu data comm/transport pipeline/execute)
+pst_component(src/kv backends comm/watch)
 pst_component(src/prepare backends partition/balance pipeline/solve pipeline/check pipeline/draw PkgConfig::JANSSON)
 pst_component(src/rank prepare comm/collective)
 pst_component(src/health rank comm/watch)

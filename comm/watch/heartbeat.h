@@ -21,7 +21,8 @@ enum {
 pst_status pst_heartbeat_open(pst_world *world, pst_heartbeat **heartbeat);
 void pst_heartbeat_close(pst_heartbeat *h); /* marks a normal exit of this rank */
 /* Where the executor writes its last instruction, packed (opcode << 56 | chunk << 32 |
- * micro-batch). */
+ * micro-batch); a key-value store (src/kv) writes PST_HEARTBEAT_STORE. */
+#define PST_HEARTBEAT_STORE (UINT64_MAX - 1)
 volatile uint64_t *pst_heartbeat_instr(pst_heartbeat *h);
 /* OK while all ranks of the host live. EPEER: the message names the first dead one (rank, host,
  * last instruction), or this rank if the others have declared it dead. Any thread; cheap. */

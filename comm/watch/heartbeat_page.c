@@ -120,6 +120,7 @@ const char *pst_heartbeat_page_where(const pst_heartbeat_page *page, uint32_t ra
              micro = (uint32_t)instr;
     const char *name = pst_opcode_name((pst_opcode)opcode);
     if (instr == PAGE_NO_INSTR) snprintf(buffer, bytes, "start-up");
+    else if (instr == PST_HEARTBEAT_STORE) snprintf(buffer, bytes, "key-value store");
     else if (opcode >= PST_OP_COUNT)
         snprintf(buffer, bytes, "instruction %016llx", (unsigned long long)instr);
     else if (opcode >= PST_OP_REDUCE) snprintf(buffer, bytes, "%s", name);

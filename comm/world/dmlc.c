@@ -35,6 +35,18 @@ static uint32_t get_number(const uint8_t *at) {
     return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
+/* Requested instead of a rank: any rank of a worker, or of a server. */
+enum { ANY_WORKER = -1, ANY_SERVER = -2 };
+
+static int counts_servers;
+
+void pst_dmlc_count_servers(int counts) { counts_servers = counts; }
+
+int pst_dmlc_is_rank(void) {
+    const char *role = getenv("DMLC_ROLE");
+    return role && (!strcmp(role, "worker") || (counts_servers && !strcmp(role, "server")));
+}
+
 /* --- variables -------------------------------------------------------------------------------- */
 
 static pst_status read_number(const char *name, uint32_t most, uint32_t *number) {
@@ -62,7 +74,8 @@ static pst_status read_role(const char *text, pst_dmlc_role *role) {
 pst_status pst_dmlc_read(pst_dmlc_role *role, pst_tcp_job *job) {
     static const char *const ids[] = {"DMLC_WORKER_ID", "DMLC_RANK"};
     PST_TRY(read_role(getenv("DMLC_ROLE"), role));
-    if (*role == PST_DMLC_NONE || *role == PST_DMLC_SERVER) return PST_OK;
+    if (*role == PST_DMLC_NONE) return PST_OK;
+    if (*role == PST_DMLC_SERVER && !counts_servers) return PST_OK;
     pst_tcp_job j = {.rank = UINT32_MAX,
                      .address = getenv("DMLC_PS_ROOT_URI"),
                      .port = getenv("DMLC_PS_ROOT_PORT"),
@@ -72,15 +85,26 @@ pst_status pst_dmlc_read(pst_dmlc_role *role, pst_tcp_job *job) {
     PST_TRY(read_number("DMLC_NUM_WORKER", 65535, &j.size));
     PST_TRY(read_number("DMLC_PS_ROOT_PORT", 65535, &port));
     if (!j.size) return pst_fail(PST_EINPUT, "DMLC_NUM_WORKER is 0; expected at least 1");
+    if (counts_servers && getenv("DMLC_NUM_SERVER"))
+        PST_TRY(read_number("DMLC_NUM_SERVER", 65535 - j.size, &j.servers));
+    if (*role == PST_DMLC_SERVER && !j.servers)
+        return pst_fail(PST_EINPUT, "DMLC_ROLE is server, but DMLC_NUM_SERVER is not set or 0");
     if (!j.address)
         return pst_fail(PST_EINPUT,
                         "DMLC_PS_ROOT_URI is not set; set it to the scheduler's address");
     for (int i = 0; i < 2 && *role == PST_DMLC_WORKER && j.rank == UINT32_MAX; i++)
         if (getenv(ids[i])) PST_TRY(read_number(ids[i], j.size - 1, &j.rank));
+    j.size += j.servers;
+    if (*role == PST_DMLC_SERVER) j.rank = (uint32_t)ANY_SERVER;
     PST_TRY(pst_tcp_check_secret(&j));
-    if (!j.secret) j.secret = ""; /* one worker: there is no other to keep out */
+    if (!j.secret) j.secret = ""; /* one process: there is no other to keep out */
     *job = j;
     return PST_OK;
+}
+
+/* What gives the number of processes of a job, for messages. */
+static const char *size_name(const pst_tcp_job *job) {
+    return job->servers ? "DMLC_NUM_WORKER + DMLC_NUM_SERVER" : "DMLC_NUM_WORKER";
 }
 
 /* --- the scheduler ---------------------------------------------------------------------------- */
@@ -143,6 +167,15 @@ static int is_taken(const scheduler *d, uint32_t rank) {
     return 0;
 }
 
+/* Whether fewer servers, or fewer workers, have joined than the job has. */
+static int has_place(const scheduler *d, uint32_t rank) {
+    uint32_t servers = 0;
+    for (uint32_t i = 0; i < d->n; i++)
+        servers += d->at[i].joined && d->at[i].rank == (uint32_t)ANY_SERVER;
+    if (rank == (uint32_t)ANY_SERVER) return servers < d->job->servers;
+    return d->joined - servers < d->job->size - d->job->servers;
+}
+
 /* Sends where rank 0 is, or why the worker was refused; with a proof that the sender knows the
  * secret. */
 static pst_status answer(const scheduler *d, const caller *c, uint32_t rank, uint32_t port,
@@ -163,9 +196,9 @@ static pst_status answer(const scheduler *d, const caller *c, uint32_t rank, uin
 /* The worker may connect again with a corrected request, so the scheduler continues to wait. */
 static pst_status refuse(scheduler *d, uint32_t i, uint32_t reason, uint32_t theirs) {
     const caller *c = &d->at[i];
-    char why[80];
-    snprintf(why, sizeof why, "its DMLC_NUM_WORKER is %u, that of the scheduler is %u", theirs,
-             d->job->size);
+    char why[120];
+    snprintf(why, sizeof why, "its %s is %u, that of the scheduler is %u", size_name(d->job),
+             theirs, d->job->size);
     const char *const reasons[] = {[OTHER_SIZE] = why,
                                    [RANK_TAKEN] =
                                        "its DMLC_WORKER_ID is already used by another worker",
@@ -192,10 +225,10 @@ static pst_status check_request(scheduler *d, uint32_t i) {
         drop(d, i);
         return PST_OK;
     }
-    if (size != d->job->size || (rank != UINT32_MAX && rank >= size))
-        return refuse(d, i, OTHER_SIZE, size);
-    if (rank != UINT32_MAX && is_taken(d, rank)) return refuse(d, i, RANK_TAKEN, size);
-    if (d->joined == size) return refuse(d, i, ALL_THERE, size);
+    int any = rank >= (uint32_t)ANY_SERVER;
+    if (size != d->job->size || (!any && rank >= size)) return refuse(d, i, OTHER_SIZE, size);
+    if (!any && is_taken(d, rank)) return refuse(d, i, RANK_TAKEN, size);
+    if (d->joined == size || !has_place(d, rank)) return refuse(d, i, ALL_THERE, size);
     c->rank = rank;
     c->port = place & 0xffff;
     c->joined = 1;
@@ -244,13 +277,14 @@ static int by_host(const void *a, const void *b) {
  * where rank 0 is. */
 static pst_status answer_all(scheduler *d) {
     const caller *root = NULL;
-    uint32_t next = 0;
+    uint32_t next = 0, server = d->job->size - d->job->servers;
     for (uint32_t i = d->n; i-- > 0;)
         if (!d->at[i].joined) drop(d, i);
     qsort(d->at, d->n, sizeof *d->at, by_host);
     for (uint32_t i = 0; i < d->n; i++) {
         while (is_taken(d, next)) next++;
-        if (d->at[i].rank == UINT32_MAX) d->at[i].rank = next;
+        if (d->at[i].rank == (uint32_t)ANY_WORKER) d->at[i].rank = next;
+        else if (d->at[i].rank == (uint32_t)ANY_SERVER) d->at[i].rank = server++;
         if (d->at[i].rank == 0) root = &d->at[i];
     }
     if (!root) return pst_fail(PST_EINTERNAL, "the scheduler has not assigned rank 0");
@@ -320,15 +354,17 @@ static pst_status listen_beside(int fd, pst_dmlc_place *p) {
 static pst_status fail_refused(const pst_tcp_job *job, uint32_t why) {
     uint32_t size = why & 0xffff;
     if (why >> 16 == OTHER_SIZE)
-        return pst_fail(PST_EINPUT, "DMLC_NUM_WORKER is %u, but it is %u at the scheduler at %s:%s",
-                        job->size, size, job->address, job->port);
+        return pst_fail(PST_EINPUT, "%s is %u, but it is %u at the scheduler at %s:%s",
+                        size_name(job), job->size, size, job->address, job->port);
     if (why >> 16 == RANK_TAKEN)
         return pst_fail(
             PST_EINPUT,
             "DMLC_WORKER_ID %u is used by two workers; give each worker a different one",
             job->rank);
-    return pst_fail(PST_EINPUT, "all %u workers have already joined at the scheduler at %s:%s",
-                    size, job->address, job->port);
+    const char *what = job->rank == (uint32_t)ANY_SERVER ? "servers" : "workers";
+    uint32_t n = job->rank == (uint32_t)ANY_SERVER ? job->servers : size - job->servers;
+    return pst_fail(PST_EINPUT, "all %u %s have already joined at the scheduler at %s:%s", n, what,
+                    job->address, job->port);
 }
 
 static pst_status ask(const pst_tcp_job *job, pst_dmlc_place *p, uint64_t until) {

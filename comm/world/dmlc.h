@@ -8,11 +8,16 @@
 
 typedef enum { PST_DMLC_NONE, PST_DMLC_WORKER, PST_DMLC_SCHEDULER, PST_DMLC_SERVER } pst_dmlc_role;
 
+/* 1: from now on DMLC_NUM_SERVER servers are ranks of the job too, behind the workers; otherwise
+ * they take no part in it. Equal in all processes of a job. */
+void pst_dmlc_count_servers(int counts);
+/* 1: this process has a role that makes it a rank of the job. */
+int pst_dmlc_is_rank(void);
 /* Reads the variables into *role and *job; job->rank is UINT32_MAX if the scheduler is to assign
  * it. The strings point into the environment. EINPUT: an unknown role, or a missing or invalid
  * variable. */
 pst_status pst_dmlc_read(pst_dmlc_role *role, pst_tcp_job *job);
-/* Runs the scheduler: waits job->seconds for all workers, then until all have exited. EPEER: the
+/* Runs the scheduler: waits job->seconds for all ranks, then until all have exited. EPEER: the
  * message lists the missing ranks. */
 pst_status pst_dmlc_schedule(const pst_tcp_job *job);
 

@@ -65,8 +65,7 @@ static const char *const variable_names[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR"
 static const char *tcp_reject(void) {
     int has[4], n = 0;
     for (int i = 0; i < 4; i++) n += has[i] = getenv(variable_names[i]) != NULL;
-    const char *role = getenv("DMLC_ROLE");
-    if (n < 4 && role && !strcmp(role, "worker")) return NULL;
+    if (n < 4 && pst_dmlc_is_rank()) return NULL;
     int forgotten = has[1] && number_of("WORLD_SIZE") != 1 && (has[0] || n == 3);
     return n == 4 || forgotten ? NULL
                                : "neither MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE nor "

@@ -10,6 +10,7 @@
 
 typedef struct {
     uint32_t rank, size;
+    uint32_t servers;           /* of the ranks of a DMLC job, the last ones that are servers */
     const char *address, *port; /* where rank 0 listens: a host name or address, and a port */
     /* the variables that contain address and port, for messages; NULL: MASTER_ADDR, MASTER_PORT */
     const char *variables;

@@ -60,3 +60,14 @@ cmake -S "$work/src" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" \
 cmake --build "$work/build" >>"$work/log"
 run "$work/build/train" two
 diff "$work/one.weights" "$work/two.weights" # the same bits
+
+# The key-value store, with as many processes as above: equal bits with a server and without one.
+if mpirun --version >/dev/null 2>&1; then
+    for servers in 0 1; do
+        LD_LIBRARY_PATH=$library timeout 60 mpirun -n $((2 + servers)) --allow-run-as-root --oversubscribe \
+            "$work/build/kv" $servers >"$work/kv.$servers" 2>&1 || fail "kv $servers: $(tail -3 "$work/kv.$servers")"
+        grep -c '^worker' "$work/kv.$servers" | grep -qx 2 || fail "kv $servers: $(cat "$work/kv.$servers")"
+        grep '^worker' "$work/kv.$servers" | sort >"$work/kv.$servers.weights"
+    done
+    diff "$work/kv.0.weights" "$work/kv.1.weights"
+fi
