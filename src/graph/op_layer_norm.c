@@ -78,12 +78,20 @@ static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64
     *bytes = pass == PST_PASS_W ? sums * sizeof(float) : *bytes + sums * sizeof(float);
 }
 
-/* Whether this node has a B: its input depends on parameters. Follows the first inputs only; where
- * that misses some, W reads the rows. */
+static int is_trained(const pst_graph *g, uint32_t tensor) {
+    const uint32_t from = g->tensor[tensor].producer;
+    return from != PST_NONE && pst_node_is_trained(g, &g->node[from]);
+}
+
+/* Whether this node has a B: its input depends on parameters. Follows the first inputs, and looks
+ * at the producers of the others, which ends at once in a residual stream; where that misses some,
+ * W reads the rows. */
 static int has_backward(const pst_graph *g, uint32_t tensor) {
     while (g->tensor[tensor].producer != PST_NONE) {
         const pst_node *from = &g->node[g->tensor[tensor].producer];
         if (pst_node_is_trained(g, from)) return 1;
+        for (uint32_t k = 1; k < from->n_in; k++)
+            if (is_trained(g, from->in[k])) return 1;
         tensor = from->in[0];
     }
     return 0;

@@ -89,6 +89,14 @@ static pst_status load_cluster(pst_planning *x) {
     return PST_OK;
 }
 
+/* Devices of several nodes can only be used together if the nodes have links. */
+static pst_status check_links(const pst_cluster *c) {
+    pst_cluster_link link;
+    for (uint32_t i = 1; i < c->n_device; i++)
+        if (c->device[i].node != c->device[0].node) PST_TRY(pst_cluster_between(c, 0, i, &link));
+    return PST_OK;
+}
+
 static pst_status open_cluster(pst_planning *x) {
     const pst_plan_run_options *o = x->options;
     x->cluster_text = *o->cluster ? o->cluster : x->config->parallel.cluster;
@@ -104,7 +112,7 @@ static pst_status open_cluster(pst_planning *x) {
                         "%s has %u devices, but a job has at most %d ranks; use -n to choose fewer",
                         x->cluster_text, x->cluster->n_device, PST_RANKS_MAX);
     fill_memory(x);
-    return PST_OK;
+    return check_links(x->cluster);
 }
 
 static pst_status open_model(pst_planning *x) {

