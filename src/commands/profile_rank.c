@@ -47,23 +47,15 @@ static uint32_t slot_of(const pst_op_span *s) {
 /* The run file with another layout: one stage in this process, and a few micro-batches. */
 static pst_status configure(const pst_profile_request *take, const choice *what, int small,
                             pst_config **config) {
-    static const char *const alone[] = {"parallel.pipeline=1",
-                                        "parallel.data=1",
-                                        "parallel.transport=self",
-                                        "parallel.cluster=",
-                                        "parallel.profile=",
-                                        "parallel.plan=",
-                                        "parallel.measured=",
-                                        "parallel.schedule_file=",
-                                        "parallel.throttle=[]",
-                                        "parallel.replicas=[]",
-                                        "parallel.reproducible=0",
-                                        "parallel.post_validation=false",
-                                        "parallel.chunks=0",
-                                        "parallel.memory=0",
-                                        "checkpoint.every=0",
-                                        "model.weights=",
-                                        "parallel.reproducible.tensor=0"};
+    static const char *const alone[] = {
+        "parallel.pipeline=1",     "parallel.data=1",
+        "parallel.transport=self", "parallel.cluster=",
+        "parallel.profile=",       "parallel.plan=",
+        "parallel.measured=",      "parallel.schedule_file=",
+        "parallel.throttle=[]",    "parallel.replicas=[]",
+        "parallel.reproducible=0", "parallel.post_validation=false",
+        "parallel.chunks=0",       "parallel.memory=0",
+        "checkpoint.every=0",      "parallel.reproducible.tensor=0"};
     enum { N_ALONE = sizeof alone / sizeof *alone, TEXTS = 6 };
     const char *override[PST_PROFILE_OVERRIDES + N_ALONE + 8];
     char text[TEXTS][64];
@@ -79,8 +71,10 @@ static pst_status configure(const pst_profile_request *take, const choice *what,
     for (int i = 0; i < TEXTS; i++) override[n++] = text[i];
     if (what->tensor == 1) override[n++] = "parallel.sequence=false";
     override[n++] = what->again ? "parallel.recompute=selective" : "parallel.recompute=none";
-    if (small) override[n++] = "model.layers=2";
-    return pst_config_load(take->run, override, n, config);
+    PST_TRY(pst_config_load(take->run, override, n, config));
+    PST_TRY(pst_prepare_keep_sizes(*config));
+    if (small) PST_TRY(pst_config_override(*config, "model", "layers", "2"));
+    return pst_config_override(*config, "model", "weights", ""); /* any weights take as long */
 }
 
 /* may_refuse: ENOMEM if a step of the whole model takes too long. */

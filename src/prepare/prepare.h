@@ -277,4 +277,7 @@ void pst_prepare_forms_close(pst_prepared *p);
 /* Sizes of the model: each from the run file, else from the preset, else from the data set. */
 pst_status pst_prepare_model(const pst_config *config, const pst_model_row **row,
                              pst_model_config *model_config);
+/* Sets the keys of sizes that model.weights gives, so that the configuration describes the model
+ * without those files; nothing if they are gone. ENOMEM. */
+pst_status pst_prepare_keep_sizes(pst_config *config);
 #endif

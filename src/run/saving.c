@@ -92,51 +92,6 @@ static pst_status open_shard(pst_saving *s, uint32_t k, pst_ckpt_entry *entry) {
     return PST_OK;
 }
 
-/* Sets model.KEY to a number; 0 stays "not given". */
-static pst_status keep_number(pst_config *kept, const char *key, double value) {
-    char text[40];
-    snprintf(text, sizeof text, "%.9g", value);
-    return value != 0 ? pst_config_override(kept, "model", key, text) : PST_OK;
-}
-
-static pst_status keep_llama(pst_config *kept, const pst_llama *l) {
-    const pst_rope *r = &l->rope;
-    const struct {
-        const char *key;
-        double value;
-    } number[] = {{"kv_heads", l->kv_heads},
-                  {"intermediate", l->intermediate},
-                  {"window", l->window},
-                  {"norm_eps", (double)l->norm_eps},
-                  {"rope_theta", (double)r->theta},
-                  {"rope_factor", (double)r->factor},
-                  {"rope_context", r->context},
-                  {"rope_low", (double)r->low},
-                  {"rope_high", (double)r->high},
-                  {"rope_attention", (double)r->attention}};
-    for (size_t i = 0; i < sizeof number / sizeof *number; i++)
-        PST_TRY(keep_number(kept, number[i].key, number[i].value));
-    PST_TRY(pst_config_override(kept, "model", "tied", l->tied == PST_YES ? "true" : "false"));
-    PST_TRY(pst_config_override(kept, "model", "bias", l->bias == PST_YES ? "true" : "false"));
-    return pst_config_override(kept, "model", "rope_scaling", pst_rope_scaling_name(r->scaling));
-}
-
-/* Sizes that came from config.json beside the initial weights: a checkpoint does not need that
- * file. */
-static pst_status keep_sizes(pst_config *kept) {
-    const pst_model_row *row;
-    pst_model_config m;
-    if (!*kept->model.weights || *kept->model.preset) return PST_OK;
-    if (pst_prepare_model(kept, &row, &m) != PST_OK) return PST_OK; /* the file is gone */
-    PST_TRY(keep_number(kept, "layers", m.layers));
-    PST_TRY(keep_number(kept, "heads", m.heads));
-    PST_TRY(keep_number(kept, "channels", m.channels));
-    PST_TRY(keep_number(kept, "context", m.context));
-    PST_TRY(keep_number(kept, "vocabulary", m.vocabulary));
-    if (!strcmp(m.kind, "llama")) return keep_llama(kept, &m.llama);
-    return pst_config_override(kept, "model", "activation", pst_activation_name(m.activation));
-}
-
 /* Checkpoints need the frozen weights, also where the current folder is another one. */
 static pst_status keep_base(pst_config *kept) {
     char *path = pst_ckpt_has_base(kept) && *kept->model.weights
@@ -151,7 +106,7 @@ pst_status pst_saving_print_config(const pst_config *c, FILE *out) {
     pst_config *kept = NULL;
     if (!pst_config_has_tokenizer(c) && !*c->model.weights) return pst_config_print(c, out);
     PST_TRY(pst_config_copy(c, &kept));
-    pst_status status = keep_sizes(kept);
+    pst_status status = pst_prepare_keep_sizes(kept);
     if (status == PST_OK) status = keep_base(kept);
     if (status == PST_OK && pst_config_has_tokenizer(c))
         status = pst_config_override(kept, "data", "tokenizer", PST_CKPT_TOKENIZER);

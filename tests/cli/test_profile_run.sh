@@ -37,5 +37,10 @@ expect 2 "the profile is of another model: .*linear F 2x" train run.yaml -q para
 [ -s err ] && fail "a micro-batch that was not measured is reckoned from others, but was warned of: $(cat err)"
 sed 's/cpu: "[^"]*"/cpu: "Z80"/' p.yaml >z80.yaml
 expect 2 "measured with processor 'Z80'" train run.yaml -q parallel.profile=z80.yaml
+# sizes that the weights give
+"$PENSTOCK" train run.yaml -q name=weights train.steps=1 2>err && "$PENSTOCK" convert runs/weights hf || fail "weights: $(cat err)"
+sed 's/^model: .*/model: {kind: gpt, weights: hf}/' run.yaml >from.yaml
+"$PENSTOCK" profile from.yaml --seconds 0.05 -o from-p.yaml >out 2>err || fail "model.weights: $(cat err)"
+grep -q 'linear F 2x16x32 w 96x32' from-p.yaml || fail "model.weights: $(cat from-p.yaml)"
 "$PENSTOCK" train run.yaml -q name=forced parallel.profile=z80.yaml parallel.profile_force=true 2>err || fail "forced: $(cat err)"
 exit $bad
