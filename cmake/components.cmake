@@ -54,7 +54,7 @@ pst_component(partition/balance partition/cost)
 pst_component(partition/search partition/cost pipeline/simulate)
 pst_component(partition/foreign pipeline/cluster PkgConfig::JANSSON)
 # one run
-pst_component(src/report pipeline/draw PkgConfig::JANSSON)
+pst_component(src/report tokenizer pipeline/draw PkgConfig::JANSSON)
 pst_component(src/backends models kernels/cpu data comm/transport pipeline/execute)
 pst_component(src/kv backends comm/watch)
 pst_component(src/prepare backends partition/balance pipeline/solve pipeline/check pipeline/draw PkgConfig::JANSSON)

@@ -19,8 +19,8 @@ int pst_cli_compare(const pst_cli_call *call) {
     const pst_command command = {
         "penstock compare", "RUN_FOLDER RUN_FOLDER",
         "Compares two runs on one page: the first step at which losses or gradient norms differ, "
-        "settings, machines and versions that differ, and results beside each other. Reads the "
-        "runs' files only.",
+        "settings, layouts, machines and versions that differ, and results beside each other. "
+        "Reads the runs' files only.",
         NULL, 0};
     size_t n = 0;
     int done;

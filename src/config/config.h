@@ -143,4 +143,11 @@ void pst_config_print_paths(const pst_config *config, FILE *out);
 /* Prints the differences that affect training: "train.lr 0.001 -> 0.0005, train.steps 300 ->
  * 600"; nothing if there are none. */
 void pst_config_print_changes(const pst_config *was, const pst_config *is, FILE *out);
+/* Calls `show` for each key "section.key" with different values in a and b, in the order of the
+ * table of keys. The values are without quotes, cut after PST_CONFIG_SHOWN bytes; of a key that an
+ * automatic plan sets: "auto". */
+enum { PST_CONFIG_SHOWN = 200 };
+typedef void (*pst_config_show_fn)(void *arg, const char *key, const char *a, const char *b);
+void pst_config_show_differences(const pst_config *a, const pst_config *b, pst_config_show_fn show,
+                                 void *arg);
 #endif

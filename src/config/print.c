@@ -118,6 +118,30 @@ void pst_config_print_changes(const pst_config *was, const pst_config *is, FILE 
     }
 }
 
+/* ENOMEM leaves the text empty. */
+static void show_value(const pst_row *row, const pst_config *c, char text[PST_CONFIG_SHOWN + 1]) {
+    memset(text, 0, PST_CONFIG_SHOWN + 1);
+    FILE *f = fmemopen(text, PST_CONFIG_SHOWN, "w");
+    if (!f) return;
+    if (is_open(row, c)) fputs("auto", f);
+    else pst_row_show(row, c, f);
+    fclose(f);
+}
+
+void pst_config_show_differences(const pst_config *a, const pst_config *b, pst_config_show_fn show,
+                                 void *arg) {
+    char name[PST_ROW_TEXT_BYTES], x[PST_CONFIG_SHOWN + 1], y[PST_CONFIG_SHOWN + 1];
+    for (size_t i = 0; i < pst_n_row; i++) {
+        const pst_row *row = &pst_rows[i];
+        const int open = is_open(row, a);
+        if (open != is_open(row, b) || (!open && !is_same(row, a, b))) {
+            show_value(row, a, x);
+            show_value(row, b, y);
+            show(arg, pst_row_name(row, name), x, y);
+        }
+    }
+}
+
 int pst_config_key_at(size_t i, pst_config_key *key) {
     char expects[PST_ROW_TEXT_BYTES];
     if (i >= pst_n_row) return 0;

@@ -98,8 +98,9 @@ pst_status pst_row_refuse(const pst_row *row, const char *found);
 /* paths.c. Makes relative paths of a PATH row absolute if their first component exists in `folder`.
  */
 pst_status pst_row_resolve_paths(const pst_row *row, pst_config *config, const char *folder);
-/* Prints the value as YAML. */
+/* Print the value: as YAML, or for people, on one line without quotes. */
 void pst_row_print(const pst_row *row, const pst_config *config, FILE *out);
+void pst_row_show(const pst_row *row, const pst_config *config, FILE *out);
 
 /* option.c. Prints words from column `at` on and continues lines at column `indent`. */
 void pst_option_print_wrapped(const char *text, int at, int indent, FILE *out);

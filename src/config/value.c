@@ -233,8 +233,14 @@ void pst_yaml_print_text(const char *text, FILE *out) {
 
 static void print_plain(const char *text, FILE *out) { fputs(text, out); }
 
-static void print_items(const pst_row *row, const pst_config *config,
-                        void (*print)(const char *text, FILE *out), FILE *out) {
+/* For people: without quotes, on one line. */
+static void show_text(const char *text, FILE *out) {
+    for (; *text; text++) fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, out);
+}
+
+typedef void (*printer)(const char *text, FILE *out);
+
+static void print_items(const pst_row *row, const pst_config *config, printer print, FILE *out) {
     char **item = *(char **const *)((const char *)config + row->offset);
     fputc('[', out);
     for (uint32_t i = 0; i < *count_of(row, config); i++) {
@@ -245,7 +251,7 @@ static void print_items(const pst_row *row, const pst_config *config,
 }
 
 /* Prints a list for each name. */
-static void print_named(const pst_row *row, const pst_config *config, FILE *out) {
+static void print_named(const pst_row *row, const pst_config *config, printer print, FILE *out) {
     char **item = *(char **const *)((const char *)config + row->offset);
     size_t last = 0;
     fputc('{', out);
@@ -256,10 +262,10 @@ static void print_named(const pst_row *row, const pst_config *config, FILE *out)
         snprintf(name, sizeof name, "%.*s", (int)n, item[i]);
         if (i) fputs(more ? ", " : "], ", out);
         if (!more) {
-            pst_yaml_print_text(name, out);
+            print(name, out);
             fputs(": [", out);
         }
-        pst_yaml_print_text(item[i] + n + 1, out);
+        print(item[i] + n + 1, out);
         last = n;
     }
     fputs(*count_of(row, config) ? "]}" : "}", out);
@@ -272,7 +278,7 @@ static void print_steps(double value, FILE *out) {
     else fputs(pst_number_print(fabs(value), number), out);
 }
 
-void pst_row_print(const pst_row *row, const pst_config *config, FILE *out) {
+static void print_row(const pst_row *row, const pst_config *config, printer print, FILE *out) {
     const char *at = (const char *)config + row->offset;
     char number[PST_NUMBER_BYTES];
     switch (row->type) {
@@ -284,12 +290,20 @@ void pst_row_print(const pst_row *row, const pst_config *config, FILE *out) {
     case PST_ROW_SECONDS:
     case PST_ROW_BYTES: fputs(pst_number_print(*(const double *)at, number), out); break;
     case PST_ROW_STEPS: print_steps(*(const double *)at, out); break;
-    case PST_ROW_TEXT: pst_yaml_print_text(*text_of(row, config), out); break;
-    case PST_ROW_NAMED: print_named(row, config, out); break;
-    case PST_ROW_LIST: print_items(row, config, pst_yaml_print_text, out); break;
+    case PST_ROW_TEXT: print(*text_of(row, config), out); break;
+    case PST_ROW_NAMED: print_named(row, config, print, out); break;
+    case PST_ROW_LIST: print_items(row, config, print, out); break;
     case PST_ROW_WHOLES:
         if (*count_of(row, config) == 1) fputs(**(char **const *)at, out);
         else print_items(row, config, print_plain, out);
         break;
     }
+}
+
+void pst_row_print(const pst_row *row, const pst_config *config, FILE *out) {
+    print_row(row, config, pst_yaml_print_text, out);
+}
+
+void pst_row_show(const pst_row *row, const pst_config *config, FILE *out) {
+    print_row(row, config, show_text, out);
 }

@@ -4,6 +4,7 @@
 #include "report/page.h"
 #include "report/table.h"
 #include "report/typical.h"
+#include "tokenizer/tokenizer.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,65 +19,108 @@ enum { SHOWN = 60 /* characters of a value */, ROWS = 10 /* of the table of loss
 
 /* --- settings --------------------------------------------------------------------------------- */
 
-/* "section.key: value" lines of a configuration, which the caller frees; NULL: no run.yaml. */
-static pst_status list_keys(const pst_config *config, char **text) {
-    size_t bytes;
-    *text = NULL;
-    if (!config) return PST_OK;
-    FILE *f = open_memstream(text, &bytes);
-    if (!f) return pst_no_memory("to compare runs");
-    pst_config_print_paths(config, f);
-    return fclose(f) == 0 ? PST_OK : pst_no_memory("to compare runs");
+typedef struct {
+    FILE *out;
+    int n; /* differences */
+} settings;
+
+static void print_setting(settings *s, const char *key, const char *a, const char *b) {
+    fprintf(s->out, "  %-30s  %-*.*s  %.*s\n", key, SHOWN / 2, SHOWN, a, SHOWN, b);
+    s->n++;
 }
 
-static void print_setting(const char *key, const char *a, const char *b, FILE *out) {
-    fprintf(out, "  %-30s  %-*.*s  %.*s\n", key, SHOWN / 2, SHOWN, a, SHOWN, b);
-}
-
-/* Both have the same keys in the same order. Returns the number of differences. */
-static int print_lines(char *a, char *b, FILE *out) {
-    char *rest_a = NULL, *rest_b = NULL;
-    char *x = strtok_r(a, "\n", &rest_a), *y = strtok_r(b, "\n", &rest_b);
-    int n = 0;
-    for (; x && y; x = strtok_r(NULL, "\n", &rest_a), y = strtok_r(NULL, "\n", &rest_b)) {
-        char *colon = strstr(x, ": "), *other = strstr(y, ": ");
-        if (!colon || !other || !strcmp(x, y) || !strncmp(x, "name: ", 6)) continue;
-        *colon = 0;
-        print_setting(x, colon + 2, other + 2, out);
-        n++;
+static uint64_t hash_of_tokenizer(const char *path) {
+    pst_tokenizer *t;
+    if (pst_tokenizer_open(path, &t) != PST_OK) {
+        pst_error_clear();
+        return 0;
     }
-    return n;
+    const uint64_t hash = pst_tokenizer_hash(t);
+    pst_tokenizer_close(t);
+    return hash;
+}
+
+/* Every run has a copy of its tokenizer in its folder. */
+static int is_one_tokenizer(const char *a, const char *b) {
+    const uint64_t hash = hash_of_tokenizer(a);
+    return hash && hash == hash_of_tokenizer(b);
+}
+
+static void print_key(void *arg, const char *key, const char *a, const char *b) {
+    const int same = !strcmp(key, "data.tokenizer") && is_one_tokenizer(a, b);
+    if (!same && strcmp(key, "name") != 0) print_setting(arg, key, a, b);
 }
 
 /* A text in the start lines, such as machine.host. */
-static int print_fact(const pair *p, const char *object, const char *key, FILE *out) {
+static void print_fact(const pair *p, const char *object, const char *key, settings *s) {
     char name[64];
     const char *text[2];
     for (int i = 0; i < 2; i++)
         text[i] = pst_report_text(json_object_get(p->run[i].metrics.start, object), key);
-    if (!strcmp(text[0], text[1])) return 0;
+    if (!strcmp(text[0], text[1])) return;
     snprintf(name, sizeof name, "%s.%s", object, key);
-    print_setting(name, *text[0] ? text[0] : "-", *text[1] ? text[1] : "-", out);
-    return 1;
+    print_setting(s, name, *text[0] ? text[0] : "-", *text[1] ? text[1] : "-");
 }
 
-static pst_status print_settings(const pair *p, FILE *out) {
+/* --- the layout ------------------------------------------------------------------------------- */
+
+enum { LAYOUT_TEXT = 256, N_LAYOUT = 7 };
+static const char *const layout_key[N_LAYOUT] = {
+    "layout.ranks",         "layout.grid", "layout.schedule",  "layout.operators",
+    "layout.micro_batches", "layout.zero", "layout.recompute",
+};
+
+/* The operators of each chunk. */
+static void list_operators(const pst_layout *l, char text[LAYOUT_TEXT]) {
+    size_t at = 0;
+    for (uint32_t c = 0; c < l->n_chunk && at < LAYOUT_TEXT; c++)
+        at += (size_t)snprintf(text + at, LAYOUT_TEXT - at, "%s%u to %u", c ? ", " : "",
+                               l->first_item[c], l->first_item[c + 1] - 1);
+}
+
+static void list_recompute(const pst_layout *l, char text[LAYOUT_TEXT]) {
+    size_t at = 0;
+    for (uint32_t c = 0; c < l->n_chunk && at < LAYOUT_TEXT; c++)
+        at += (size_t)snprintf(text + at, LAYOUT_TEXT - at, "%s%s", c ? ", " : "",
+                               pst_recompute_name(l->recompute[c]));
+}
+
+static void describe_layout(const pst_plan *plan, char text[N_LAYOUT][LAYOUT_TEXT]) {
+    const pst_layout *l = &plan->layout;
+    snprintf(text[0], LAYOUT_TEXT, "%u", pst_plan_job_ranks(plan));
+    pst_grid_text(pst_plan_grid(plan), text[1]);
+    if (!*text[1]) snprintf(text[1], LAYOUT_TEXT, "one lane");
+    snprintf(text[2], LAYOUT_TEXT, "%s", l->schedule);
+    list_operators(l, text[3]);
+    snprintf(text[4], LAYOUT_TEXT, "%u of %u", l->n_micro, l->micro_batch);
+    snprintf(text[5], LAYOUT_TEXT, "%u", l->zero);
+    list_recompute(l, text[6]);
+}
+
+/* What the plans of the runs say; keys of run files need not, as the number of ranks may not be
+ * among them. */
+static void print_layout(const pair *p, settings *s) {
+    char text[2][N_LAYOUT][LAYOUT_TEXT];
+    if (!p->run[0].plan || !p->run[1].plan) return;
+    for (int i = 0; i < 2; i++) describe_layout(p->run[i].plan, text[i]);
+    for (int k = 0; k < N_LAYOUT; k++)
+        if (strcmp(text[0][k], text[1][k]) != 0)
+            print_setting(s, layout_key[k], text[0][k], text[1][k]);
+}
+
+static void print_settings(const pair *p, FILE *out) {
     static const char *const fact[][2] = {{"machine", "host"},    {"machine", "cpu"},
                                           {"machine", "kernels"}, {"versions", "penstock"},
                                           {"versions", "commit"}, {"versions", "onednn"},
                                           {"versions", "ucx"}};
-    char *text[2] = {NULL, NULL};
-    int n = 0;
+    settings s = {.out = out};
     fprintf(out, "\nsettings that differ\n");
-    pst_status status = list_keys(p->run[0].config, &text[0]);
-    if (status == PST_OK) status = list_keys(p->run[1].config, &text[1]);
-    if (status == PST_OK && text[0] && text[1]) n += print_lines(text[0], text[1], out);
-    for (size_t i = 0; status == PST_OK && i < sizeof fact / sizeof *fact; i++)
-        n += print_fact(p, fact[i][0], fact[i][1], out);
-    if (status == PST_OK && !n) fprintf(out, "  none\n");
-    free(text[0]);
-    free(text[1]);
-    return status;
+    if (p->run[0].config && p->run[1].config)
+        pst_config_show_differences(p->run[0].config, p->run[1].config, print_key, &s);
+    print_layout(p, &s);
+    for (size_t i = 0; i < sizeof fact / sizeof *fact; i++)
+        print_fact(p, fact[i][0], fact[i][1], &s);
+    if (!s.n) fprintf(out, "  none\n");
 }
 
 /* --- steps ------------------------------------------------------------------------------------ */
@@ -159,10 +203,11 @@ static void print_row(const char *what, const double value[2], const char *forma
             isfinite(value[1] / value[0]) ? ratio : "-");
 }
 
+/* Ranks that the run had before it was resumed on fewer have no number. */
 static double peak_mib(const pst_report_metrics *m) {
     double most = NAN;
     for (uint32_t r = 0; r < m->n_rank; r++)
-        if (!(m->memory[r].peak <= most)) most = m->memory[r].peak;
+        if (isnan(most) || m->memory[r].peak > most) most = m->memory[r].peak;
     return most / 0x1p20;
 }
 
@@ -197,7 +242,7 @@ static pst_status print_pair(const pair *p, FILE *out) {
     size_t n;
     fprintf(out, "A: %s\nB: %s\n\n", p->folder[0], p->folder[1]);
     print_difference(p, &n, out);
-    PST_TRY(print_settings(p, out));
+    print_settings(p, out);
     PST_TRY(print_results(p, out));
     print_losses(p, n, out);
     return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
@@ -207,6 +252,7 @@ pst_status pst_runs_compare(const char *a, const char *b, FILE *out) {
     pair p = {.folder = {a, b}};
     PST_TRY(pst_report_read_numbers(a, &p.run[0]));
     pst_status status = pst_report_read_numbers(b, &p.run[1]);
+    for (int i = 0; status == PST_OK && i < 2; i++) pst_report_read_plan(p.folder[i], &p.run[i]);
     if (status == PST_OK) status = print_pair(&p, out);
     pst_report_release(&p.run[0]);
     pst_report_release(&p.run[1]);

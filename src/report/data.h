@@ -113,6 +113,8 @@ pst_grid pst_report_grid(const pst_report_data *data);
 pst_status pst_report_read(const char *run, pst_report_data *data);
 /* The same without the trace and the plan, whose members stay empty. */
 pst_status pst_report_read_numbers(const char *run, pst_report_data *data);
+/* Reads the plan only; data->plan stays NULL if it is missing or not readable. */
+void pst_report_read_plan(const char *run, pst_report_data *data);
 void pst_report_release(pst_report_data *data);
 /* Read an open file into *m or *t, which must be all 0 before. ENOMEM. */
 pst_status pst_report_read_metrics(FILE *file, pst_report_metrics *m);

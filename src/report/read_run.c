@@ -60,6 +60,12 @@ static void read_config(const char *run, pst_report_data *d) {
     d->running = !d->metrics.end && is_locked(run);
 }
 
+void pst_report_read_plan(const char *run, pst_report_data *d) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/plan.yaml", run);
+    if (pst_plan_load(path, &d->plan) != PST_OK) d->plan = NULL;
+}
+
 pst_status pst_report_read_numbers(const char *run, pst_report_data *d) {
     pst_status status = read_metrics(run, d);
     if (status == PST_OK) read_config(run, d);
@@ -68,7 +74,6 @@ pst_status pst_report_read_numbers(const char *run, pst_report_data *d) {
 }
 
 pst_status pst_report_read(const char *run, pst_report_data *d) {
-    char path[PATH_BYTES];
     pst_status status = read_metrics(run, d);
     FILE *trace = status == PST_OK ? open_in(run, "trace.json") : NULL;
     if (trace) status = pst_report_read_trace(trace, &d->trace);
@@ -77,8 +82,7 @@ pst_status pst_report_read(const char *run, pst_report_data *d) {
         pst_report_release(d);
         return status;
     }
-    snprintf(path, sizeof path, "%s/plan.yaml", run);
-    if (pst_plan_load(path, &d->plan) != PST_OK) d->plan = NULL;
+    pst_report_read_plan(run, d);
     read_config(run, d);
     d->plan_text = text_of(run, "plan.yaml");
     d->run_text = text_of(run, "run.yaml");

@@ -274,7 +274,8 @@ static void draw_memory(const pst_report_metrics *m, FILE *out) {
     uint32_t largest = 0;
     char value[PST_HTML_NUMBER], text[PST_HTML_NUMBER];
     for (uint32_t r = 1; r < m->n_rank; r++)
-        if (!(m->memory[r].peak <= m->memory[largest].peak)) largest = r;
+        if (isnan(m->memory[largest].peak) || m->memory[r].peak > m->memory[largest].peak)
+            largest = r;
     if (!m->n_rank || isnan(m->memory[largest].peak)) return;
     const pst_report_memory *of = &m->memory[largest];
     open_tile("Arena",
