@@ -260,6 +260,7 @@ static pst_status include_file(const walk *w, const yaml_node_t *node) {
 
 /* The files named by the key `include` of the document. */
 static pst_status read_included(const walk *w, const yaml_node_t *root) {
+    const yaml_node_t *first = NULL;
     if (root->type != YAML_MAPPING_NODE) return PST_OK;
     const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
     for (; pair < root->data.mapping.pairs.top; pair++) {
@@ -267,6 +268,13 @@ static pst_status read_included(const walk *w, const yaml_node_t *root) {
         const yaml_node_t *value = yaml_document_get_node(w->document, pair->value);
         if (key->type != YAML_SCALAR_NODE || strcmp((char *)key->data.scalar.value, "include"))
             continue;
+        if (first)
+            return at_node(w, key,
+                           pst_fail(PST_EINPUT,
+                                    "include is given twice; first in line %zu; include: [FILE, "
+                                    "FILE] reads several files",
+                                    first->start_mark.line + 1));
+        first = key;
         if (value->type != YAML_SEQUENCE_NODE) {
             PST_TRY(include_file(w, value));
             continue;

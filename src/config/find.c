@@ -83,7 +83,7 @@ const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
         [PST_ROW_WHOLE] = "a whole number",
         [PST_ROW_REAL] = "a number",
         [PST_ROW_BYTES] = "a number of bytes such as 512M or 8G",
-        [PST_ROW_SECONDS] = "a time such as 8h, 90m or 3600 (seconds)",
+        [PST_ROW_SECONDS] = "a time such as 8h, 1h30m or 3600 (seconds)",
         [PST_ROW_STEPS] =
             "a number of steps such as 20, or a share of all steps such as 0.05 or 5%",
         [PST_ROW_TEXT] = "a string",

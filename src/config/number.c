@@ -118,18 +118,25 @@ int pst_number_time(const char *text, double *out) {
 
 int pst_number_seconds(const char *text, double *out) {
     static const struct {
-        const char *name;
+        char name;
         double seconds;
-    } units[] = {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
-    const char *end = number_end(text);
-    double value;
-    if (!end || !convert(text, &value) || value < 0) return 0;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (!strcmp(end, units[i].name) && isfinite(value * units[i].seconds)) {
-            *out = value * units[i].seconds;
-            return 1;
-        }
-    return 0;
+    } units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+    enum { N_UNIT = sizeof units / sizeof *units };
+    double sum = 0;
+    int next = 0; /* each unit once, from the largest on */
+    for (const char *at = text; at == text || *at;) {
+        const char *end = number_end(at);
+        double value;
+        if (!end || (at != text && *at == '+') || !convert(at, &value) || value < 0) return 0;
+        if (at == text && !*end) next = N_UNIT - 1; /* without a unit: seconds */
+        while (*end && next < N_UNIT && units[next].name != *end) next++;
+        if (next == N_UNIT || (at != text && !*end)) return 0;
+        sum += value * units[next++].seconds;
+        at = end + (*end != 0);
+    }
+    if (!isfinite(sum)) return 0;
+    *out = sum;
+    return 1;
 }
 
 const char *pst_number_print(double value, char out[PST_NUMBER_BYTES]) {

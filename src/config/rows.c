@@ -150,7 +150,7 @@ static const pst_row rows[] = {
     REAL(train, epochs, "0", 0, 1e9, 0,
          "Length of the run in passes over the training data, instead of steps; 0: steps counts."),
     {"train", "time_limit", PST_ROW_SECONDS, "0", 0, 1e9, 0, NULL, AT(train.time_limit), 0,
-     "Time in which the run saves a checkpoint and ends with status 0, such as 8h, 90m or 3600 "
+     "Time in which the run saves a checkpoint and ends with status 0, such as 8h, 1h30m or 3600 "
      "(seconds); it can be resumed. Counted from the start of the ranks. 0: no limit.",
      NULL},
     WHOLE(train, batch, "32", 1, 1048576, "Samples per optimizer step."),

@@ -282,9 +282,9 @@ void pst_graph_set_loss(pst_graph *g, float smoothing, float z_loss);
  * changes. Running statistics never decay. */
 pst_status pst_graph_set_decay(pst_graph *g, char *const *pattern, uint32_t n);
 /* Freezes the parameters whose name matches one of the n patterns, as above, and none that begins
- * with '!'. all: 1: without a pattern every parameter is frozen, except for those of adapters,
- * which never are. Nor are running statistics. EINPUT: a pattern matches no parameter, or none is
- * left to train. */
+ * with '!'. all: 1: every parameter is frozen, but those of adapters, which never are, and those
+ * that patterns with '!' match. Nor are running statistics. EINPUT: a pattern matches no parameter
+ * or, with `all`, changes nothing; no parameter is left to train. */
 pst_status pst_graph_set_frozen(pst_graph *g, char *const *pattern, uint32_t n, int all);
 
 uint64_t pst_tensor_elements(const pst_tensor *t);

@@ -50,6 +50,12 @@ pst_status pst_graph_set_decay(pst_graph *g, char *const *pattern, uint32_t n) {
 pst_status pst_graph_set_frozen(pst_graph *g, char *const *pattern, uint32_t n, int all) {
     int trained = 0;
     for (uint32_t k = 0; k < n && g->n_param; k++) PST_TRY(check_pattern(g, pattern[k]));
+    for (uint32_t k = 0; k < n && all; k++)
+        if (*pattern[k] != '!')
+            return pst_fail(PST_EINPUT,
+                            "'%.60s' would change nothing: with adapters, all parameters of the "
+                            "model are frozen; '!%.60s' trains those that match",
+                            pattern[k], pattern[k]);
     for (uint32_t i = 0; i < g->n_param; i++) {
         pst_param *p = &g->param[i];
         p->frozen = !p->statistic && !p->adapter && is_chosen(p, pattern, n, all);

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of the validation split, in checkpoint.best. */
+static const char split_name[] = "validation";
+
 /* A custom model reads what its program names its data tensors after. */
 static int predicts_masked(const pst_config *c) {
     const pst_model_row *row;
@@ -70,6 +73,12 @@ static pst_status open_sets(const pst_config *c, const pst_model_config *model, 
         pst_evaluate_set *set = &sets->set[sets->n];
         uint32_t n = paths_of(c, i, path, set->name);
         set->last = (pst_evaluation){NAN, NAN, 0};
+        if (!strcmp(set->name, split_name))
+            return pst_config_at(c, "eval", "sets",
+                                 pst_fail(PST_EINPUT,
+                                          "eval.sets.%s: this is the name of the validation split; "
+                                          "choose another one",
+                                          set->name));
         pst_status status = pst_evaluate_data(c, model, path, n, 1, &set->data);
         if (status != PST_OK) return pst_fail_in(status, "eval.sets.%s", set->name);
         sets->n++;
@@ -101,7 +110,7 @@ void pst_evaluate_close(pst_evaluate_sets *sets) {
 
 const pst_evaluation *pst_evaluate_named(const pst_evaluate_sets *sets, const char *name,
                                          const pst_evaluation *split) {
-    if (!strcmp(name, "validation")) return split;
+    if (!strcmp(name, split_name)) return split;
     for (uint32_t i = 0; i < sets->n; i++)
         if (!strcmp(sets->set[i].name, name)) return &sets->set[i].last;
     return NULL;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "base/utf8.h"
 #include "metrics/parts.h"
 #include <errno.h>
@@ -290,8 +291,8 @@ static void print_validation(const pst_metrics *m, uint64_t step, const pst_eval
                *before = split->tokens ? ";" : "";
     printf("validation after step %" PRIu64 ":", step);
     if (split->tokens)
-        printf(" loss %.4f nats per %s over %" PRIu64 " %ss", signless(split->loss), what,
-               split->tokens, what);
+        printf(" loss %.4f nats per %s over %" PRIu64 " %s%s", signless(split->loss), what,
+               split->tokens, what, pst_plural(split->tokens));
     if (split->tokens) print_bits(split);
     for (uint32_t i = 0; i < sets->n; i++) {
         const pst_evaluation *e = &sets->set[i].last;

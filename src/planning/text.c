@@ -150,6 +150,15 @@ static void print_memory(const pst_planning *x, const pst_candidate *c, FILE *ou
         fputs("            estimated from operators, not from the memory map of a run\n", out);
 }
 
+/* Chunks on one stage do not shorten a pipeline. */
+static void print_chunks(const pst_candidate *c, FILE *out) {
+    if (c->layout.pipeline > 1 || c->layout.n_chunk < 2) return;
+    fprintf(out,
+            "chunks      %u on one stage: replicas sum the gradients of a chunk while the others "
+            "compute\n",
+            c->layout.n_chunk);
+}
+
 /* The run prints the same warning: ranks that share processors are slower than predicted. */
 static void print_oversubscribed(const pst_planning *x, const pst_candidate *c, FILE *out) {
     uint32_t ranks = pst_grid_size(pst_layout_grid(&c->layout)), processors = pst_machine_cpus();
@@ -241,6 +250,7 @@ pst_status pst_planning_text(pst_planning *x, FILE *out) {
             *x->cluster_text ? ": " : "", x->cluster_text);
     if (best) {
         print_layout(best, out);
+        print_chunks(best, out);
         print_speed(x, best, out);
         print_memory(x, best, out);
         print_oversubscribed(x, best, out);

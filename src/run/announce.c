@@ -105,16 +105,17 @@ static void warn(const pst_trainer *t) {
                 (unsigned long long)t->step, (long long)t->config->train.steps);
 }
 
-/* Those of adapters are trained, but not a part of the model. */
+/* Those of adapters are not a part of the model. */
 static void print_parameters(const pst_graph *g) {
-    uint64_t all = 0, trained = 0;
+    uint64_t own = 0, adapters = 0, trained = 0;
     for (uint32_t i = 0; i < g->n_param; i++) {
         const uint64_t n = pst_param_elements(g->param + i);
-        if (!g->param[i].adapter) all += n;
+        *(g->param[i].adapter ? &adapters : &own) += n;
         if (!g->param[i].frozen) trained += n;
     }
-    printf("%.2f M parameters", (double)all / 1e6);
-    if (trained != all) printf(" (%.2f M trained)", (double)trained / 1e6);
+    printf("%.2f M parameters", (double)own / 1e6);
+    if (adapters) printf(" and %.2f M of adapters", (double)adapters / 1e6);
+    if (trained != own + adapters) printf(" (%.2f M trained)", (double)trained / 1e6);
 }
 
 void pst_announce_run(const pst_trainer *t) {

@@ -87,8 +87,9 @@ static pst_status validate(pst_trainer *t) {
     const char *best = t->config->checkpoint.best;
     const pst_evaluation *chosen = pst_evaluate_named(&t->sets, best, &split);
     if (chosen && chosen->tokens) t->chosen_loss = chosen->loss;
+    /* one at the time limit is not among those that stop.patience counts */
     if (isfinite(t->chosen_loss))
-        t->no_better = t->chosen_loss < t->best_loss ? 0 : t->no_better + 1;
+        t->no_better = t->chosen_loss < t->best_loss ? 0 : t->no_better + (t->end == PST_END_NONE);
     if (t->metrics) pst_metrics_validation(t->metrics, t->step, &split, &t->sets, since(began));
     if (!split.tokens || isfinite(t->validation_loss) ||
         !strcmp(t->config->train.non_finite, "skip"))
@@ -242,8 +243,12 @@ static const char *how_it_ended(const pst_trainer *t) {
 static pst_status finish(pst_trainer *t) {
     uint64_t hash = 0;
     int reported = 0;
-    if (t->stopped_in_last_step) PST_TRY(checkpoint(t, 1)); /* there may be no time for both */
-    if (!ends_early(t)) PST_TRY(validate(t));
+    /* There may be no time for both: train.time_limit reserves it for an evaluation only after one
+     * has been timed. */
+    const int saves_first =
+        t->stopped_in_last_step || (t->end == PST_END_TIME && !t->longest_validation_ns);
+    if (saves_first) PST_TRY(checkpoint(t, 1));
+    if (!t->stopped && t->end != PST_END_PATIENCE) PST_TRY(validate(t));
     PST_TRY(checkpoint(t, 1));
     if (!t->times_only) PST_TRY(pst_weights_hash_all(t, &hash));
     if (t->metrics)

@@ -31,6 +31,7 @@ train limited train.steps=6 train.time_limit=0.001
 ends 'time limit' 1 limited
 grep -q 'time limit reached after step 1' out || fail "the end is not said: $(cat out)"
 [ -e runs/limited/checkpoints/step-00000001/index.json ] || fail "no checkpoint at the time limit"
+grep -q '"event": *"validation", *"step": *1,' runs/limited/metrics.jsonl || fail "no validation at the time limit"
 "$PENSTOCK" train --resume runs/limited train.time_limit=1d -n 2 >out 2>err || fail "going on: $(cat err)"
 ends done 6 limited
 [ "$(hash_of whole)" = "$(hash_of limited)" ] || fail "other weights after a time limit"
@@ -50,6 +51,8 @@ tr a-z n-za-m <text.txt >other.txt
 "$PENSTOCK" train run.yaml name=x checkpoint.best=other >out 2>err && fail "an unknown set is taken"
 grep -q "override 'checkpoint.best=other': checkpoint.best is other; expected validation or a name of eval.sets" err ||
     fail "an unknown set: $(cat err)"
+"$PENSTOCK" train run.yaml name=x eval.sets.validation=other.txt >out 2>err && fail "a set takes the name of the split"
+grep -q 'eval.sets.validation: this is the name of the validation split' err || fail "the name of the split: $(cat err)"
 best_is() { # STEP RUN
     [ "$(readlink "runs/$2/checkpoints/best")" = "step-0000000$1" ] ||
         fail "best of $2 is $(readlink "runs/$2/checkpoints/best"), not $1: $(grep validation "runs/$2/metrics.jsonl")"

@@ -73,6 +73,8 @@ held=$(tr -d ' \n' <json | sed 's/"rows".*//; s/.*"in_flight":\[\([^]]*\)\].*/\1
 most=$(sed -n 's/^ *peak_bytes: \[\(.*\)\].*/\1/p' deep.yaml | tr ',' '\n' | awk '$1 > most { most = $1; at = NR - 1 } END { print at }')
 grep -q "more stages; stage $most uses the largest share of its memory\$" out || fail "stage $most has most: $(cat out)"
 "$PENSTOCK" plan run.yaml -n 2 pipeline=1 data=2 tensor=1 -o two.yaml >out || fail "two replicas"
+"$PENSTOCK" plan run.yaml -n 2 pipeline=1 data=2 tensor=1 schedule=interleaved >out || fail "chunks on one stage"
+grep -q '^chunks      [0-9]* on one stage: replicas sum' out || fail "chunks on one stage: $(cat out)"
 "$PENSTOCK" simulate two.yaml --what-if device.1.speed=0.25 >out || fail "a slow replica"
 awk '/lower bound/ { bound = $9 - $5 } $1 == 1 { busy = $2 } END { exit !(busy > 0 && bound + 0.001 >= busy) }' out ||
     fail "the bound is below what the slow replica computes: $(cat out)"

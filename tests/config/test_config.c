@@ -73,13 +73,23 @@ static void times(void **state) {
     static const struct {
         const char *text;
         double seconds;
-    } cases[] = {{"0", 0}, {"90", 90}, {"90s", 90}, {"1.5m", 90}, {"8h", 28800}, {"2d", 172800}};
+    } cases[] = {{"0", 0},      {"90", 90},     {"90s", 90},     {"1.5m", 90},
+                 {"8h", 28800}, {"2d", 172800}, {"1h30m", 5400}, {"1d2h3m4.5s", 93784.5}};
+    static const char *const wrong[] = {"1h30", "30m1h", "1h1h", "1h-5m", "1h+5m", "h", "1h 5m"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char override[60];
         snprintf(override, sizeof override, "train.time_limit=%s", cases[i].text);
         pst_config *c = parsed(LEAST, override);
         assert_true(c->train.time_limit == cases[i].seconds);
         pst_config_close(c);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char override[60];
+        const char *const list[] = {override};
+        pst_config *c = NULL;
+        snprintf(override, sizeof override, "train.time_limit=%s", wrong[i]);
+        assert_int_equal(pst_config_parse(LEAST, "run.yaml", list, 1, &c), PST_EINPUT);
+        assert_non_null(strstr(pst_error(), "expected a time such as 8h, 1h30m"));
     }
 }
 
@@ -388,7 +398,7 @@ static const wrong_file wrong[] = {
     {LEAST "train: {steps: 5, tokens: 100}", NULL,
      "run.yaml:3:27: train.steps and train.tokens both set the length of the run; give one"},
     {LEAST, "train.time_limit=2w",
-     "override 'train.time_limit=2w': expected a time such as 8h, 90m or 3600 (seconds), found "
+     "override 'train.time_limit=2w': expected a time such as 8h, 1h30m or 3600 (seconds), found "
      "'2w'"},
     {LEAST "stop: {patience: 2}", NULL,
      "run.yaml:3:18: stop.patience counts evaluations, but eval.every is 0"},

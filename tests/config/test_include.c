@@ -54,6 +54,10 @@ static void wrong(void **state) {
     refused("a.yaml",
             "a.yaml:2:10: include: b.yaml:1:11: include: ./a.yaml includes itself through "
             "b.yaml");
+    write_file("twice.yaml", "include: least.yaml\ntrain: {steps: 1}\ninclude: least.yaml\n");
+    write_file("least.yaml", "model: {kind: gpt}\n");
+    refused("twice.yaml", "twice.yaml:3:1: include is given twice; first in line 1; include: "
+                          "[FILE, FILE] reads several files");
     write_file("self.yaml", "include: self.yaml\n");
     refused("self.yaml", "self.yaml:1:10: include: self.yaml includes itself");
     write_file("missing.yaml", "\n\ninclude: nowhere.yaml\n");
