@@ -92,6 +92,9 @@ typedef struct {
      * With tensor ranks, each token is computed with all tokens before it. */
     int64_t ranks;
     char *const *argv; /* the program's argument vector, with which ranks are started; NULL: none */
+    /* Of a run with adapters or frozen parameters: where the weights of its model.weights are now;
+     * EINPUT if they are others. NULL or "": where they were. */
+    const char *base;
 } pst_generate_options;
 /* Writes prompt and generated text to `out`, each token as soon as it is known if there is one
  * prompt; with `chat` the answer alone. The text ends after `tokens` tokens, at a stop string, at a
@@ -119,6 +122,7 @@ typedef struct {
     /* Tokens of a sample, as `context` of pst_generate_options. 0: the model's own context; for
      * texts, of a Hugging Face folder at most PST_EVAL_CONTEXT */
     int64_t context;
+    const char *base; /* as in pst_generate_options */
 } pst_eval_options;
 /* Writes for each set: of texts loss, perplexity per token and per byte; of words and choices the
  * accuracy and the loss or likelihoods that it follows from (docs/metrics.md). Computes in fp32.
@@ -236,19 +240,25 @@ typedef struct {
     int64_t ranks; /* for a run file: number of ranks; 0: not given */
 } pst_inspect_options;
 /* Writes the contents of a file or folder to `out`: a checkpoint (EINPUT if a tensor is damaged), a
- * plan file, a safetensors file, a Hugging Face folder, a graph file as written by pst_graph_print
- * (EINPUT: pst_error() names the wrong line), or the graph, plan or memory map of a run file. */
+ * plan file, a safetensors file, a Hugging Face folder, a checkpoint of llm.c (.bin), a graph file
+ * as written by pst_graph_print (EINPUT: pst_error() names the wrong line), or the graph, plan or
+ * memory map of a run file. */
 PST_API pst_status pst_inspect(const pst_inspect_options *options, FILE *out);
-/* Converts a checkpoint, or the newest checkpoint of a run folder, to a Hugging Face folder with
- * safetensors and the files of its tokenizer; `folder` is created if it is missing. EINPUT if
- * `folder` already has a model and `replace` is 0. */
-PST_API pst_status pst_export_hf(const char *checkpoint, const char *folder, int replace);
-/* Converts a checkpoint, or the newest checkpoint of a run folder, to one file: GGUF for llama.cpp
- * if its name ends in .gguf (gpt or llama), a checkpoint of llm.c if it ends in .bin (gpt). type:
- * of the matrices: "f32" (also NULL and ""), "f16" (GGUF only) or "bf16". EINPUT if the file exists
- * and `replace` is 0, or if the format lacks the model, its tokenizer or the type. */
-PST_API pst_status pst_export_file(const char *checkpoint, const char *file, const char *type,
-                                   int replace);
+typedef struct {
+    size_t size;            /* sizeof(pst_convert_options) */
+    const char *checkpoint; /* or a run folder, of which the newest checkpoint is converted */
+    /* A name that ends in .gguf: a file for llama.cpp (gpt, llama); in .bin: a checkpoint of llm.c
+     * (gpt). Else, or if there is a folder of this name: a Hugging Face folder with safetensors and
+     * the files of the tokenizer, created if it is missing. */
+    const char *to;
+    /* of the matrices in a file: "f32" (also NULL and ""), "f16" (GGUF only) or "bf16" */
+    const char *type;
+    const char *base; /* as in pst_generate_options */
+    int64_t replace;  /* 1: an existing file, or the model in the folder, is replaced */
+} pst_convert_options;
+/* Converts a checkpoint. EINPUT if the file, or a model in the folder, exists and is not to be
+ * replaced, or if the format lacks the model, its tokenizer or the type. */
+PST_API pst_status pst_convert(const pst_convert_options *options);
 typedef struct {
     size_t size; /* sizeof(pst_bench_options) */
     /* [n_suite] names of suites: "kernels", "step", "generate", "p2p", "collectives";

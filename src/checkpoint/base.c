@@ -21,16 +21,36 @@ pst_status pst_ckpt_base_check(const pst_ckpt *ckpt, const pst_config *c) {
     if (!pst_ckpt_has_base(c)) return PST_OK;
     pst_status status = pst_ckpt_base_hash(c, &hash);
     if (status != PST_OK)
-        return pst_fail_in(status,
-                           "%s has only the trained parameters; the others are in model.weights, "
-                           "which must be where it was",
-                           ckpt->path);
+        return pst_fail_in(
+            status,
+            "%s has only the trained parameters; the others are in model.weights. If "
+            "they have moved, name them: --base FOLDER; to resume, "
+            "model.weights=FOLDER",
+            ckpt->path);
     if (hash == ckpt->info.base) return PST_OK;
     return pst_fail(PST_EINPUT,
                     "%s was trained on other frozen weights: their hash is %016" PRIx64
                     ", that of model.weights %s is %016" PRIx64 " (0: initial values)",
                     ckpt->path, ckpt->info.base, *c->model.weights ? c->model.weights : "(none)",
                     hash);
+}
+
+pst_status pst_ckpt_config_with_base(const pst_ckpt *ckpt, const char *base,
+                                     const char *const *override, size_t n, pst_config **config) {
+    pst_config *c = NULL;
+    PST_TRY(pst_ckpt_config(ckpt, override, n, &c));
+    pst_status status = PST_OK;
+    const int moved = base && *base;
+    if (moved && !pst_ckpt_has_base(c))
+        status = pst_fail(PST_EINPUT,
+                          "%s has all weights of its model; --base is for runs with adapt or "
+                          "train.freeze",
+                          ckpt->path);
+    if (moved && status == PST_OK) status = pst_config_override(c, "model", "weights", base);
+    if (moved && status == PST_OK) status = pst_ckpt_base_check(ckpt, c);
+    if (status == PST_OK) *config = c;
+    else pst_config_close(c);
+    return status;
 }
 
 /* --- adapters --------------------------------------------------------------------------------- */

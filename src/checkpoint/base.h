@@ -13,6 +13,11 @@ pst_status pst_ckpt_base_hash(const pst_config *config, uint64_t *hash);
 /* Compares the base that `config` names with that of the checkpoint. EINPUT: it is missing, or it
  * is another one. */
 pst_status pst_ckpt_base_check(const pst_ckpt *ckpt, const pst_config *config);
+/* The configuration of a checkpoint with n overrides, as pst_ckpt_config. base: where its base is
+ * now; NULL or "": where model.weights says. EINPUT: it is another base, or the checkpoint has no
+ * base. */
+pst_status pst_ckpt_config_with_base(const pst_ckpt *ckpt, const char *base,
+                                     const char *const *override, size_t n, pst_config **config);
 /* Adds the adapter of a matrix, if the checkpoint has one, to the elements of the part that this
  * rank has. */
 pst_status pst_ckpt_merge(const pst_ckpt *ckpt, const pst_config *config, const pst_param *param,

@@ -372,8 +372,8 @@ static pst_status check_config(const char *source, const pst_model_row *model, c
     int there;
     PST_TRY(pst_hf_has_config(source, &there));
     if (!there) return PST_OK;
-    char *path = pst_hf_path(source, "config.json");
-    pst_status status = path ? pst_hf_config(source, &c) : PST_ENOMEM;
+    char *path = pst_llmc_is(source) ? strdup(source) : pst_hf_path(source, "config.json");
+    pst_status status = path ? pst_hf_config(source, &c) : pst_no_memory("to check a model");
     if (status == PST_OK && strcmp(c.kind, model->name))
         status = BAD("%s: a model of kind %s, but model.kind is %s", path, c.kind, model->name);
     for (uint32_t i = 0; status == PST_OK && i < g->n_node; i++)
@@ -428,6 +428,7 @@ pst_status pst_hf_import(const char *source, const pst_model_row *model, const p
             "%s: a model of kind %s cannot use Hugging Face weights; only gpt, llama and bert "
             "can",
             source, model->name);
+    PST_TRY(pst_hf_refuse_gguf(source));
     PST_TRY(check_config(source, model, g));
     if (pst_llmc_is(source)) return pst_llmc_import(source, g, weights);
     PST_TRY(open_files(source, &s));

@@ -1,6 +1,7 @@
 /* Writes a folder that transformers loads as GPT2LMHeadModel, LlamaForCausalLM, Qwen2ForCausalLM,
  * MistralForCausalLM, BertForPreTraining or BertForMaskedLM. */
 #include "base/file.h"
+#include "base/sized.h"
 #include "checkpoint/base.h"
 #include "checkpoint/durable.h"
 #include "checkpoint/export.h"
@@ -14,6 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -213,6 +215,7 @@ typedef struct {
     pst_export_fn write;
     const void *to;
     const char *path; /* of what is written */
+    const char *base; /* as in pst_convert_options */
 } target;
 
 /* EINPUT: `path` has the weights that a run with adapters or frozen parameters needs. */
@@ -250,7 +253,7 @@ static pst_status export_ckpt(const pst_ckpt *ckpt, const pst_config *config,
 static pst_status export_found(const pst_ckpt *ckpt, const target *t) {
     pst_config *config = NULL;
     pst_tokenizer *tokenizer = NULL;
-    pst_status status = pst_ckpt_config(ckpt, NULL, 0, &config);
+    pst_status status = pst_ckpt_config_with_base(ckpt, t->base, NULL, 0, &config);
     if (status == PST_OK) status = check_base(config, t->path);
     if (status == PST_OK && pst_config_has_tokenizer(config))
         status = pst_ckpt_tokenizer_open(config->data.tokenizer, ckpt->path, ckpt->info.tokenizer,
@@ -294,18 +297,6 @@ static pst_status export_folder(const pst_export *e, const void *to) {
     return pst_ckpt_tokenizer_config(e->tokenizer, e->model.config->context, f->path);
 }
 
-pst_status pst_export_hf(const char *checkpoint, const char *folder, int replace) {
-    const folder_to to = {folder, replace};
-    if (!replace) PST_TRY(check_new(folder));
-    return export_from(checkpoint, &(target){export_folder, &to, folder});
-}
-
-static int ends_in(const char *text, const char *end) {
-    const size_t n = strlen(text);
-    const size_t m = strlen(end);
-    return n > m && !strcmp(text + n - m, end);
-}
-
 static pst_status find_type(const char *name, pst_dtype *type) {
     static const struct {
         const char *name;
@@ -319,17 +310,31 @@ static pst_status find_type(const char *name, pst_dtype *type) {
     return pst_fail(PST_EINPUT, "--type '%s': expected f32, f16 or bf16", name);
 }
 
-pst_status pst_export_file(const char *checkpoint, const char *file, const char *type,
-                           int replace) {
-    pst_export_to to = {file, PST_F32};
-    const int gguf = ends_in(file, ".gguf");
-    if (type && *type) PST_TRY(find_type(type, &to.type));
-    if (!gguf && !pst_llmc_is(file))
+static pst_status convert_to_folder(const pst_convert_options *o) {
+    const folder_to to = {o->to, (int)o->replace};
+    if (o->type && *o->type)
         return pst_fail(PST_EINPUT,
-                        "%s: the name of a file of weights must end in .gguf (llama.cpp) or .bin "
-                        "(llm.c)",
-                        file);
-    if (!replace) PST_TRY(pst_file_check_new(file));
-    const target t = {gguf ? pst_export_gguf : pst_llmc_export, &to, file};
-    return export_from(checkpoint, &t);
+                        "--type is for files .gguf and .bin; %s is a folder, which "
+                        "has f32",
+                        o->to);
+    if (!o->replace) PST_TRY(check_new(o->to));
+    return export_from(o->checkpoint, &(target){export_folder, &to, o->to, o->base});
+}
+
+static pst_status convert_to_file(const pst_convert_options *o, pst_export_fn write) {
+    pst_export_to to = {o->to, PST_F32};
+    if (o->type && *o->type) PST_TRY(find_type(o->type, &to.type));
+    if (!o->replace) PST_TRY(pst_file_check_new(o->to));
+    return export_from(o->checkpoint, &(target){write, &to, o->to, o->base});
+}
+
+pst_status pst_convert(const pst_convert_options *options) {
+    pst_convert_options o;
+    PST_TRY(pst_sized_take("pst_convert", options, &o, sizeof o));
+    if (!o.checkpoint || !o.to)
+        return pst_fail(PST_EINPUT, "pst_convert: %s is NULL", o.to ? "checkpoint" : "to");
+    if (pst_llmc_is(o.to)) return convert_to_file(&o, pst_llmc_export);
+    const size_t n = strlen(o.to);
+    const int gguf = n > 5 && !strcasecmp(o.to + n - 5, ".gguf") && !pst_hf_is_folder(o.to);
+    return gguf ? convert_to_file(&o, pst_export_gguf) : convert_to_folder(&o);
 }

@@ -29,6 +29,10 @@ int pst_cli_eval(const pst_cli_call *call) {
          "Tokens of a sample at most; by default the model's context, for texts on a Hugging Face "
          "folder at most 2048. More than the model's context only with rotary positions.",
          &o.context},
+        {0, "base", "FOLDER", PST_OPTION_STRING, 0, 0,
+         "Where the weights are now that a run with adapt or train.freeze began with (its "
+         "model.weights).",
+         &o.base},
         {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Write a JSON object per set.", &json},
     };
     const pst_command command = {"penstock eval", "SOURCE", summary, rows,

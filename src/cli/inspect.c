@@ -14,7 +14,8 @@ int pst_cli_inspect(const pst_cli_call *call) {
     const pst_command command = {
         "penstock inspect", "PATH",
         "Shows a file or folder: a checkpoint (every tensor's hash is checked), a safetensors "
-        "file, a Hugging Face folder, a plan.yaml, a graph that --show graph has written (with the "
+        "file, a Hugging Face folder, a checkpoint of llm.c (.bin), a plan.yaml, a graph that "
+        "--show graph has written (with the "
         "cost of its operators), or a run file (the graph, plan, schedule, instruction lists or "
         "memory map that result from it).",
         rows, sizeof rows / sizeof *rows};

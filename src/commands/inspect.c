@@ -222,6 +222,7 @@ pst_status pst_inspect(const pst_inspect_options *options, FILE *out) {
         return pst_fail(PST_EINPUT, "pst_inspect: %s is NULL", out ? "path" : "out");
     if (!o->what) taken.what = "";
     if (stat(o->path, &s) != 0) return pst_fail(PST_EINPUT, "%s: %s", o->path, strerror(errno));
+    PST_TRY(pst_hf_refuse_gguf(o->path));
     int folder = S_ISDIR(s.st_mode), hf = pst_hf_is(o->path),
         plan = !folder && !hf && says(o->path, "graph_hash:");
     int graph = !folder && !hf && !plan && says(o->path, "penstock-graph ");

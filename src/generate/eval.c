@@ -199,7 +199,7 @@ pst_status pst_eval(const pst_eval_options *options, FILE *out) {
     evaluation e = {.o = &o, .out = out};
     PST_TRY(pst_sized_take("pst_eval", options, &o, sizeof o));
     PST_TRY(check(&o, out));
-    PST_TRY(pst_source_open(o.source, &e.source));
+    PST_TRY(pst_source_open(o.source, o.base, &e.source));
     pst_status status = evaluate_all(&e);
     pst_source_close(&e.source);
     return status;

@@ -234,7 +234,7 @@ static pst_status open_texts(generator *g, FILE *out) {
 /* Opens everything but the model's weights. */
 static pst_status open_source(generator *g, FILE *out) {
     const pst_generate_options *o = g->o;
-    PST_TRY(pst_source_open(o->source, &g->source));
+    PST_TRY(pst_source_open(o->source, o->base, &g->source));
     PST_TRY(pst_prompts_open(&g->source, o->chat, o->system, &g->prompts));
     PST_TRY(pst_source_model(&g->source, o->context, &g->model));
     return open_texts(g, out);

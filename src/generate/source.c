@@ -1,6 +1,7 @@
 /* See source.h. */
 #include "generate/source.h"
 #include "base/log.h"
+#include "checkpoint/base.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/hf.h"
 #include "checkpoint/safetensors.h"
@@ -39,12 +40,13 @@ static pst_status open_tokenizer(pst_source *g, const char *source, uint64_t has
 }
 
 /* The configuration in a checkpoint, with this machine's device, and the tokenizer. */
-static pst_status open_checkpoint(pst_source *g, const char *source) {
+static pst_status open_checkpoint(pst_source *g, const char *source, const char *base) {
     static const char *const override[] = {"parallel.device=auto"};
     struct stat st;
     char *folder = NULL;
     pst_ckpt *ckpt = NULL;
     if (stat(source, &st) != 0) return pst_fail(PST_EINPUT, "%s: %s", source, strerror(errno));
+    PST_TRY(pst_hf_refuse_gguf(source));
     if (!S_ISDIR(st.st_mode))
         return pst_fail(
             PST_EINPUT,
@@ -52,7 +54,7 @@ static pst_status open_checkpoint(pst_source *g, const char *source) {
             source);
     PST_TRY(pst_ckpt_find(source, &folder));
     pst_status status = pst_ckpt_open(folder, &ckpt);
-    if (status == PST_OK) status = pst_ckpt_config(ckpt, override, 1, &g->config);
+    if (status == PST_OK) status = pst_ckpt_config_with_base(ckpt, base, override, 1, &g->config);
     if (status == PST_OK) status = check_tokens(g->config, source);
     if (status == PST_OK) status = open_tokenizer(g, source, ckpt->info.tokenizer);
     pst_ckpt_close(ckpt);
@@ -104,9 +106,14 @@ static pst_status read_ends(pst_source *g) {
     return PST_OK;
 }
 
-pst_status pst_source_open(const char *path, pst_source *source) {
+pst_status pst_source_open(const char *path, const char *base, pst_source *source) {
     *source = (pst_source){.path = path, .hf = pst_hf_is(path)};
-    pst_status status = source->hf ? open_hf(source, path) : open_checkpoint(source, path);
+    if (source->hf && base && *base)
+        return pst_fail(PST_EINPUT,
+                        "%s has all weights of its model; --base is for runs with adapt or "
+                        "train.freeze",
+                        path);
+    pst_status status = source->hf ? open_hf(source, path) : open_checkpoint(source, path, base);
     if (status == PST_OK) status = read_ends(source);
     if (status != PST_OK) pst_source_close(source);
     return status;

@@ -15,9 +15,10 @@ typedef struct {
     pst_hf_ends ends; /* tokens that end a text; without those of a file, the tokenizer's */
 } pst_source;
 
-/* Reads configuration and tokenizer. EINPUT: there is no model; its tokens are no text, or their
- * tokenizer is missing. A zeroed *source may be closed. */
-pst_status pst_source_open(const char *path, pst_source *source);
+/* Reads configuration and tokenizer. base: as in pst_generate_options. EINPUT: there is no model;
+ * its tokens are no text, or their tokenizer is missing; its base is another one. A zeroed *source
+ * may be closed. */
+pst_status pst_source_open(const char *path, const char *base, pst_source *source);
 void pst_source_close(pst_source *source);
 /* The model's kind and sizes; context: tokens of a sample instead of the model's own number of
  * them, 0: that number. Warns of more than the model was trained for. EINPUT: its positions are

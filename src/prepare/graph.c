@@ -93,7 +93,9 @@ static pst_status take_weights(const pst_config *c, const pst_model_row *row, ps
     const int all = m->layers && m->heads && m->channels && m->context &&
                     (strcmp(m->kind, "llama") || m->llama.intermediate);
     int there = 0;
-    if (!*c->model.weights || *m->preset || all || !row->hf_name) return PST_OK;
+    if (!*c->model.weights) return PST_OK;
+    PST_TRY(pst_hf_refuse_gguf(c->model.weights));
+    if (*m->preset || all || !row->hf_name) return PST_OK;
     if (access(c->model.weights, F_OK) != 0)
         return pst_fail(PST_EINPUT, "model.weights: %s: %s", c->model.weights, strerror(errno));
     PST_TRY(pst_hf_has_config(c->model.weights, &there));

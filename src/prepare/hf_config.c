@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -264,6 +265,20 @@ pst_status pst_hf_config(const char *source, pst_model_config *config) {
     pst_status status = path ? pst_file_parse(path, MAX_CONFIG, parse_into, config) : PST_ENOMEM;
     free(path);
     return status;
+}
+
+pst_status pst_hf_refuse_gguf(const char *source) {
+    const size_t n = strlen(source);
+    char magic[4] = "";
+    FILE *f = pst_hf_is_folder(source) ? NULL : fopen(source, "re");
+    const int read = f && fread(magic, sizeof magic, 1, f) == 1;
+    if (f) fclose(f);
+    if (!f || (strcasecmp(n > 5 ? source + n - 5 : "", ".gguf") != 0 &&
+               !(read && !memcmp(magic, "GGUF", sizeof magic))))
+        return PST_OK;
+    return BAD("%s is a GGUF file: penstock convert writes such files, but none are read; use the "
+               "model's Hugging Face folder or safetensors file",
+               source);
 }
 
 pst_status pst_hf_has_config(const char *source, int *there) {

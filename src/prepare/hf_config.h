@@ -12,6 +12,8 @@ pst_status pst_hf_config(const char *source, pst_model_config *config);
 /* The same from the text of config.json; `file` is a name for messages. */
 pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file,
                                pst_model_config *config);
+/* EINPUT: `source` is a GGUF file, which is not read. */
+pst_status pst_hf_refuse_gguf(const char *source);
 /* Whether config.json is there. ENOMEM. */
 pst_status pst_hf_has_config(const char *source, int *there);
 /* The text of config.json for the model; the caller frees. end: the token that ends a document, -1:

@@ -4,11 +4,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 /* Places of numbers in the header. */
 enum { MAGIC, VERSION, CONTEXT, VOCABULARY, LAYERS, HEADS, CHANNELS, ROWS, N_NUMBER };
 enum { TOKENS = 20240520, TOKENS_OF_LLAMA = 20240801 }; /* magic numbers of files of tokens */
+enum { ZIP = 0x04034b50 };                              /* torch.save writes zip files */
 /* With these limits no number of bytes overflows. */
 enum { MOST_LAYERS = 10000, MOST_CHANNELS = 1 << 20, MOST_ROWS = 1 << 26 };
 #define BAD(...) pst_fail(PST_EINPUT, __VA_ARGS__)
@@ -16,7 +18,7 @@ enum { MOST_LAYERS = 10000, MOST_CHANNELS = 1 << 20, MOST_ROWS = 1 << 26 };
 int pst_llmc_is(const char *path) {
     const size_t n = strlen(path);
     struct stat st;
-    if (n <= 4 || strcmp(path + n - 4, ".bin")) return 0;
+    if (n <= 4 || strcasecmp(path + n - 4, ".bin") != 0) return 0;
     return stat(path, &st) != 0 || !S_ISDIR(st.st_mode);
 }
 
@@ -28,6 +30,11 @@ uint64_t pst_llmc_elements(const pst_llmc *h) {
 static pst_status check_magic(const uint32_t number[N_NUMBER], const char *file) {
     if (number[MAGIC] == TOKENS || number[MAGIC] == TOKENS_OF_LLAMA)
         return BAD("%s has tokens for data.paths, not weights", file);
+    if (number[MAGIC] == ZIP)
+        return BAD(
+            "%s is a file of torch.save; files .bin are read as checkpoints of llm.c, others "
+            "as safetensors",
+            file);
     if (number[MAGIC] != PST_LLMC_MAGIC)
         return BAD("%s is no GPT-2 checkpoint of llm.c: it begins with %u, not %d", file,
                    number[MAGIC], PST_LLMC_MAGIC);

@@ -40,7 +40,7 @@ refuse 'a.bin already exists; use --force' "$PENSTOCK" convert runs/run a.bin
 "$PENSTOCK" convert runs/run a.bin --force || fail "--force"
 refuse 'have f32 or bf16' "$PENSTOCK" convert runs/run x.bin --type f16
 refuse "type 'q4': expected f32, f16 or bf16" "$PENSTOCK" convert runs/run x.gguf --type q4
-refuse 'folders have f32' "$PENSTOCK" convert runs/run folder --type f16
+refuse 'is a folder, which has f32' "$PENSTOCK" convert runs/run folder --type f16
 refuse 'a.bin has 2 layers, but the model has fewer' "$PENSTOCK" train again.yaml -q -n 1 name=x \
     model.layers=1 model.heads=2 model.channels=32 model.context=16
 refuse 'needs \[256,16\]' "$PENSTOCK" train again.yaml -q -n 1 name=x \
@@ -49,6 +49,18 @@ head -c 5000 a.bin >cut.bin
 refuse 'cut.bin has 5000 bytes, but' "$PENSTOCK" train again.yaml -q -n 1 name=x model.weights=cut.bin
 head -c 5000 text.txt >text.bin
 refuse 'text.bin is no GPT-2 checkpoint of llm.c' "$PENSTOCK" generate text.bin
+refuse 'a.bin: n_head is 2, but the model has 4 heads' "$PENSTOCK" train again.yaml -q -n 1 name=x \
+    model.layers=2 model.heads=4 model.channels=32 model.context=16
+printf 'PK\003\004%01100d' 0 >torch.bin
+refuse 'torch.bin is a file of torch.save' "$PENSTOCK" generate torch.bin
+"$PENSTOCK" convert runs/run y.GGUF && [ -f y.GGUF ] || fail "y.GGUF is no file"
+refuse 'y.GGUF is a GGUF file: .* none are read' "$PENSTOCK" inspect y.GGUF
+cp y.GGUF renamed
+refuse 'renamed is a GGUF file' "$PENSTOCK" generate renamed
+refuse 'model.weights=y.GGUF.: y.GGUF is a GGUF file' "$PENSTOCK" train again.yaml -q -n 1 name=x model.weights=y.GGUF
+refuse 'y.GGUF is a GGUF file' "$PENSTOCK" train run.yaml -q -n 1 name=x model.weights=y.GGUF
+mkdir folder.bin
+"$PENSTOCK" convert runs/run folder.bin && "$PENSTOCK" inspect folder.bin | grep -q 'Hugging Face GPT-2' || fail "folder.bin"
 printf 'hello\nworld\n' >bert.txt
 "$PENSTOCK" train -q -n 1 run.yaml name=bert model.kind=bert data.kind=lines 'data.paths=[bert.txt]' data.validation=0 >out 2>&1 ||
     fail "bert: $(cat out)"

@@ -29,7 +29,7 @@ static void decode(const char *folder, const pst_decoder_options *o, const uint6
     pst_source source;
     pst_decoder d;
     pst_sequence s[N] = {0};
-    if (pst_source_open(folder, &source) != PST_OK) fail_msg("%s", pst_error());
+    if (pst_source_open(folder, NULL, &source) != PST_OK) fail_msg("%s", pst_error());
     if (pst_decoder_open(&source, o, &d) != PST_OK) fail_msg("%s", pst_error());
     assert_int_equal(d.cache, !o->no_cache && o->tensor < 2);
     assert_int_equal(d.vocabulary, 256);

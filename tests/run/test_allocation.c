@@ -113,7 +113,12 @@ static pst_status run_simulate(void) {
     return pst_simulate_study(&o, nowhere);
 }
 
-static pst_status run_export(void) { return pst_export_hf("gpt/run", "new", 0); }
+static pst_status export_to(const char *folder) {
+    return pst_convert(&(pst_convert_options){
+        .size = sizeof(pst_convert_options), .checkpoint = "gpt/run", .to = folder});
+}
+
+static pst_status run_export(void) { return export_to("new"); }
 
 enum { TOKENS = 4, WORDS = 5, WIDTH = 8 };
 
@@ -298,8 +303,8 @@ static int prepare(void **state) {
         if (!f || fclose(f)) return 1;
     }
     if (train("mlp.yaml", 1, "runs", "", NULL) != PST_OK ||
-        train("gpt.yaml", 1, "gpt", "", NULL) != PST_OK ||
-        pst_export_hf("gpt/run", "hf", 0) != PST_OK || run_session() != PST_OK) {
+        train("gpt.yaml", 1, "gpt", "", NULL) != PST_OK || export_to("hf") != PST_OK ||
+        run_session() != PST_OK) {
         fprintf(stderr, "%s\n", pst_error());
         return 1;
     }

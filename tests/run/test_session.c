@@ -316,7 +316,8 @@ static void model_by_configuration(void **state) {
     pst_session *s = session_of(m, 2);
     train(s, 0, 2, NULL);
     MUST(pst_session_save(s, "gpt"));
-    MUST(pst_export_hf("gpt", "hf", 0));
+    MUST(pst_convert(&(pst_convert_options){
+        .size = sizeof(pst_convert_options), .checkpoint = "gpt", .to = "hf"}));
     pst_session_close(s);
     pst_generate_options words = {
         .size = sizeof words, .tokens = 1, .temperature = 1, .source = "gpt"};

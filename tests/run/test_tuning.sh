@@ -67,12 +67,12 @@ rm -rf runs/run/checkpoints/step-00000004 runs/run/checkpoints/best
 # merged weights are those that were trained
 "$PENSTOCK" convert runs/run merged >out 2>&1 || fail "convert: $(cat out)"
 loss() {
-    "$PENSTOCK" eval "$1" --data text.txt --json 2>err | sed -n 's/.*"loss": *\([0-9.]*\).*/\1/p' | head -n 1
+    "$PENSTOCK" eval "$@" --data text.txt --json 2>err | sed -n 's/.*"loss": *\([0-9.]*\).*/\1/p' | head -n 1
 }
 of_run=$(loss runs/run) of_merged=$(loss merged) of_base=$(loss base)
 [ -n "$of_run" ] && [ "$of_run" = "$of_merged" ] || fail "eval: $of_run of the run, $of_merged of merged: $(cat err)"
 [ "$of_run" != "$of_base" ] || fail "eval: the adapter changes nothing"
-"$PENSTOCK" generate runs/run --prompt 'a pipe' --tokens 4 >out 2>&1 || fail "generate: $(cat out)"
+"$PENSTOCK" generate runs/run --prompt 'a pipe' --tokens 4 >text.of.run 2>&1 || fail "generate: $(cat text.of.run)"
 
 # refused FILE PATTERN COMMAND...: the command ends with status 2 and says so
 refused() {
@@ -85,7 +85,15 @@ refused() {
 refused 'was trained with adapt.alpha 8, not 4' train --resume runs/run steps=8 adapt.alpha=4
 refused 'has trained .*lora_A\|it has no tensor h.0' train --resume runs/run steps=8 adapt.on=[mlp]
 mv base elsewhere
-refused 'has only the trained parameters; the others are in model.weights' eval runs/run --data text.txt
+refused 'has only the trained parameters; the others are in model.weights.*--base FOLDER' eval runs/run --data text.txt
+[ "$(loss runs/run --base elsewhere)" = "$of_run" ] || fail "eval with --base: $(cat err)"
+"$PENSTOCK" generate runs/run --prompt 'a pipe' --tokens 4 --base elsewhere >again 2>&1 && cmp -s text.of.run again ||
+    fail "generate with --base: $(cat again)"
+"$PENSTOCK" convert runs/run merged2 --base elsewhere >out 2>&1 && cmp -s merged/model.safetensors merged2/model.safetensors ||
+    fail "convert with --base: $(cat out)"
+refused 'was trained on other frozen weights' generate runs/run --base merged
+refused 'merged has all weights of its model; --base is for' eval merged --data text.txt --base elsewhere
+refused 'elsewhere has the frozen weights of this run' convert runs/run elsewhere --force --base elsewhere
 mv merged base
 refused 'was trained on other frozen weights' train --resume runs/run steps=8
 refused 'was trained on other frozen weights' convert runs/run again
@@ -94,4 +102,7 @@ refused 'base has the frozen weights of this run' convert runs/run base --force
 refused "names no linear layer; the model has h.\*.attn.c_attn.weight" train run.yaml adapt.on=[conv]
 refused 'expected 1 to 32' train run.yaml adapt.on=[mlp] adapt.rank=33
 refused 'no parameter of the model has a name that matches' train run.yaml 'train.freeze=["h.9.*"]'
+refused "'h.0.\*' would change nothing: with adapters" train run.yaml adapt.on=[mlp] 'train.freeze=["h.0.*"]'
+"$PENSTOCK" train run.yaml -n 1 steps=1 name=all adapt.on=[attention] 'train.freeze=["!*"]' >out 2>&1 || fail "all: $(cat out)"
+grep -q ' 0.03 M parameters and 0.00 M of adapters,' out || fail "parameters of a run that trains all: $(cat out)"
 exit $bad
