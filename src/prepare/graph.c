@@ -221,6 +221,8 @@ static pst_status build_graph(pst_prepared *p) {
                 "model.context is %u, but the rotary positions of %s were trained for %u; see "
                 "model.rope_scaling",
                 m->context, p->config->model.weights, m->llama.trained);
+    if (m->llama.trained && !p->options.quiet)
+        PST_TRY(pst_hf_warn_of_rope(p->config->model.weights));
     if (p->options.infer) {
         p->model_config.infer = 1;
         p->model_config.dropout = 0;

@@ -89,71 +89,6 @@ static pst_status parse_gpt2(const json_t *root, const char *file, pst_model_con
 
 /* --- llama ------------------------------------------------------------------------------------ */
 
-/* A number >= 0; `fallback` if the key is missing. */
-static pst_status number_of(const json_t *root, const char *file, const char *key, double fallback,
-                            float *out) {
-    const json_t *value = json_object_get(root, key);
-    *out = (float)fallback;
-    if (!value || json_is_null(value)) return PST_OK;
-    *out = (float)json_number_value(value);
-    if (json_is_number(value) && isfinite(*out) && *out >= 0) return PST_OK;
-    return BAD("%s: %s must be a number >= 0", file, key);
-}
-
-/* A size; `fallback` if the key is missing or null. */
-static pst_status optional_size(const json_t *root, const char *file, const char *key,
-                                uint32_t fallback, uint32_t *out) {
-    const json_t *value = json_object_get(root, key);
-    *out = fallback;
-    return value && !json_is_null(value) ? pst_hf_size_of(root, file, key, out) : PST_OK;
-}
-
-/* The scaling of rotary positions: an object with its type and numbers. */
-static pst_status parse_scaling(const json_t *from, const char *file, uint32_t context,
-                                pst_rope *rope) {
-    const char *type = json_string_value(json_object_get(from, "rope_type"));
-    if (!type) type = json_string_value(json_object_get(from, "type"));
-    if (!type || !strcmp(type, "default")) return PST_OK;
-    if (pst_rope_scaling_find(type, &rope->scaling) != PST_OK || !rope->scaling)
-        return BAD("%s: rope_type %.40s is not supported; expected default, linear, llama3 or yarn",
-                   file, type);
-    const int yarn = rope->scaling == PST_ROPE_YARN, llama3 = rope->scaling == PST_ROPE_LLAMA3;
-    PST_TRY(number_of(from, file, "factor", 1, &rope->factor));
-    if (llama3) PST_TRY(number_of(from, file, "low_freq_factor", 1, &rope->low));
-    if (llama3) PST_TRY(number_of(from, file, "high_freq_factor", 4, &rope->high));
-    if (yarn) PST_TRY(number_of(from, file, "beta_slow", 1, &rope->low));
-    if (yarn) PST_TRY(number_of(from, file, "beta_fast", 32, &rope->high));
-    if (yarn) PST_TRY(number_of(from, file, "attention_factor", 0, &rope->attention));
-    if ((yarn || llama3) && !(rope->low < rope->high))
-        return BAD("%s: %s is %g; expected less than %s, %g", file,
-                   yarn ? "beta_slow" : "low_freq_factor", (double)rope->low,
-                   yarn ? "beta_fast" : "high_freq_factor", (double)rope->high);
-    if (json_object_get(from, "mscale") || json_object_get(from, "mscale_all_dim"))
-        return BAD("%s: mscale is not supported in the scaling of rotary positions", file);
-    PST_TRY(pst_hf_must_be(from, file, "truncate", 1));
-    return yarn || llama3 ? optional_size(from, file, "original_max_position_embeddings", context,
-                                          &rope->context)
-                          : PST_OK;
-}
-
-/* transformers 5 has one object; earlier versions a base and an object for the scaling. */
-static pst_status parse_rope(const json_t *root, const char *file, uint32_t context,
-                             pst_rope *rope) {
-    const json_t *all = json_object_get(root, "rope_parameters");
-    const json_t *scaling = json_object_get(root, "rope_scaling");
-    if (json_is_object(all)) scaling = all;
-    else all = root;
-    if (scaling && !json_is_null(scaling) && !json_is_object(scaling))
-        return BAD("%s: rope_scaling must be an object or null", file);
-    if (json_is_object(scaling) && scaling != all && !json_object_get(scaling, "rope_type") &&
-        !json_object_get(scaling, "type"))
-        return BAD("%s: rope_scaling has no rope_type; expected default, linear, llama3 or yarn",
-                   file);
-    PST_TRY(number_of(all, file, "rope_theta", 1e4, &rope->theta));
-    if (!(rope->theta > 1)) return BAD("%s: rope_theta must be above 1", file);
-    return json_is_object(scaling) ? parse_scaling(scaling, file, context, rope) : PST_OK;
-}
-
 static pst_status check_llama(const json_t *root, const char *file, const pst_model_config *c) {
     const char *act = json_string_value(json_object_get(root, "hidden_act"));
     const json_t *partial = json_object_get(root, "partial_rotary_factor");
@@ -175,7 +110,7 @@ static pst_status check_llama(const json_t *root, const char *file, const pst_mo
     if (c->heads % c->llama.kv_heads)
         return BAD("%s: num_key_value_heads %u does not divide num_attention_heads %u", file,
                    c->llama.kv_heads, c->heads);
-    PST_TRY(optional_size(root, file, "head_dim", c->channels / c->heads, &head));
+    PST_TRY(pst_hf_optional_size(root, file, "head_dim", c->channels / c->heads, &head));
     if (head != c->channels / c->heads)
         return BAD("%s: head_dim is %u; only hidden_size / num_attention_heads, %u, is supported",
                    file, head, c->channels / c->heads);
@@ -193,12 +128,13 @@ static pst_status parse_llama(const json_t *root, const char *file, pst_model_co
     PST_TRY(pst_hf_size_of(root, file, "intermediate_size", &l->intermediate));
     PST_TRY(pst_hf_size_of(root, file, "vocab_size", &c.vocabulary));
     PST_TRY(pst_hf_size_of(root, file, "max_position_embeddings", &c.context));
-    PST_TRY(optional_size(root, file, "num_key_value_heads", mistral ? 8 : c.heads, &l->kv_heads));
-    if (mistral) PST_TRY(optional_size(root, file, "sliding_window", 0, &l->window));
+    PST_TRY(pst_hf_optional_size(root, file, "num_key_value_heads", mistral ? 8 : c.heads,
+                                 &l->kv_heads));
+    if (mistral) PST_TRY(pst_hf_optional_size(root, file, "sliding_window", 0, &l->window));
     if (mistral && !json_object_get(root, "sliding_window")) l->window = 4096; /* transformers */
-    PST_TRY(number_of(root, file, "rms_norm_eps", 1e-6, &l->norm_eps));
+    PST_TRY(pst_hf_number_of(root, file, "rms_norm_eps", 1e-6, &l->norm_eps));
     if (!(l->norm_eps > 0)) return BAD("%s: rms_norm_eps must be above 0", file);
-    PST_TRY(parse_rope(root, file, c.context, &l->rope));
+    PST_TRY(pst_hf_parse_rope(root, file, c.context, &l->rope));
     l->tied = json_is_true(json_object_get(root, "tie_word_embeddings")) ? PST_YES : PST_NO;
     l->bias = strcmp(type, "qwen2") ? PST_NO : PST_YES;
     l->trained = c.context;
@@ -263,6 +199,22 @@ pst_status pst_hf_config(const char *source, pst_model_config *config) {
     if (pst_llmc_is(source)) return pst_llmc_config(source, config);
     char *path = pst_hf_path(source, "config.json");
     pst_status status = path ? pst_file_parse(path, MAX_CONFIG, parse_into, config) : PST_ENOMEM;
+    free(path);
+    return status;
+}
+
+static pst_status warn_in(const char *text, size_t bytes, const char *path, void *unused) {
+    (void)unused;
+    json_t *root = json_loadb(text, bytes, 0, NULL);
+    pst_hf_warn_of_rope_in(root, path);
+    json_decref(root);
+    return PST_OK;
+}
+
+pst_status pst_hf_warn_of_rope(const char *source) {
+    if (pst_llmc_is(source)) return PST_OK;
+    char *path = pst_hf_path(source, "config.json");
+    pst_status status = path ? pst_file_parse(path, MAX_CONFIG, warn_in, NULL) : PST_ENOMEM;
     free(path);
     return status;
 }

@@ -14,6 +14,8 @@ pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file,
                                pst_model_config *config);
 /* EINPUT: `source` is a GGUF file, which is not read. */
 pst_status pst_hf_refuse_gguf(const char *source);
+/* Warns of keys of rotary positions in config.json that have no effect on the model. */
+pst_status pst_hf_warn_of_rope(const char *source);
 /* Whether config.json is there. ENOMEM. */
 pst_status pst_hf_has_config(const char *source, int *there);
 /* The text of config.json for the model; the caller frees. end: the token that ends a document, -1:

@@ -7,11 +7,22 @@
 /* hf_json.c. *out: the integer `key` of config.json. EINPUT: it is missing, or not from 1 to 2^31
  * - 1. */
 pst_status pst_hf_size_of(const json_t *root, const char *file, const char *key, uint32_t *out);
+/* *out: the number `key`, at least 0; `fallback` if the key is missing or null. EINPUT. */
+pst_status pst_hf_number_of(const json_t *root, const char *file, const char *key, double fallback,
+                            float *out);
+/* As pst_hf_size_of; `fallback` if the key is missing or null. */
+pst_status pst_hf_optional_size(const json_t *root, const char *file, const char *key,
+                                uint32_t fallback, uint32_t *out);
 /* EINPUT unless the switch is missing, or has the value that our models implement. */
 pst_status pst_hf_must_be(const json_t *root, const char *file, const char *key, int wanted);
 /* *out: the rate of dropout `key`; transformers' 0.1 if it is missing. EINPUT: it is not at least 0
  * and below 1. */
 pst_status pst_hf_rate_of(const json_t *root, const char *file, const char *key, float *out);
+
+/* hf_rope.c: rotary positions. context: max_position_embeddings. */
+pst_status pst_hf_parse_rope(const json_t *root, const char *file, uint32_t context,
+                             pst_rope *rope);
+void pst_hf_warn_of_rope_in(const json_t *root, const char *file);
 
 /* hf_bert.c: config.json of BERT, read and made (NULL: no memory). */
 pst_status pst_hf_parse_bert(const json_t *root, const char *file, pst_model_config *config);

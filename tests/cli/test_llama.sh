@@ -93,6 +93,9 @@ refuse 'has a model of kind llama, but model.kind is gpt' "$PENSTOCK" train tune
 refuse 'tensor layers.2.mlp.up_proj.weight is not part\|is not part of the model' "$PENSTOCK" train tuned.yaml name=x model.layers=2
 "$PENSTOCK" train tuned.yaml -n 1 name=long model.context=30 >out 2>&1 || exit 1
 grep -q 'trained for 24' out || fail "no warning of the longer context: $(cat out)"
+cp -r hf odd && sed -i 's/"rope_type": *"llama3"/"rope_type":"llama3","beta_fast":3/' odd/config.json
+"$PENSTOCK" generate odd -t 1 >out 2>&1 || fail "odd: $(cat out)"
+[ "$(grep -c 'odd/config.json: beta_fast has no effect with rope_type llama3' out)" = 1 ] || fail "one warning: $(cat out)"
 "$PENSTOCK" eval hf --data tuned.yaml --json >out 2>&1 || fail "eval hf: $(cat out)"
 grep -q '"perplexity"' out || fail "eval hf: $(cat out)"
 "$PENSTOCK" eval far --data tuned.yaml --json --context 24 >b 2>&1 || fail "eval far: $(cat b)"
