@@ -70,7 +70,8 @@ pst_status pst_block_attend_cached(pst_block *b, const pst_block_heads *h) {
     if (h->k != PST_NONE) in[n_in++] = h->k;
     if (h->v != PST_NONE) in[n_in++] = h->v;
     in[n_in++] = b->past;
-    pst_attr attr = {.heads = h->heads, .window = h->window};
+    pst_attr attr = {
+        .heads = h->heads, .kv_heads = h->k == PST_NONE ? 0 : h->kv_heads, .window = h->window};
     return pst_graph_add(
         b->g, &(pst_new_node){"cached_attention", h->name, &attr, in, n_in, &index, 1}, &b->x);
 }

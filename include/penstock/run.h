@@ -88,8 +88,8 @@ typedef struct {
     int64_t ignore_end; /* 1: go on after the tokens that end a text or, with `chat`, a message */
     /* 0 or 1: this process computes alone. Else so many ranks: parallel.tensor of the run, or 1,
      * tensor ranks in each stage of a pipeline. They are started as processes of this host, are the
-     * processes of the job that a launcher has started, or, without argv, are all in this process.
-     * With tensor ranks, each token is computed with all tokens before it. */
+     * processes of the job that a launcher has started, or, without argv, are all in this
+     * process. */
     int64_t ranks;
     char *const *argv; /* the program's argument vector, with which ranks are started; NULL: none */
     /* Of a run with adapters or frozen parameters: where the weights of its model.weights are now;

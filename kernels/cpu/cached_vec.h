@@ -8,6 +8,7 @@ enum { CACHED_ROWS = 32 };
 typedef struct {
     pst_device *device;
     uint64_t b, t, heads, own, p, d, window;
+    uint64_t first, group;  /* head h of queries uses head (first + h) / group of the keys */
     uint64_t step, kv_step; /* elements from one position to the next in q; in k and v */
     float scale;
     const float *q, *k, *v;
@@ -88,14 +89,18 @@ static void cached_attend(const cached_job *j, const cached_rows *r, const float
 
 static void cached_tile(void *arg, uint64_t tile, uint32_t thread) {
     const cached_job *j = arg;
-    const uint64_t sample = tile / j->own, head = tile % j->own, group = j->heads / j->own,
+    const uint64_t sample = tile / j->own, head = tile % j->own,
                    past = j->past[sample] < 0 ? 0 : (uint64_t)j->past[sample], d = j->d,
-                   first = head * group * d, width = j->heads * d;
+                   from = head * j->group > j->first ? head * j->group : j->first,
+                   end = pst_min_u64((head + 1) * j->group, j->first + j->heads),
+                   group = end > from ? end - from : 0, /* of this rank */
+        first = (from - j->first) * d, width = j->heads * d;
     float *keys = j->cache + tile * 2 * j->p * d,
           *scores = j->scratch + thread * CACHED_ROWS * j->p;
     const float *q = j->q + sample * j->t * j->step + first;
     float *out = j->out + sample * j->t * width + first;
     cached_store(j, sample, head, keys);
+    if (!group) return;
     if (j->t == 1) { /* the heads are the rows */
         for (uint64_t g = 0; g < group; g += CACHED_ROWS)
             cached_attend(j,
@@ -141,6 +146,8 @@ static pst_status cached_attention_f(pst_device *device, const pst_call *call) {
                     .p = dim[2] / 2,
                     .d = dim[3],
                     .window = node->attr.window ? node->attr.window : dim[2],
+                    .first = node->attr.total ? node->attr.first : 0,
+                    .group = (node->attr.total ? node->attr.total : node->attr.heads) / dim[1],
                     .step = x->dim[2],
                     .scale = 1.0f / sqrtf((float)dim[3]),
                     .q = call->arg[0],

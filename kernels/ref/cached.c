@@ -8,6 +8,7 @@
 /* Rows i of q, k and v of a sample are at q + i * step, and so on; t: positions of this run. */
 typedef struct {
     uint64_t b, t, heads, own, p, d, window, step, kv_step;
+    uint64_t first, group; /* head h of queries uses head (first + h) / group of the keys */
     const float *q, *k, *v;
     const int32_t *past;
     float *cache, *out;
@@ -26,6 +27,8 @@ static sizes sizes_of(const pst_call *call) {
                .d = dim[3],
                .window = node->attr.window ? node->attr.window : dim[2],
                .step = x->dim[2],
+               .first = node->attr.total ? node->attr.first : 0,
+               .group = (node->attr.total ? node->attr.total : node->attr.heads) / dim[1],
                .q = call->arg[0],
                .past = call->arg[node->n_in - 1],
                .cache = behind[0],
@@ -75,7 +78,7 @@ static double score(const sizes *s, const float *q, float *cache, uint64_t posit
 
 /* A head of position i of sample b. */
 static void attend(const sizes *s, uint64_t b, uint64_t i, uint64_t head) {
-    float *cache = cache_of(s, b, head * s->own / s->heads);
+    float *cache = cache_of(s, b, (s->first + head) / s->group);
     const float *q = s->q + (b * s->t + i) * s->step + head * s->d;
     float *out = s->out + ((b * s->t + i) * s->heads + head) * s->d;
     const uint64_t end = pst_min_u64(position_of(s, b, i) + 1, s->p),

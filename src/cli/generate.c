@@ -9,7 +9,7 @@ static const char summary[] =
     "with its number. A text ends at a token that ends it: eos_token_id of a Hugging Face folder, "
     "else "
     "that of the tokenizer. Keys and values of earlier tokens are kept, so that each token is "
-    "computed once; GPUs and tensor ranks compute all tokens for each new one.";
+    "computed once; GPUs compute all tokens for each new one.";
 
 int pst_cli_generate(const pst_cli_call *call) {
     pst_generate_options o = {

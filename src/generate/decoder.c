@@ -31,8 +31,7 @@ static pst_status prepare(const pst_source *source, const pst_decoder_options *o
         return pst_fail(PST_EINPUT, "%s: a model of kind %s cannot continue text", source->path,
                         row->name);
     PST_TRY(pst_prepare_kind(source->config, &options));
-    options.cache =
-        !o->no_cache && row->caches && o->tensor < 2 && pst_registry_is_host(options.device);
+    options.cache = !o->no_cache && row->caches && pst_registry_is_host(options.device);
     d->cache = options.cache;
     PST_TRY(pst_prepare(source->config, &options, &d->p));
     d->context = o->positions ? o->positions : d->p->model_config.context;

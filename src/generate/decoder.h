@@ -33,7 +33,7 @@ typedef struct {
     uint32_t sequences; /* computed together, 1 or more */
     uint32_t positions; /* of a sequence, as pst_prepare_options.positions */
     uint32_t ranks;     /* of the job; 0: 1 */
-    uint32_t tensor;    /* tensor ranks of each stage; 0: 1. Above 1: without a cache */
+    uint32_t tensor;    /* tensor ranks of each stage; 0: 1 */
     pst_world *world;   /* of the job, whose processes are its ranks; NULL: all are in this one */
     uint32_t threads;   /* CPU threads per rank; 0: the machine's, shared by the ranks */
     int no_cache;       /* 1: every run computes the whole window */

@@ -1,6 +1,7 @@
 /* cached_attention: causal attention of a few new positions to all earlier ones, whose keys and
  * values are in a cache that outlives the run. Consecutive heads of queries may share a head of
- * keys and values (Ainslie et al. 2023). For generation: it has no derivative. */
+ * keys and values (Ainslie et al. 2023); on a tensor rank with all of these, its heads of queries
+ * are a part of `total`. For generation: it has no derivative. */
 #include "graph/op_list.h"
 
 static int is_joint(const pst_node *node) { return node->n_in == 2; }
@@ -34,11 +35,17 @@ static pst_status infer(pst_graph *g, pst_node *node) {
                         "cached_attention needs a cache of shape [%lu,heads,2 positions,size of a "
                         "head], with a multiple of %d positions; not %s",
                         (unsigned long)b, PST_CACHE_BLOCK, cache->name);
-    const uint64_t own = cache->dim[1], size = cache->dim[3];
-    if (!heads || heads % own)
+    const uint64_t own = cache->dim[1], size = cache->dim[3],
+                   all = node->attr.total ? node->attr.total : heads;
+    if (!heads || all % own)
         return pst_fail(PST_EINPUT,
                         "cached_attention: %lu heads cannot share %lu heads of keys and values",
-                        (unsigned long)heads, (unsigned long)own);
+                        (unsigned long)all, (unsigned long)own);
+    if (node->attr.total && (is_joint(node) || node->attr.first + heads > all))
+        return pst_fail(PST_EINPUT,
+                        "cached_attention: heads %lu to %lu are not among %lu with q, k and v",
+                        (unsigned long)node->attr.first, (unsigned long)(node->attr.first + heads),
+                        (unsigned long)all);
     if (pst_node_in(g, node, past)->dim[0] != b)
         return pst_fail(PST_EINPUT, "cached_attention needs one number of positions per sample");
     PST_TRY(check_heads(g, node, 0, is_joint(node) ? heads + 2 * own : heads, size));

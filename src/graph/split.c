@@ -137,8 +137,7 @@ static void set_blocks(const pst_splitter *b, const pst_node *d, pst_split how, 
                        how == PST_SPLIT_ROW ? pst_split_node_of(b, b->producer[d->in[0]]) : NULL,
                    *reader = how == PST_SPLIT_COLUMN ? pst_split_only_reader(b, d) : NULL;
     if (reader && pst_split_join_behind(b, d)) reader = pst_split_join_behind(b, d);
-    int attends = (before && pst_split_is_op(before, "attention")) ||
-                  (reader && pst_split_is_op(reader, "attention"));
+    int attends = (before && pst_split_attends(before)) || (reader && pst_split_attends(reader));
     if (how == PST_SPLIT_PLAIN && sums_positions(b, d)) attr->blocks = blocks_of_positions(b, d);
     if (how == PST_SPLIT_ROW) {
         attr->blocks =

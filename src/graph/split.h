@@ -3,8 +3,8 @@
  * results. All ranks have the same operators in the same order; only sizes differ, where a
  * dimension is not a multiple of `parts`.
  *
- *   linear + attention + linear, linear + linear   first by columns (attention by heads), second by
- *                                                  rows
+ *   linear + attention + linear, linear + linear   first by columns (attention and its cache by
+ *                                                  heads), second by rows
  *   embedding, output layer and cross_entropy      by tokens of the vocabulary
  *   adapters (adapt.h)                             B as the rows of the weight, A as its columns
  *   everything else                                repeated on every rank; with options.sequence

@@ -89,7 +89,7 @@ static int can_be_column(const pst_splitter *b, const pst_node *d) {
     const pst_node *reader = pst_split_only_reader(b, d), *join = pst_split_join_behind(b, d);
     if (!used_once(b, d) || !reader) return 0;
     if (join) return joins_columns(b, join, join->attr.kv_heads ? 3 : 2);
-    if (!pst_split_is_op(reader, "attention"))
+    if (!pst_split_attends(reader))
         return can_be_row(b, reader) && pst_split_is_together(b, d, reader);
     const pst_node *behind = pst_split_only_reader(b, reader);
     return d->attr.activation == PST_ACT_NONE && behind && can_be_row(b, behind) &&
@@ -115,7 +115,7 @@ static pst_split split_of(const pst_splitter *b, const pst_node *d) {
     if (role != PST_ADAPT_NONE) return split_of_adapter(b, d, role);
     if (pst_split_is_op(d, "embedding"))
         return is_vocabulary(b, d->param[0]) ? PST_SPLIT_VOCABULARY : PST_SPLIT_PLAIN;
-    if (pst_split_is_op(d, "attention") || pst_split_is_op(d, "rotary"))
+    if (pst_split_attends(d) || pst_split_is_op(d, "rotary"))
         return in == PST_SPLIT_COLUMN || in == PST_SPLIT_HEADS || in == PST_SPLIT_SHARED
                    ? PST_SPLIT_HEADS
                    : PST_SPLIT_PLAIN;
@@ -180,7 +180,7 @@ static pst_status slice_column(pst_splitter *b, const pst_node *d) {
     const pst_node *reader = pst_split_only_reader(b, d), *join = pst_split_join_behind(b, d);
     if (join && join->attr.kv_heads) return slice_group(b, d, join);
     uint64_t n = b->whole->param[d->param[0]].dim[0], heads = reader->attr.heads;
-    int attends = pst_split_is_op(reader, "attention");
+    int attends = pst_split_attends(reader);
     PST_TRY(attends
                 ? pst_split_check_parts(b, pst_split_pieces_of(b, d), heads, "heads", reader->name)
                 : pst_split_check_parts(b, pst_split_pieces_of(b, d), n, "features", d->name));
@@ -193,7 +193,7 @@ static pst_status slice_column(pst_splitter *b, const pst_node *d) {
 static void slice_row(pst_splitter *b, const pst_node *d) {
     const pst_node *before = pst_split_node_of(b, b->producer[d->in[0]]);
     uint64_t n = b->whole->param[d->param[0]].dim[1],
-             units = pst_split_is_op(before, "attention") ? pst_split_units(b, before) : n;
+             units = pst_split_attends(before) ? pst_split_units(b, before) : n;
     b->slice[d->param[0]] = slice_of(b, d, 1, 1, units, n / units);
     if (d->n_param > 1) keep_on_first_rank(b, d, d->param[1]);
 }
@@ -211,6 +211,12 @@ static pst_status slice_vocabulary(pst_splitter *b, const pst_node *d) {
     return PST_OK;
 }
 
+/* The cache of a rank has the heads of keys and values that the rank computes. */
+static void slice_cache(pst_splitter *b, const pst_node *d) {
+    if (!pst_split_shares_kv(b, d))
+        b->slice[d->param[0]] = slice_of(b, d, 1, 1, pst_split_units(b, d), 1);
+}
+
 pst_status pst_split_choose(pst_splitter *b) {
     find_readers(b);
     for (uint32_t i = 0; i < b->whole->n_node; i++) {
@@ -219,7 +225,8 @@ pst_status pst_split_choose(pst_splitter *b) {
         if (b->split[i] == PST_SPLIT_COLUMN && d->n_param) PST_TRY(slice_column(b, d));
         if (b->split[i] == PST_SPLIT_ROW) slice_row(b, d);
         if (b->split[i] == PST_SPLIT_VOCABULARY && d->n_param) PST_TRY(slice_vocabulary(b, d));
-        int mixes = pst_split_is_op(d, "embedding") || pst_split_is_op(d, "attention") ||
+        if (b->split[i] == PST_SPLIT_HEADS && d->op->caches) slice_cache(b, d);
+        int mixes = pst_split_is_op(d, "embedding") || pst_split_attends(d) ||
                     pst_split_is_op(d, "rotary") || pst_split_is_op(d, "cross_entropy");
         if (d->op->image && pst_split_parts_of(b, d) > 1)
             return pst_fail(PST_EINPUT,

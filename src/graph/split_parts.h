@@ -40,6 +40,10 @@ static inline const pst_node *pst_split_node_of(const pst_splitter *b, uint32_t 
 static inline int pst_split_is_op(const pst_node *d, const char *name) {
     return strcmp(d->op->name, name) == 0;
 }
+/* Attention to the sample's own positions, or to those in a cache. */
+static inline int pst_split_attends(const pst_node *d) {
+    return pst_split_is_op(d, "attention") || pst_split_is_op(d, "cached_attention");
+}
 static inline uint32_t pst_split_index_of(const pst_splitter *b, const pst_node *d) {
     return (uint32_t)(d - b->whole->node);
 }

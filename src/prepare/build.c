@@ -37,7 +37,7 @@ static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, in
     const chooser_arg *a = arg;
     PST_TRY(pst_prepare_choose(arg, g, node, extra, pass, chosen));
     if (!a->p->n_form || pst_node_exchange(node, extra, pass)) return PST_OK;
-    uint64_t bytes = pst_prepare_forms_scratch(a->p, node, pst_registry_kernel(chosen->kernel),
+    uint64_t bytes = pst_prepare_forms_scratch(a->p, g, node, pst_registry_kernel(chosen->kernel),
                                                a->device.threads);
     if (bytes > chosen->scratch) chosen->scratch = bytes;
     return PST_OK;

@@ -1,6 +1,7 @@
 /* The graphs of a job that generates text with a cache: the same model for runs of one position, of
  * a few, and of many. Declared in prepare.h. */
 #include "prepare/prepare.h"
+#include <stdlib.h>
 
 enum { FEW = 16, ROWS = 256 /* of all samples of a run: enough for fast products */ };
 
@@ -28,22 +29,35 @@ pst_status pst_prepare_forms(pst_prepared *p) {
         p->form[p->n_form++].positions = positions[i];
         PST_TRY(pst_graph_check(p->form[i].graph));
     }
-    p->form[p->n_form++] = (pst_form){m.positions, p->whole};
+    p->form[p->n_form++] = (pst_form){.positions = m.positions, .graph = p->whole};
     return PST_OK;
 }
 
-uint64_t pst_prepare_forms_scratch(const pst_prepared *p, const pst_node *node,
+/* The graph of a form for the tensor rank with graph g of the largest one. */
+static const pst_graph *of_rank(const pst_prepared *p, const pst_form *form, const pst_graph *g) {
+    uint32_t t = 0;
+    if (!form->part) return form->graph;
+    while (t + 1 < p->grid.tensor && p->graphs[t] != g) t++;
+    return form->part[t];
+}
+
+uint64_t pst_prepare_forms_scratch(const pst_prepared *p, const pst_graph *g, const pst_node *node,
                                    const pst_kernel_row *row, uint32_t threads) {
     uint64_t most = 0;
     for (uint32_t i = 0; row->scratch && i < p->n_form; i++) {
-        const pst_graph *g = p->form[i].graph;
-        uint64_t bytes = row->scratch(g, g->node + (node - p->whole->node), threads);
+        const pst_graph *form = of_rank(p, &p->form[i], g);
+        uint64_t bytes = row->scratch(form, form->node + (node - g->node), threads);
         if (bytes > most) most = bytes;
     }
     return most;
 }
 
 void pst_prepare_forms_close(pst_prepared *p) {
-    for (uint32_t i = 0; i < p->n_form; i++)
-        if (p->form[i].graph != p->whole) pst_graph_close(p->form[i].graph);
+    for (uint32_t i = 0; i < p->n_form; i++) {
+        const pst_form *f = &p->form[i];
+        if (f->graph == p->whole) continue; /* the model, and its parts */
+        for (uint32_t t = 0; f->part && t < p->grid.tensor; t++) pst_graph_close(f->part[t]);
+        free(f->part);
+        pst_graph_close(f->graph);
+    }
 }

@@ -329,14 +329,33 @@ static uint32_t blocks_of(const pst_prepared *p) {
     return p->options.infer ? 0 : (uint32_t)p->config->parallel.reproducible_tensor;
 }
 
-static pst_status split_for(pst_prepared *p, uint32_t part) {
+/* The graph of a tensor rank, of the model or of one of its forms. */
+static pst_status split_one(const pst_prepared *p, const pst_graph *whole, uint32_t part,
+                            pst_graph **graph) {
     pst_split_options o = {.parts = p->grid.tensor,
                            .part = part,
                            .blocks = blocks_of(p),
                            .sequence = (int)p->plan->layout.sequence};
-    PST_TRY(pst_graph_split(p->whole, &o, &p->graphs[part]));
-    PST_TRY(pst_graph_check(p->graphs[part]));
-    fit(p, p->graphs[part]);
+    PST_TRY(pst_graph_split(whole, &o, graph));
+    PST_TRY(pst_graph_check(*graph));
+    fit(p, *graph);
+    return PST_OK;
+}
+
+static pst_status split_for(pst_prepared *p, uint32_t part) {
+    return split_one(p, p->whole, part, &p->graphs[part]);
+}
+
+/* The last form is the model, which is split already. */
+static pst_status split_forms(pst_prepared *p) {
+    for (uint32_t i = 0; i < p->n_form && p->grid.tensor > 1; i++) {
+        const int last = i + 1 == p->n_form;
+        pst_form *f = &p->form[i];
+        f->part = last ? p->graphs : calloc(p->grid.tensor, sizeof *f->part);
+        if (!f->part) return pst_fail(PST_ENOMEM, "no memory to split graph %s", p->whole->name);
+        for (uint32_t t = 0; t < p->grid.tensor && !last; t++)
+            PST_TRY(split_one(p, f->graph, t, &f->part[t]));
+    }
     return PST_OK;
 }
 
@@ -358,7 +377,7 @@ static pst_status split_graph(pst_prepared *p) {
     for (uint32_t t = 1; t < last; t++)
         if (p->options.lane && !p->uneven) p->graphs[t] = p->graphs[last];
         else PST_TRY(split_for(p, t));
-    return PST_OK;
+    return split_forms(p);
 }
 
 /* A parameter that is updated as a whole has one owner, which has all of its elements. */

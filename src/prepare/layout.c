@@ -54,7 +54,8 @@ static pst_status read_order(const pst_config *c, pst_layout *l) {
 
 static pst_status read_job(const pst_config *c, const pst_prepare_options *o, pst_layout *l) {
     PST_TRY(pst_prepare_grid(c, o, l));
-    l->sequence = !strcmp(c->parallel.sequence, "true");
+    /* a run with a cache may have a single position */
+    l->sequence = !strcmp(c->parallel.sequence, "true") && !o->cache;
     l->zero = (uint32_t)c->parallel.zero;
     return PST_OK;
 }

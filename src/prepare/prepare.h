@@ -80,6 +80,7 @@ enum { PST_FORMS = 3, PST_FORM_MAX = 128 };
 typedef struct {
     uint32_t positions;
     pst_graph *graph;
+    pst_graph **part; /* [grid.tensor] of each tensor rank; NULL: there is one */
 } pst_form;
 
 typedef struct {
@@ -100,8 +101,8 @@ typedef struct {
      * of which each rank of the lane computes its stage's operators. */
     pst_graph **graphs;
     /* With options.cache: the model for several numbers of positions per run, in ascending order;
-     * the last form is `whole`. Operators, parameters and tensors have equal indices in all forms,
-     * and no tensor is larger than in `whole`, for which the memory is laid out. */
+     * the last form is `whole` and `graphs`. Operators, parameters and tensors have equal indices
+     * in all forms, and no tensor is larger than in `whole`, for which the memory is laid out. */
     pst_form form[PST_FORMS];
     uint32_t n_form;
     /* 1: tensor ranks have parts of different sizes; the last tensor rank has the largest */
@@ -268,11 +269,13 @@ pst_status pst_prepare_graph(pst_prepared *p);
 pst_status pst_prepare_split(pst_prepared *p);
 /* prepare/forms.c, with options.cache. config: sets the sizes of the largest form in
  * p->model_config; EINPUT: the model has no cache. build: sets p->form; p->whole must be set.
- * scratch: bytes of scratch that the kernel of the operator needs in any form. */
+ * scratch: bytes of scratch that the kernel of an operator of `graph`, one of p->graphs, needs in
+ * any form. */
 pst_status pst_prepare_forms_config(pst_prepared *p);
 pst_status pst_prepare_forms(pst_prepared *p);
-uint64_t pst_prepare_forms_scratch(const pst_prepared *p, const pst_node *node,
-                                   const pst_kernel_row *row, uint32_t threads);
+uint64_t pst_prepare_forms_scratch(const pst_prepared *p, const pst_graph *graph,
+                                   const pst_node *node, const pst_kernel_row *row,
+                                   uint32_t threads);
 void pst_prepare_forms_close(pst_prepared *p);
 /* Sizes of the model: each from the run file, else from the preset, else from the data set. */
 pst_status pst_prepare_model(const pst_config *config, const pst_model_row **row,

@@ -7,7 +7,10 @@ static void *at(const pst_rank *r, uint64_t offset) {
     return offset == ABSENT ? NULL : r->arena.base + offset;
 }
 
-void pst_rank_use_form(pst_rank *r, uint32_t form) { r->graph = r->p->form[form].graph; }
+void pst_rank_use_form(pst_rank *r, uint32_t form) {
+    const pst_form *f = &r->p->form[form];
+    r->graph = f->part ? f->part[r->place.tensor] : f->graph;
+}
 
 float *pst_rank_weight(const pst_rank *r, uint32_t param) {
     return at(r, r->memory->master[param]);

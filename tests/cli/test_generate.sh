@@ -121,16 +121,20 @@ rc=0; "$PENSTOCK" generate runs/run --chat alpaca >out 2>err || rc=$?
 rc=0; "$PENSTOCK" generate runs/run --system x >out 2>err || rc=$?
 [ $rc = 2 ] && grep -q 'a system message needs a chat template' err || fail "a system message: $(cat err)"
 
-# a pipeline gives the same bits; tensor ranks compute without a cache, from the run's layout
+# a pipeline gives the same bits; tensor ranks, as in the run's layout, the same tokens
 generate z runs/run -t 50 -s 7 -n 2
 same a z
 generate z runs/run -t 12 --temperature 0 --json -p 'bottle' -p 'f' -n 2
 generate s runs/run -t 12 --temperature 0 --json -p 'bottle' -p 'f'
 same s z
 "$PENSTOCK" train run.yaml -q -n 2 parallel.tensor=2 parallel.threads=1 name=tensor || exit 1
-generate s runs/tensor -t 25 -s 7
-generate z runs/tensor -t 25 -s 7 -n 4
-same s z
+for how in '-s 7' '--temperature 0'; do
+    # shellcheck disable=SC2086 # an option and its value
+    generate s runs/tensor -t 80 $how
+    # shellcheck disable=SC2086
+    generate z runs/tensor -t 80 $how -n 4
+    same s z
+done
 rc=0; "$PENSTOCK" generate runs/tensor -n 3 >out 2>err || rc=$?
 [ $rc = 2 ] && [ "$(cat err)" = "penstock: the job has 3 ranks; expected a multiple of 2 tensor ranks (parallel.tensor)" ] ||
     fail "three ranks: status $rc: $(cat out err)"

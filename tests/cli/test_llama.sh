@@ -83,6 +83,15 @@ checkpoint: {every: 1}
 parallel: {threads: 1}
 END
 train tuned tuned.yaml -n 2 parallel.tensor=2
+# more tensor ranks than heads of keys and values
+train few run.yaml -n 3 steps=1 model.kv_heads=2 parallel.tensor=3
+for how in '-s 3' '--temperature 0'; do
+    # shellcheck disable=SC2086 # an option and its value
+    "$PENSTOCK" generate runs/few -t 50 $how >one 2>err || fail "one rank: $(cat err)"
+    # shellcheck disable=SC2086
+    "$PENSTOCK" generate runs/few -t 50 $how -n 3 >three 2>err || fail "three tensor ranks: $(cat err)"
+    cmp -s one three || fail "$how: three tensor ranks generate other tokens"
+done
 refuse 'model.kv_heads is 3, which does not divide model.heads 4' "$PENSTOCK" train run.yaml name=x model.kv_heads=3
 refuse 'model.rope_low is 5 and model.rope_high 4' "$PENSTOCK" train run.yaml name=x model.rope_low=5
 refuse 'model.rope_theta is 0.5; expected more than 1' "$PENSTOCK" train run.yaml name=x model.rope_theta=0.5

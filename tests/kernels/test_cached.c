@@ -17,15 +17,19 @@ enum { SAMPLES = 2, LENGTH = 90, POSITIONS = 128 };
 
 typedef struct {
     uint32_t heads, own, d, window;
-    int joint; /* q, k and v are one tensor */
+    int joint;             /* q, k and v are one tensor */
+    uint32_t first, total; /* the heads are these of `total`; 0: all */
 } layer;
+
+/* Heads of queries that share keys and values. */
+static uint32_t group_of(const layer *l) { return (l->total ? l->total : l->heads) / l->own; }
 
 static pst_graph *graph_of(const layer *l, uint64_t t) {
     pst_graph *g;
     const uint64_t tokens[] = {SAMPLES, t}, past[] = {SAMPLES};
     uint64_t width[] = {l->heads * l->d, l->own * l->d, l->own * l->d};
     uint32_t in[4], n_in = 0, of, table, cache, out;
-    pst_attr attr = {.heads = l->heads, .window = l->window};
+    pst_attr attr = {.heads = l->heads, .window = l->window, .first = l->first, .total = l->total};
     pst_param p = {
         .n_dim = 4, .dim = {SAMPLES, l->own, 2 * POSITIONS, l->d}, .name = "cache", .cache = 1};
     assert_int_equal(pst_graph_open("cached", SAMPLES, &g), PST_OK);
@@ -59,7 +63,7 @@ static float *numbers(const layer *l) {
 /* What attention gives for head h of position t of a sample. */
 static void expected(const layer *l, const float *x, uint64_t sample, uint64_t t, uint32_t h,
                      double *out) {
-    const uint64_t row = (l->heads + 2 * l->own) * l->d, kv = h / (l->heads / l->own) * l->d;
+    const uint64_t row = (l->heads + 2 * l->own) * l->d, kv = (l->first + h) / group_of(l) * l->d;
     const uint64_t from = l->window && t >= l->window ? t + 1 - l->window : 0;
     const float *all = x + sample * LENGTH * row, *q = all + t * row + h * l->d;
     double score[LENGTH], most = -INFINITY, sum = 0;
@@ -169,8 +173,17 @@ static void check_row(const layer *l, const pst_kernel_row *row, const float *x)
 
 static void test_runs(void **state) {
     (void)state;
-    static const layer layers[] = {{3, 3, 16, 0, 1}, {4, 2, 20, 0, 0},  {6, 1, 64, 0, 0},
-                                   {2, 2, 33, 0, 0}, {4, 2, 16, 70, 0}, {2, 1, 8, 1, 1}};
+    static const layer layers[] = {
+        {.heads = 3, .own = 3, .d = 16, .joint = 1},
+        {.heads = 4, .own = 2, .d = 20},
+        {.heads = 6, .own = 1, .d = 64},
+        {.heads = 2, .own = 2, .d = 33},
+        {.heads = 4, .own = 2, .d = 16, .window = 70},
+        {.heads = 2, .own = 1, .d = 8, .window = 1, .joint = 1},
+        /* of tensor ranks with all keys and values */
+        {.heads = 3, .own = 2, .d = 20, .first = 1, .total = 6},
+        {.heads = 2, .own = 3, .d = 16, .window = 9, .first = 4, .total = 6},
+    };
     uint32_t n[2];
     const pst_kernel_row *rows[] = {pst_kernels_cpu(&n[0]), pst_kernels_ref(&n[1])};
     int found = 0;
