@@ -145,16 +145,18 @@ def llmc(folder, work, batch, context, steps):
     return json.loads(output_of(command)[0].splitlines()[-1])
 
 
-def bert(form, batch, context):
+def transformers(form, model, batch, context, layers):
     if not importlib.util.find_spec("transformers"):
         raise Absent("needs the package transformers: pip install transformers")
-    return torch_peer("peer_bert", form, "-B", batch, "-T", context)
+    return torch_peer("peer_transformers", form, "--model", model, "-B", batch, "-T", context, "--layers", layers)
+
+
+def bert(form, batch, context):
+    return transformers(form, "bert", batch, context, 12)
 
 
 def llama(form, batch, context, layers):
-    if not importlib.util.find_spec("transformers"):
-        raise Absent("needs the package transformers: pip install transformers")
-    return torch_peer("peer_llama", form, "-B", batch, "-T", context, "--layers", layers)
+    return transformers(form, "llama", batch, context, layers)
 
 
 def resnet(form, net, *layout):
