@@ -82,20 +82,29 @@ static inline void run_write_file(const char *path, const char *text) {
     }
 }
 
-/* Trains in this process (all ranks over `self`). name: of the run; resume: folder or "". */
+/* A second run of one name gets another folder, so its result would be read from the first. */
+static inline int run_is_new(const run_result *r, const char *name) {
+    const int found = access(r->folder, F_OK) == 0;
+    if (found) fprintf(stderr, "%s: two runs of a test have this name\n", name);
+    return !found;
+}
+
+/* Trains in this process (all ranks over `self`). name: of the run, used once; resume: folder or
+ * "". */
 static inline run_result run_here(const char *yaml, const char *name, int ranks, const char *resume,
                                   const char *const *override, size_t n_override) {
     run_result r = {.exit_status = 5};
     char runs[300];
     pst_config *c = NULL;
     snprintf(runs, sizeof runs, "%s/%s", run_folder(), name);
+    snprintf(r.folder, sizeof r.folder, "%s/run", runs);
+    if (!(resume && *resume) && !run_is_new(&r, name)) return r;
     pst_train_options o = {
         .size = sizeof o, .ranks = ranks, .runs = runs, .resume = resume, .quiet = 1};
     pst_status status = pst_config_parse(yaml, "test.yaml", override, n_override, &c);
     if (status == PST_OK) status = pst_train(c, &o);
     if (status != PST_OK) fprintf(stderr, "%s: %s\n", name, pst_error());
     r.exit_status = pst_status_exit(status);
-    snprintf(r.folder, sizeof r.folder, "%s/run", runs);
     if (resume && *resume) snprintf(r.folder, sizeof r.folder, "%s", resume);
     run_read(&r);
     pst_config_close(c);
@@ -107,13 +116,14 @@ static inline run_result run_program(const char *binary, const char *yaml, const
                                      const char *arguments) {
     run_result r = {.exit_status = -1};
     char file[400], command[4000];
+    snprintf(r.folder, sizeof r.folder, "%s/%s/run", run_folder(), name);
+    if (!strstr(arguments, "--resume") && !run_is_new(&r, name)) return r;
     snprintf(file, sizeof file, "%s/%s.yaml", run_folder(), name);
     run_write_file(file, yaml);
     snprintf(command, sizeof command, "'%s' train '%s' --runs '%s/%s' %s >'%s/%s.log' 2>&1", binary,
              file, run_folder(), name, arguments, run_folder(), name);
     int status = system(command);
     r.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-    snprintf(r.folder, sizeof r.folder, "%s/%s/run", run_folder(), name);
     run_read(&r);
     return r;
 }

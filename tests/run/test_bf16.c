@@ -146,11 +146,13 @@ static void test_refused_on_cpus(void **state) {
         {"train.precision=fp8", "fp8 needs a GPU; use bf16"}};
     for (int i = 0; i < 2; i++) {
         const char *override[] = {precision[i][0], "parallel.device=cpu"};
+        char name[40];
+        snprintf(name, sizeof name, "factors-timed-%d", i);
         run_result r = run_here(YAML, "factors", 1, "", override, 2);
         assert_int_equal(r.exit_status, 2);
         assert_non_null(strstr(pst_error(), precision[i][1]));
         override[1] = "parallel.device=timed";
-        r = run_here(YAML, "factors-timed", 2, "", override, 2);
+        r = run_here(YAML, name, 2, "", override, 2);
         assert_int_equal(r.exit_status, 0);
     }
     const char *override[] = {"train.precision=fp8", "parallel.device=timed",

@@ -101,7 +101,7 @@ static void test_data(void **state) {
     (void)state;
     run_result first = run("data", 4, 2, "parallel.data=2", "parallel.zero=0");
     run_assert_close(&first, &base, "data");
-    run_result deep = run("data", 8, 2, "parallel.data=2", "parallel.zero=1");
+    run_result deep = run("data, deep", 8, 2, "parallel.data=2", "parallel.zero=1");
     run_assert_same(&deep, &first, "data, deep");
     run_result along = run("along", 4, 2, "parallel.data=2", "parallel.sequence=true");
     run_assert_close(&along, &base, "data, sequence");

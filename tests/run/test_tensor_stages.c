@@ -55,7 +55,9 @@ static void test_degrees(void **state) {
         "parallel.tensor=[2,1,3] parallel.schedule=zb-h1 parallel.post_validation=true",
         "parallel.tensor=[1,1,2] parallel.schedule=gpipe parallel.recompute=selective"};
     for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
-        run_result r = run("degrees", "", way[i]);
+        char name[40];
+        snprintf(name, sizeof name, "degrees-%zu", i);
+        run_result r = run(name, "", way[i]);
         run_assert_close(&r, &base, way[i]);
         if (i) continue;
         run_result again = run("again", "", way[i]);
