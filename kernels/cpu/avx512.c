@@ -35,7 +35,6 @@
 #include "kernels/cpu/gated_vec.h"
 #include "kernels/cpu/image_vec.h"
 #include "kernels/cpu/layer_norm_vec.h"
-#include "kernels/cpu/rms_norm_vec.h"
 #include "kernels/cpu/rotary_vec.h"
 
 #include "kernels/cpu/table_vec.h"

@@ -1,5 +1,7 @@
 /* layer_norm over the last dimension (Ba, Kiros & Hinton 2016): y = (x - mean) * rstd * weight +
- * bias. saved0 keeps (mean, rstd) of each row. With attr.sum_parts, B keeps in saved1, for each
+ * bias. saved0 keeps (mean, rstd) of each row. rms_norm (Zhang & Sennrich 2019) has no mean and no
+ * bias: y = x * rstd * weight, where rstd = 1/sqrt(mean(x^2) + eps); saved0 keeps rstd of each row.
+ * With attr.sum_parts of a layer_norm, B keeps in saved1, for each
  * part of the rows, the sums of dy and of dy * (x - mean) * rstd, which W adds up to the
  * parameters' gradients. */
 #include "graph/op_list.h"
@@ -19,11 +21,11 @@ static void leave_sums(const pst_graph *g, pst_node *node, uint32_t parts) {
 static pst_status infer(pst_graph *g, pst_node *node) {
     PST_TRY(pst_node_expect_stream(g, node, 0, 0));
     const pst_tensor *x = pst_node_in(g, node, 0);
-    for (uint32_t i = 0; i < 2; i++)
+    for (uint32_t i = 0; i < node->n_param; i++)
         PST_TRY(pst_node_expect_param(g, node, i, pst_tensor_columns(x), 0));
-    if (!(node->attr.eps > 0)) return pst_fail(PST_EINPUT, "layer_norm needs eps > 0");
+    if (!(node->attr.eps > 0)) return pst_fail(PST_EINPUT, "%s needs eps > 0", node->op->name);
     leave_sums(g, node, node->attr.sum_parts);
-    node->saved[0].elements = 2 * pst_tensor_rows(x);
+    node->saved[0].elements = node->n_param * pst_tensor_rows(x);
     node->saved[0].dtype = PST_F32;
     PST_TRY(pst_graph_out(g, node, PST_TENSOR_ACTIVATION, x->n_dim, x->dim));
     if (node->attr.wide) pst_node_out_wide(g, node);
@@ -34,8 +36,7 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
     uint32_t n = 0;
     if (pass != PST_PASS_W || !node->attr.sum_parts) out[n++] = pst_op_read(PST_ARG_IN, 0);
     if (pass == PST_PASS_F) {
-        out[n++] = pst_op_read(PST_ARG_PARAM, 0);
-        out[n++] = pst_op_read(PST_ARG_PARAM, 1);
+        for (uint8_t i = 0; i < node->n_param; i++) out[n++] = pst_op_read(PST_ARG_PARAM, i);
         out[n++] = pst_op_write(PST_ARG_OUT, 0);
         out[n++] = pst_op_write(PST_ARG_SAVED, 0);
     } else if (pass == PST_PASS_B) {
@@ -54,22 +55,23 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
     } else {
         out[n++] = pst_op_read(PST_ARG_SAVED, 0);
         out[n++] = pst_op_read(PST_ARG_DOUT, 0);
-        out[n++] = pst_op_accumulate(0);
-        out[n++] = pst_op_accumulate(1);
+        for (uint8_t i = 0; i < node->n_param; i++) out[n++] = pst_op_accumulate(i);
     }
     return n;
 }
 
-/* Per element: F two sums, a scale and a shift; B two projections and the sum; W two sums over
- * rows, which B may do in W's place. */
+/* Per element of a layer_norm: F two sums, a scale and a shift; B two projections and the sum; W
+ * two sums over rows, which B may do in W's place. rms_norm: F a sum of squares and a scale; B one
+ * projection and the sum; W one sum. */
 static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops,
                  uint64_t *bytes) {
     /* numbers of arrays of x's dtype (x, dx, sum) and of y's (y or dy) */
     static const struct {
-        uint64_t flops, x, y;
-    } per_pass[PST_PASS_COUNT] = {{8, 1, 1}, {13, 3, 1}, {5, 1, 1}};
+        uint64_t flops, rms_flops, x, y;
+    } per_pass[PST_PASS_COUNT] = {{8, 4, 1, 1}, {13, 9, 3, 1}, {5, 3, 1, 1}};
     const pst_tensor *x = pst_node_in(g, node, 0), *y = &g->tensor[node->out[0]];
-    *flops = per_pass[pass].flops * pst_tensor_elements(x);
+    *flops = (node->n_param > 1 ? per_pass[pass].flops : per_pass[pass].rms_flops) *
+             pst_tensor_elements(x);
     *bytes = per_pass[pass].x * pst_tensor_bytes(x) + per_pass[pass].y * pst_tensor_bytes(y);
     if (!node->attr.sum_parts || pass == PST_PASS_F) return;
     uint64_t sums = node->saved[1].elements;
@@ -114,6 +116,18 @@ const pst_op_row pst_op_layer_norm = {
     .max_in = 1,
     .min_param = 2,
     .max_param = 2,
+    .infer = infer,
+    .args = args,
+    .cost = cost,
+    .cheap = 1,
+};
+
+const pst_op_row pst_op_rms_norm = {
+    .name = "rms_norm",
+    .min_in = 1,
+    .max_in = 1,
+    .min_param = 1,
+    .max_param = 1,
     .infer = infer,
     .args = args,
     .cost = cost,
