@@ -197,6 +197,9 @@ typedef struct {
     /* 1: use the profile even if it is for another model, machine or precision
      * (parallel.profile_force) */
     int force;
+    /* share of each device's memory that is kept free, "5%" or "0.05"; NULL or "": 5% on GPUs,
+     * nothing on CPUs or of memory that the cluster gives */
+    const char *margin;
 } pst_plan_run_options;
 /* Searches for the layout with the shortest predicted step of a run on a cluster; values that the
  * configuration sets stay fixed. Writes the layout, the predicted time and memory, the gap to the

@@ -4,7 +4,8 @@
  *   products    the output is computed in tiles, in waves of one tile per core; the last wave may
  *               be almost empty (NVIDIA, Matrix Multiplication Background User's Guide). Best rate
  *               of a wave: the maximum achievable matmul FLOPS of github.com/stas00/ml-engineering,
- *               compute/accelerator (A100 86.9%, H100 80.3%, B200 77.6%). The start and end of a
+ *               compute/accelerator (A100 86.9%, H100 80.3%, B200 77.6%, MI300X 60.1%; others are
+ *               taken as their nearest relative). The start and end of a
  *               tile cost as much as DEPTH of its inner dimension, about what tables of H100
  *               products in github.com/openxla/xla show.
  *   convolution the equivalent product, without writing out the windows; no measurement was taken
@@ -34,8 +35,10 @@
 static const struct {
     const char *name;
     double cores, share; /* share: of the peak rate, for the best products */
-} devices[] = {{"V100", 80, 0.85},   {"A100", 108, 0.869}, {"H100", 132, 0.803},
-               {"H200", 132, 0.803}, {"B200", 148, 0.776}, {"", 108, 0.8}};
+} devices[] = {{"V100", 80, 0.85},     {"A100", 108, 0.869}, {"H100", 132, 0.803},
+               {"H200", 132, 0.803},   {"B200", 148, 0.776}, {"GB200", 152, 0.776},
+               {"B300", 148, 0.776},   {"L40S", 142, 0.8},   {"RTX-4090", 128, 0.8},
+               {"MI300X", 304, 0.601}, {"", 108, 0.8}};
 
 static double peak(const pst_device_kind *kind, pst_dtype factors) {
     double flops = kind->flops[factors];

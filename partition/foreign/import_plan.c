@@ -107,7 +107,10 @@ static pst_status apply(const pst_plan_graph_options *o, pst_import *im) {
                         o->graph, formats[im->format].format);
     if (o->devices > MOST_DEVICES)
         return pst_fail(PST_EINPUT, "too many devices; at most %d are supported", MOST_DEVICES);
-    if (o->cluster && *o->cluster) PST_TRY(pst_cluster_load(o->cluster, &cluster));
+    if (o->cluster && *o->cluster) {
+        PST_TRY(pst_cluster_load(o->cluster, &cluster));
+        pst_cluster_reserve(cluster, 1);
+    }
     pst_status status = apply_to(o, cluster, im);
     pst_cluster_close(cluster);
     return status;

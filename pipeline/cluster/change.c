@@ -90,7 +90,10 @@ static pst_status change_device(pst_cluster *c, char *name, const char *value, c
         return wrong(change, "expected a size, such as 40GiB");
     for (uint32_t d = from; d < to; d++) {
         if (speed) c->device[d].speed = v;
-        else c->device[d].memory = (uint64_t)v;
+        else {
+            c->device[d].memory = (uint64_t)v;
+            c->device[d].given = 1;
+        }
     }
     return PST_OK;
 }

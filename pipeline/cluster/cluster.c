@@ -42,9 +42,22 @@ pst_status pst_cluster_add_devices(pst_cluster *c, uint32_t count, uint32_t kind
     if (!more) return pst_fail(PST_ENOMEM, "no memory for %u devices", c->n_device + count);
     c->device = more;
     while (count-- > 0)
-        c->device[c->n_device++] =
-            (pst_cluster_device){speed, memory ? memory : c->kind[kind].memory, c->n_node, kind};
+        c->device[c->n_device++] = (pst_cluster_device){
+            speed, memory ? memory : c->kind[kind].memory, c->n_node, kind, memory > 0};
     return PST_OK;
+}
+
+uint64_t pst_device_kind_reserved(const pst_device_kind *kind, uint32_t communicators) {
+    const uint64_t bytes = kind->reserved + communicators * kind->communicator;
+    return bytes < kind->memory ? bytes : kind->memory;
+}
+
+void pst_cluster_reserve(pst_cluster *c, uint32_t communicators) {
+    for (uint32_t i = 0; i < c->n_device; i++) {
+        pst_cluster_device *d = &c->device[i];
+        if (!d->given) d->memory -= pst_device_kind_reserved(&c->kind[d->kind], communicators);
+        if (!d->memory && c->kind[d->kind].memory) d->memory = 1; /* 0 would mean no limit */
+    }
 }
 
 static uint32_t first_of_node(const pst_cluster *c, uint32_t node) {

@@ -1,7 +1,7 @@
 /* A cluster: the devices on which ranks run (rank r on device r, in the order of the file), and the
  * links between devices. The YAML form, in which all keys but `nodes` and `devices` are optional:
  *
- *     kinds: [{name: x1, bf16: 300e12, fp16: 300e12, fp32: 40e12, bandwidth: 2TB/s, memory: 64GiB}]
+ *     kinds: [{name: x1, bf16: 300e12, fp32: 40e12, bandwidth: 2TB/s, memory: 64GiB, power: 500}]
  *     links: {nvlink: 900GB/s, ib: {bandwidth: 400Gb/s, latency: 10us, nics: 8}} # of all nodes
  *     nodes:
  *       - name: fast
@@ -33,9 +33,21 @@ typedef struct {
     /* peak FLOP/s of dense matrix products per dtype (F32, TF32, BF16, F16, F8); 0: unsupported */
     double flops[PST_DTYPE_COUNT];
     double bytes_per_s;    /* memory bandwidth, bytes per second */
-    uint64_t memory;       /* device memory in bytes; 0: unknown */
+    uint64_t memory;       /* device memory in bytes, all of the chip's; 0: unknown */
     pst_cluster_link link; /* default link to other devices of the same node */
+    /* bytes of it that are never free for a run: driver, context, code of kernels, libraries and
+     * CUDA graphs; and bytes that NCCL takes for each communicator */
+    uint64_t reserved, communicator;
+    double watts; /* maximum power of the data sheet; 0: unknown */
 } pst_device_kind;
+/* Returns the bytes of a device of this kind that a run with `communicators` NCCL communicators
+ * cannot use; at most all of its memory. */
+uint64_t pst_device_kind_reserved(const pst_device_kind *kind, uint32_t communicators);
+/* Returns the number of communicators that a rank has: one with all ranks, and one with its tensor
+ * ranks. */
+static inline uint32_t pst_device_communicators(uint32_t ranks, uint32_t tensor) {
+    return (uint32_t)(ranks > 1) + (tensor > 1);
+}
 /* Returns the built-in kinds (static) and sets *n to their number. */
 const pst_device_kind *pst_device_kinds(uint32_t *n);
 /* Finds a kind by name (case-insensitive), first among the n_own kinds of a cluster file (at most
@@ -50,6 +62,7 @@ typedef struct {
     uint64_t memory; /* bytes that a rank may use; 0: no limit is known */
     uint32_t node;   /* index into pst_cluster.node */
     uint32_t kind;   /* index into pst_cluster.kind */
+    int given;       /* 1: `memory` was given; 0: it is that of the kind */
 } pst_cluster_device;
 
 /* Levels of links. Two devices of the same node use PST_LEVEL_DEVICE, others PST_LEVEL_NODE. */
@@ -98,6 +111,14 @@ pst_status pst_cluster_between(const pst_cluster *cluster, uint32_t a, uint32_t 
 pst_status pst_cluster_load(const char *path, pst_cluster **cluster);
 pst_status pst_cluster_parse(const char *text, size_t bytes, const char *file,
                              pst_cluster **cluster);
+/* Subtracts pst_device_kind_reserved from the memory of all devices that have that of their kind.
+ * Call it once. */
+void pst_cluster_reserve(pst_cluster *cluster, uint32_t communicators);
+/* Writes a cluster like `text`, but of `n_device` devices, to `resized`: the same text if its first
+ * n_device devices can be used, else a short form with more nodes. EINPUT: n_device would divide a
+ * node, or the cluster, a file or groups of different nodes, has fewer devices. */
+enum { PST_CLUSTER_TEXT = 4096 };
+pst_status pst_cluster_resize(const char *text, uint32_t n_device, char resized[PST_CLUSTER_TEXT]);
 /* Changes one value of the cluster, such as "link.ib=200Gb/s", "device.3.speed=0.5" or
  * "device.*.memory=40GiB". EINPUT: pst_error() lists the keys. */
 pst_status pst_cluster_change(pst_cluster *cluster, const char *change);

@@ -51,13 +51,36 @@ static pst_status read_memory(const reader *r, const yaml_node_t *node, uint64_t
     return *bytes ? PST_OK : pst_yaml_fail(&r->y, node, "expected a size, such as 64GiB", "");
 }
 
+/* The peaks: fp32, tf32, bf16, fp16, fp8. No unit multiplies wider types faster than narrower
+ * ones. */
+static pst_status read_peaks(const reader *r, const yaml_node_t *node,
+                             const yaml_node_t *const value[5], pst_device_kind *kind) {
+    static const pst_dtype dtype[] = {PST_F32, PST_TF32, PST_BF16, PST_F16, PST_F8};
+    static const int width[] = {4, 3, 2, 2, 1};
+    static const char *const name[] = {"fp32", "tf32", "bf16", "fp16", "fp8"};
+    int given = 0;
+    for (int i = 0; i < 5; i++) {
+        if (!value[i]) continue;
+        PST_TRY(pst_yaml_real(&r->y, value[i], 1, 1e24, &kind->flops[dtype[i]]));
+        given = 1;
+        for (int k = 0; k < i; k++)
+            if (width[k] > width[i] && kind->flops[dtype[k]] > kind->flops[dtype[i]])
+                return pst_yaml_fail(&r->y, value[i], "this peak is below that of a wider type, ",
+                                     name[k]);
+    }
+    return given ? PST_OK
+                 : pst_yaml_fail(&r->y, node, "the peak rate is missing; ",
+                                 "set at least one of fp32, tf32, bf16, fp16, fp8 in FLOP/s, such "
+                                 "as bf16: 312e12");
+}
+
 static pst_status read_kind(reader *r, const yaml_node_t *node, pst_device_kind *kind) {
-    static const pst_yaml_key row[] = {{"name", 1}, {"bandwidth", 1}, {"memory", 0}, {"fp32", 0},
-                                       {"bf16", 0}, {"fp16", 0},      {"tf32", 0},   {"fp8", 0}};
-    static const pst_dtype dtype[] = {PST_F32, PST_BF16, PST_F16, PST_TF32, PST_F8};
+    static const pst_yaml_key row[] = {{"name", 1},  {"bandwidth", 1}, {"memory", 0}, {"fp32", 0},
+                                       {"tf32", 0},  {"bf16", 0},      {"fp16", 0},   {"fp8", 0},
+                                       {"power", 0}, {"reserved", 0}};
     const yaml_node_t *value[PST_YAML_KEYS];
     *kind = (pst_device_kind){.link = {5000, 0}};
-    PST_TRY(pst_yaml_mapping(&r->y, node, row, 8, value));
+    PST_TRY(pst_yaml_mapping(&r->y, node, row, 10, value));
     PST_TRY(read_name(r, value[0], sizeof kind->name, kind->name));
     for (uint32_t i = 0; i < r->n_own; i++)
         if (!strcasecmp(r->own[i].name, kind->name))
@@ -65,14 +88,12 @@ static pst_status read_kind(reader *r, const yaml_node_t *node, pst_device_kind 
                                  "this name is already used by another kind: ", kind->name);
     PST_TRY(read_rate(r, value[1], &kind->bytes_per_s));
     if (value[2]) PST_TRY(read_memory(r, value[2], &kind->memory));
-    for (int i = 0; i < 5; i++)
-        if (value[3 + i])
-            PST_TRY(pst_yaml_real(&r->y, value[3 + i], 1, 1e24, &kind->flops[dtype[i]]));
-    for (int i = 0; i < 5; i++)
-        if (value[3 + i]) return PST_OK;
-    return pst_yaml_fail(
-        &r->y, node, "the peak rate is missing; ",
-        "set at least one of fp32, tf32, bf16, fp16, fp8 in FLOP/s, such as bf16: 312e12");
+    if (value[8]) PST_TRY(pst_yaml_real(&r->y, value[8], 1, 1e6, &kind->watts));
+    if (value[9]) PST_TRY(pst_yaml_bytes(&r->y, value[9], &kind->reserved));
+    if (value[9] && kind->reserved >= kind->memory)
+        return pst_yaml_fail(&r->y, value[9],
+                             "must be less than the memory of this kind: ", kind->name);
+    return read_peaks(r, node, value + 3, kind);
 }
 
 static pst_status read_kinds(reader *r, const yaml_node_t *list) {

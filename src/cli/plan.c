@@ -59,6 +59,11 @@ int pst_cli_plan(const pst_cli_call *call) {
          &o.run.report},
         {0, "top", "N", PST_OPTION_INT, 1, 100000,
          "Number of rows in the comparison; 12 by default.", &o.run.top},
+        {0, "margin", "SHARE", PST_OPTION_STRING, 0, 0,
+         "Share of each device's memory that is kept free, besides what driver, context, libraries "
+         "and NCCL take, such as 5% or 0.05. Default: 5% on GPUs; 0 on CPUs, and of memory that "
+         "the cluster gives.",
+         &o.run.margin},
         {0, "time-limit", "S", PST_OPTION_FLOAT, 0.001, 1e6,
          "Stop the search after S seconds with the best layout so far and its gap to the lower "
          "bound; no limit by default, 60 with --graph.",
@@ -104,14 +109,14 @@ int pst_cli_plan(const pst_cli_call *call) {
     size_t n = 0;
     int done;
     if (pst_cli_parse(&command, call, &n, &done)) return done;
-    int of_run =
-        o.run.ranks || o.run.profile || o.run.force || o.run.plan || o.run.report || o.run.top;
+    int of_run = o.run.ranks || o.run.profile || o.run.force || o.run.plan || o.run.report ||
+                 o.run.top || o.run.margin;
     int of_graph = o.graph.devices || o.graph.machines || o.graph.memory > 0 ||
                    o.graph.bandwidth > 0 || o.graph.between > 0 || o.graph.compression > 0 ||
                    o.straight || o.graph.cost_model || o.graph.evaluate;
     if (o.graph.graph && (n || of_run))
         return pst_cli_wrong("--graph replaces the run file and excludes -n, --profile, --force, "
-                             "-o, --report and --top: leave those options out");
+                             "-o, --report, --top and --margin: leave those options out");
     if (o.graph.graph) return plan_graph(&o);
     if (of_graph)
         return pst_cli_wrong("--devices, --machines, --memory, --bandwidth, --between, --straight, "

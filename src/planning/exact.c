@@ -32,6 +32,13 @@ static pst_status fill_config(pst_planning *x) {
     return PST_OK;
 }
 
+/* The prepared run knows no margin. */
+static void keep_margin(const pst_planning *x, pst_prepared *p) {
+    pst_cluster *c = p->cluster;
+    for (uint32_t i = 0; c && i < c->n_device && i < x->cluster->n_device; i++)
+        c->device[i].memory = x->cluster->device[i].memory;
+}
+
 pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *found, pst_prepared **p) {
     const uint32_t n_rank = pst_grid_size(pst_layout_grid(&found->layout));
     pst_layout layout;
@@ -48,6 +55,7 @@ pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *found, pst
     PST_TRY(pst_planning_layout(x, &found->layout, &layout));
     pst_status status = pst_prepare(x->filled_config, &o, p);
     pst_layout_close(&layout);
+    if (status == PST_OK) keep_margin(x, *p);
     return status;
 }
 

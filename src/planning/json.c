@@ -98,6 +98,18 @@ static json_t *rows_of(const pst_planning *x) {
     return list;
 }
 
+/* Of the first device; 0: unknown. */
+static json_t *memory_of(const pst_planning *x) {
+    const pst_cluster_device *d = &x->cluster->device[0];
+    const pst_device_kind *kind = &x->cluster->kind[d->kind];
+    const int chip = !x->local && !d->given;
+    return json_pack("{s:I,s:I,s:f,s:i,s:I}", "total_bytes", (json_int_t)(chip ? kind->memory : 0),
+                     "reserved_bytes",
+                     (json_int_t)(chip ? pst_device_kind_reserved(kind, x->communicators) : 0),
+                     "margin", x->margin, "communicators", (int)x->communicators, "usable_bytes",
+                     (json_int_t)d->memory);
+}
+
 static json_t *searched(const pst_planning *x) {
     const pst_search_result *r = x->result;
     return json_pack("{s:I,s:I,s:I,s:I,s:f,s:b}", "bounded", (json_int_t)r->n_bounded, "layouts",
@@ -129,6 +141,7 @@ pst_status pst_planning_json(pst_planning *x, const char *change, const char *cl
         json_object_set_new(j, "mfu", real_if(mfu > 0, mfu)) != 0 ||
         json_object_set_new(j, "fewer", fewer_of(x)) != 0 ||
         json_object_set_new(j, "layout", best ? layout_of(x, best) : json_null()) != 0 ||
+        json_object_set_new(j, "memory", memory_of(x)) != 0 ||
         json_object_set_new(j, "rows", rows_of(x)) != 0 ||
         json_object_set_new(j, "searched", searched(x)) != 0 ||
         json_dumpf(j, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;

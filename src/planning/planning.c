@@ -73,13 +73,12 @@ static uint64_t rank_memory(const pst_planning *x) {
     return x->config->parallel.memory > 0 ? (uint64_t)x->config->parallel.memory : x->memory;
 }
 
-/* Fills in missing memory sizes of devices, from their kind or this machine. */
+/* The devices of this machine have its free memory. */
 static void fill_memory(pst_planning *x) {
     pst_cluster *c = x->cluster;
     uint64_t own = x->local && !rank_memory(x) ? pst_prepare_free(x->device, c->n_device) : 0;
     for (uint32_t i = 0; i < c->n_device; i++)
-        if (!c->device[i].memory)
-            c->device[i].memory = x->local ? own : c->kind[c->device[i].kind].memory;
+        if (!c->device[i].memory) c->device[i].memory = own;
 }
 
 /* The device of a run on this cluster: of the same kind as the cluster's first device. */
@@ -112,7 +111,8 @@ static pst_status open_cluster(pst_planning *x) {
                         "%s has %u devices, but a job has at most %d ranks; use -n to choose fewer",
                         x->cluster_text, x->cluster->n_device, PST_RANKS_MAX);
     fill_memory(x);
-    return check_links(x->cluster);
+    PST_TRY(check_links(x->cluster));
+    return pst_planning_margin(x);
 }
 
 static pst_status open_model(pst_planning *x) {
@@ -271,6 +271,7 @@ pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *op
     if (!o.profile) o.profile = "";
     if (!o.plan) o.plan = "";
     if (!o.report) o.report = "";
+    if (!o.margin) o.margin = "";
     if (!o.top) o.top = 12;
     pst_config *own;
     PST_TRY(check_output(o.plan, config, &o));

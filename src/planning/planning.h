@@ -47,6 +47,9 @@ typedef struct {
     pst_processors processors; /* processors that the ranks of a running job share */
     /* bytes that a rank may use if parallel.memory is not given; 0: the memory of its device */
     uint64_t memory;
+    double margin; /* share of each device's memory that is kept free; 0: none */
+    /* NCCL communicators whose memory is reserved on the devices of a cluster */
+    uint32_t communicators;
     pst_model_config model;
     const pst_model_row *row;
     const pst_optim_row *optim;
@@ -146,6 +149,12 @@ pst_status pst_planning_change(pst_planning *x, char change[PST_PLANNING_ADVICE]
 /* planning/change.c. Sets x->fewer and x->fewer_ns. */
 pst_status pst_planning_fewer(pst_planning *x);
 
+/* planning/margin.c: sets the memory that ranks may use on each device of x->cluster: without what
+ * driver, context, libraries and NCCL take, and without the margin. EINPUT: --margin is no share,
+ * or leaves no memory. */
+pst_status pst_planning_margin(pst_planning *x);
+/* Prints the memory of a device, and what is subtracted; prints nothing if nothing is. */
+void pst_planning_print_margin(const pst_planning *x, FILE *out);
 /* Bytes of memory that each rank of this stage may use; 0: no limit. */
 uint64_t pst_planning_capacity(const pst_planning *x, const pst_candidate *candidate,
                                uint32_t stage);

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_STAGES = 16 }; /* number of stages whose memory is listed */
+enum { MOST_LINES = 16 }; /* of the memory of stages */
 
 static double share(const pst_candidate *c, uint64_t ns) {
     return c->step_ns ? (double)ns / (double)c->step_ns * 100 : 0;
@@ -104,11 +104,34 @@ static void print_speed(const pst_planning *x, const pst_candidate *c, FILE *out
             x->result->timed_out ? " (search stopped by the time limit)" : "");
 }
 
-static void print_stage(const pst_planning *x, const pst_candidate *c, uint32_t s, FILE *out) {
-    const uint64_t capacity = pst_planning_capacity(x, c, s);
-    const double held = pst_planning_in_flight(c, s);
-    fprintf(out, "stage %u: ", s);
-    print_bytes(c->peak_bytes[s], out);
+/* The first stage after `from` that has other memory, or another number of micro-batches in
+ * flight. */
+static uint32_t end_of_alike(const pst_planning *x, const pst_candidate *c, uint32_t from) {
+    uint32_t end = from + 1;
+    while (end < c->layout.pipeline && c->in_flight[end] == c->in_flight[from] &&
+           pst_planning_capacity(x, c, end) == pst_planning_capacity(x, c, from))
+        end++;
+    return end;
+}
+
+/* Stages [from, end), which are alike; of several, the least and the most. */
+static void print_stages(const pst_planning *x, const pst_candidate *c, uint32_t from, uint32_t end,
+                         FILE *out) {
+    const uint64_t capacity = pst_planning_capacity(x, c, from);
+    const double held = pst_planning_in_flight(c, from);
+    uint32_t least = from, most = from;
+    for (uint32_t s = from; s < end; s++) {
+        if (c->peak_bytes[s] < c->peak_bytes[least]) least = s;
+        if (c->peak_bytes[s] > c->peak_bytes[most]) most = s;
+    }
+    if (end - from == 1) fprintf(out, "stage %u: ", from);
+    else fprintf(out, "stages %u to %u: ", from, end - 1);
+    if (least != most) {
+        print_bytes(c->peak_bytes[least], out);
+        fprintf(out, " (stage %u) to ", least);
+    }
+    print_bytes(c->peak_bytes[most], out);
+    if (least != most) fprintf(out, " (stage %u)", most);
     if (capacity) {
         fputs(" of ", out);
         print_bytes(capacity, out);
@@ -130,22 +153,25 @@ static uint32_t find_fullest(const pst_planning *x, const pst_candidate *c) {
 }
 
 static void print_memory(const pst_planning *x, const pst_candidate *c, FILE *out) {
-    for (uint32_t s = 0; s < c->layout.pipeline && s < MOST_STAGES; s++) {
-        fputs(s ? "            " : "memory      ", out);
-        print_stage(x, c, s, out);
+    uint32_t end = 0;
+    for (uint32_t line = 0; end < c->layout.pipeline && line < MOST_LINES; line++) {
+        const uint32_t from = end;
+        end = end_of_alike(x, c, from);
+        fputs(line ? "            " : "memory      ", out);
+        print_stages(x, c, from, end, out);
     }
-    const uint32_t more = c->layout.pipeline > MOST_STAGES ? c->layout.pipeline - MOST_STAGES : 0,
-                   full = find_fullest(x, c);
-    if (more && full < MOST_STAGES)
+    const uint32_t more = c->layout.pipeline - end, full = find_fullest(x, c);
+    if (more && full < end)
         fprintf(out, "            %u more stages; stage %u uses the largest share of its memory\n",
                 more, full);
-    if (more && full >= MOST_STAGES) {
+    if (more && full >= end) {
         fprintf(
             out,
             "            %u more stages; the largest share of its memory is used by\n            ",
             more);
-        print_stage(x, c, full, out);
+        print_stages(x, c, full, full + 1, out);
     }
+    pst_planning_print_margin(x, out);
     if (!c->exact)
         fputs("            estimated from operators, not from the memory map of a run\n", out);
 }

@@ -99,8 +99,11 @@ static pst_status find_links(pst_prepared *p) {
 }
 
 static pst_status load(pst_prepared *p, const char *name) {
-    if (*p->config->parallel.cluster) PST_TRY(pst_cluster_load(name, &p->cluster));
-    else {
+    if (*p->config->parallel.cluster) {
+        PST_TRY(pst_cluster_load(name, &p->cluster));
+        pst_cluster_reserve(p->cluster,
+                            pst_device_communicators(p->options.n_rank, p->grid.tensor));
+    } else {
         uint32_t most = 0;
         for (uint32_t r = 0; r < p->options.n_rank; r++)
             most = p->device[r] > most ? p->device[r] : most;

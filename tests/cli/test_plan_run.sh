@@ -8,7 +8,7 @@ write_run 2
 weights() { sed -n 's/.*"weights_xxh64": *"\([0-9a-f]*\)".*/\1/p' "$1/metrics.jsonl"; }
 
 "$PENSTOCK" plan run.yaml -n 4 -o plan.yaml --report plan.html >out || fail "plan"
-for line in '^layout ' '^step .*tokens/s' '^lower bound .* gap [0-9.]*%' '^memory  *stage 0: ' '^costs ' '^searched ' 'the best$'; do
+for line in '^layout ' '^step .*tokens/s' '^lower bound .* gap [0-9.]*%' '^memory  *stages\{0,1\} 0' '^costs ' '^searched ' 'the best$'; do
     grep -q -e "$line" out || fail "no line '$line' in: $(cat out)"
 done
 grep -q '<html' plan.html || fail "no page"
@@ -69,9 +69,30 @@ awk -v a="$bound" -v b="$least" 'BEGIN { exit !(a > 0 && a * 1e3 - b < 1e-6 && b
 numbers() { tr -d ' \n' <"$2" | sed "s/.*\"$1\":\[\([^]]*\)\].*/\1/"; }
 held=$(tr -d ' \n' <json | sed 's/"rows".*//; s/.*"in_flight":\[\([^]]*\)\].*/\1/')
 [ "$held" = 7.0,5.0,3.0,1.0 ] && [ "$held" = "$(numbers peak_activations out)" ] || fail "in flight $held, simulated $(numbers peak_activations out)"
-"$PENSTOCK" plan run.yaml -n 20 layers=4 pipeline=20 schedule=1f1b -o deep.yaml >out || fail "20 stages"
+"$PENSTOCK" plan run.yaml -n 20 layers=4 batch=32 micro_batch=1 pipeline=20 schedule=1f1b -o deep.yaml >out || fail "20 stages"
 most=$(sed -n 's/^ *peak_bytes: \[\(.*\)\].*/\1/p' deep.yaml | tr ',' '\n' | awk '$1 > most { most = $1; at = NR - 1 } END { print at }')
 grep -q "more stages; stage $most uses the largest share of its memory\$" out || fail "stage $most has most: $(cat out)"
+# stages that are alike are one line, with the least and the most memory
+"$PENSTOCK" plan run.yaml -n 4 pipeline=4 micro_batch=1 schedule=gpipe -o alike.yaml >out || fail "gpipe"
+most=$(sed -n 's/^ *peak_bytes: \[\(.*\)\].*/\1/p' alike.yaml | tr ',' '\n' | awk '$1 > most { most = $1; at = NR - 1 } END { print at }')
+grep -q "^memory      stages 0 to 3: [0-9.]* KiB (stage [0-3]) to [0-9.]* KiB (stage $most).* 8 micro-batches in flight" out ||
+    fail "stages 0 to 3, most on $most: $(grep ^memory out)"
+! grep -q 'kept free' out || fail "a margin of processors: $(cat out)"
+
+# a GPU's memory is the chip's, without what driver, libraries and NCCL take, and without a margin
+"$PENSTOCK" plan run.yaml --cluster '2 h100' >out || fail "2 h100"
+grep -q ' of 72.76 GiB, ' out && grep -q 'kept free of 79.65 GiB of each H100: 2.91 GiB for driver.* 2 NCCL communicators, a margin of 5%$' out ||
+    fail "memory of an H100: $(cat out)"
+"$PENSTOCK" plan run.yaml --cluster '1 h100' --margin 0 --json >out || fail "no margin"
+grep -q '"usable_bytes": 83843088384$' out && grep -q '"reserved_bytes": 1677721600,' out || fail "no margin: $(cat out)"
+"$PENSTOCK" plan run.yaml --cluster '2 h100 memory:64GiB' >out || fail "a memory that is given"
+grep -q ' of 64.00 GiB, ' out && ! grep -q 'kept free' out || fail "less than is given: $(cat out)"
+"$PENSTOCK" plan run.yaml --cluster '2 h100 memory:64GiB' --margin 0.25 --report margin.html >out || fail "a margin of what is given"
+grep -q ' of 48.00 GiB, ' out && grep -q 'kept free of 64.00 GiB of each H100: a margin of 25%$' out || fail "48 GiB: $(cat out)"
+grep -q 'limit of 48.0 GiB' margin.html || fail "the page has another limit"
+expect_plan 2 'margin 97%: nothing is left of the 79.65 GiB of a device of kind H100' run.yaml --cluster '2 h100' --margin 97%
+expect_plan 2 "margin: expected a share of each device's memory, such as 5% or 0.05, found '5GiB'" run.yaml -n 2 --margin 5GiB
+expect_plan 2 'expected one of cpu.*MI300X; describe others in .kinds. of a cluster file' run.yaml --cluster '2 abacus'
 "$PENSTOCK" plan run.yaml -n 2 pipeline=1 data=2 tensor=1 -o two.yaml >out || fail "two replicas"
 "$PENSTOCK" plan run.yaml -n 2 pipeline=1 data=2 tensor=1 schedule=interleaved >out || fail "chunks on one stage"
 grep -q '^chunks      [0-9]* on one stage: replicas sum' out || fail "chunks on one stage: $(cat out)"

@@ -67,7 +67,12 @@ static void kinds_and_links(void **unused) {
         assert_int_equal(c->n_node, 3);
         assert_int_equal(c->n_device, 20);
         assert_string_equal(c->kind[c->device[0].kind].name, "H100");
-        assert_true(c->device[15].memory == UINT64_C(80000000000) &&
+        assert_true(c->device[15].memory == UINT64_C(85520809984) && !c->device[15].given &&
+                    c->device[16].memory == UINT64_C(64) << 30 && c->device[16].given);
+        /* what was given is a limit of the user, and all of it may be used */
+        pst_cluster_reserve(c, 2);
+        assert_true(c->device[15].memory ==
+                        UINT64_C(85520809984) - (UINT64_C(1600 + 2 * 688) << 20) &&
                     c->device[16].memory == UINT64_C(64) << 30);
         assert_true(c->device[16].speed == 0.5 && c->device[16].node == 2 &&
                     c->device[16].kind == 1);
@@ -85,11 +90,13 @@ static void kinds_and_links(void **unused) {
         pst_cluster_close(c);
     }
     pst_cluster *c =
-        parse("kinds: [{name: x1, bf16: 300e12, fp8: 600e12, bandwidth: 2TB/s, memory: 64GiB}]\n"
+        parse("kinds: [{name: x1, bf16: 300e12, fp8: 600e12, bandwidth: 2TB/s, memory: 64GiB,\n"
+              "         power: 500, reserved: 1GiB}]\n"
               "nodes: [{devices: [{count: 2, kind: X1}]}, {name: b, devices: [{kind: v100}]}]\n");
     pst_cluster_link link;
     assert_true(c->kind[0].flops[PST_BF16] == 300e12 && c->kind[0].flops[PST_F32] == 0 &&
-                c->kind[0].flops[PST_F8] == 600e12 && c->kind[0].bytes_per_s == 2e12);
+                c->kind[0].flops[PST_F8] == 600e12 && c->kind[0].bytes_per_s == 2e12 &&
+                c->kind[0].watts == 500 && c->kind[0].reserved == 1 << 30);
     assert_int_equal(pst_cluster_between(c, 0, 1, &link), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "no link between the devices of node 0"));
     assert_int_equal(pst_cluster_between(c, 0, 2, &link), PST_EINPUT);
@@ -120,6 +127,31 @@ static void short_forms_take_defaults(void **unused) {
     assert_int_equal(pst_cluster_load("3 b200", &c), PST_OK);
     assert_int_equal(c->n_device, 3);
     pst_cluster_close(c);
+}
+
+/* Whole nodes more or fewer, or a part of one. */
+static void other_numbers_of_devices(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *text;
+        uint32_t n;
+        const char *resized, *wrong;
+    } cases[] = {{"2x8 h100 ib:400Gb/s", 64, "8x8 h100 ib:400Gb/s", NULL},
+                 {"8 h100 nvlink:900GB/s", 16, "2x8 h100 nvlink:900GB/s", NULL},
+                 {"2x8 h100 ib:400Gb/s", 8, "2x8 h100 ib:400Gb/s", NULL},
+                 {"2x8 h100 ib:400Gb/s", 4, "2x8 h100 ib:400Gb/s", NULL},
+                 {"2x8 h100 + 1x4 v100 ib:400Gb/s", 20, "2x8 h100 + 1x4 v100 ib:400Gb/s", NULL},
+                 {"2x8 h100 ib:400Gb/s", 60, NULL, "60 devices: the nodes of the cluster have 8"},
+                 {"2x8 h100 ib:400Gb/s", 12, NULL, "a multiple or a divisor"},
+                 {"2x8 h100 ib:400Gb/s", 3, NULL, "a multiple or a divisor"},
+                 {"2x8 h100 + 1x4 v100 ib:400Gb/s", 28, NULL, "only a cluster of equal nodes"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[PST_CLUSTER_TEXT];
+        pst_status status = pst_cluster_resize(cases[i].text, cases[i].n, text);
+        assert_int_equal(status, cases[i].resized ? PST_OK : PST_EINPUT);
+        if (cases[i].resized) assert_string_equal(text, cases[i].resized);
+        else if (!strstr(pst_error(), cases[i].wrong)) fail_msg("%zu says: %s", i, pst_error());
+    }
 }
 
 static void one_value_is_changed(void **unused) {
@@ -214,6 +246,11 @@ static void faults_are_named_with_their_place(void **unused) {
          "one of fp32"},
         {"kinds: [{name: a, bandwidth: 1GB/s, fp32: nan}]\nnodes: [{devices: [{}]}]\n",
          "c.yaml:1:43", "a number from"},
+        {"kinds: [{name: a, bandwidth: 1GB/s, fp32: 2e12, bf16: 1e12}]\nnodes: [{devices: [{}]}]\n",
+         "c.yaml:1:55", "below that of a wider type, fp32"},
+        {"kinds: [{name: a, bandwidth: 1GB/s, bf16: 1e12, reserved: 1GiB}]\n"
+         "nodes: [{devices: [{}]}]\n",
+         "c.yaml:1:59", "less than the memory of this kind: a"},
         {"16x8 h1000", "c.yaml:1:6", "did you mean 'H100'?"},
         {"16x8 ", "c.yaml:1:1", "keys and values"},
         {"0x8 h100", "c.yaml:1:1", "NODESxDEVICES"},
@@ -241,6 +278,7 @@ int main(void) {
         cmocka_unit_test(devices_stand_in_the_order_of_the_file),
         cmocka_unit_test(kinds_and_links),
         cmocka_unit_test(short_forms_take_defaults),
+        cmocka_unit_test(other_numbers_of_devices),
         cmocka_unit_test(one_value_is_changed),
         cmocka_unit_test(faults_are_named_with_their_place),
     };
