@@ -200,11 +200,24 @@ typedef struct {
     /* share of each device's memory that is kept free, "5%" or "0.05"; NULL or "": 5% on GPUs,
      * nothing on CPUs or of memory that the cluster gives */
     const char *margin;
+    /* A training of so many tokens, such as "300B" or "2e12": its duration, cost, energy and
+     * failures; NULL or "": not asked for. The members below need it. */
+    const char *tokens;
+    double days; /* latest end, in days; the smallest number of devices that ends in time is
+                    chosen; 0: none */
+    /* ascending numbers of devices to compare, such as "64,128,256", of nodes like those of
+     * `cluster`; NULL or "": those of `cluster`, or with `days` as many as are needed */
+    const char *gpus;
+    /* price of one hour of a device of each kind, such as "h100=2.5,a100-80=1"; NULL or "": none */
+    const char *price;
+    double mtbf;    /* mean time between failures of one device, in hours; 0: 50,676 */
+    double storage; /* bytes per second that one node writes; 0: 1e9 */
 } pst_plan_run_options;
-/* Searches for the layout with the shortest predicted step of a run on a cluster; values that the
- * configuration sets stay fixed. Writes the layout, the predicted time and memory, the gap to the
- * lower bound, and why other layouts are slower. EINPUT also for contradictions; ENOMEM also if no
- * layout fits in device memory: pst_error() says what would fit. */
+/* Searches for the layout with the shortest predicted step of a run on a cluster, or on several
+ * numbers of its devices; values that the configuration sets stay fixed. Writes the layout, the
+ * predicted time and memory, the gap to the lower bound, and why other layouts are slower. EINPUT
+ * also for contradictions; ENOMEM also if no layout fits in device memory: pst_error() says what
+ * would fit. */
 PST_API pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *options,
                                 FILE *out);
 

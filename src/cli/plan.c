@@ -64,9 +64,34 @@ int pst_cli_plan(const pst_cli_call *call) {
          "and NCCL take, such as 5% or 0.05. Default: 5% on GPUs; 0 on CPUs, and of memory that "
          "the cluster gives.",
          &o.run.margin},
+        {0, "tokens", "N", PST_OPTION_STRING, 0, 0,
+         "Also print what a training of N tokens (300B, 1.5T, 2e9) takes: days, device hours, "
+         "cost, "
+         "energy, memory that is left, checkpoints, failures and effective time. The options from "
+         "--days to --storage need it.",
+         &o.run.tokens},
+        {0, "days", "N", PST_OPTION_FLOAT, 1e-3, 1e6,
+         "Latest end: choose the smallest number of devices that trains within N days, among those "
+         "of --gpus, else 1, 2, 3, 4, 6, 8, 12, ... nodes like those of the cluster.",
+         &o.run.days},
+        {0, "gpus", "N,N,...", PST_OPTION_STRING, 0, 0,
+         "Compare these numbers of devices: the first ones of the cluster, or more nodes like its "
+         "own. The layout of the choice is printed in full; without --days that is the fastest.",
+         &o.run.gpus},
+        {0, "price", "KIND=PRICE,...", PST_OPTION_STRING, 0, 0,
+         "Price of an hour of one device of each kind, such as h100=2.5, in any currency.",
+         &o.run.price},
+        {0, "mtbf", "HOURS", PST_OPTION_FLOAT, 1e-3, 1e9,
+         "Mean time between failures of one device that stop the training. Default: 50676, as in "
+         "the training of Llama 3 (419 in 54 days of 16,384 GPUs).",
+         &o.run.mtbf},
+        {0, "storage", "BYTES/S", PST_OPTION_RATE, 1, 1e18,
+         "Rate at which each node writes checkpoints, such as 2GB/s; 1GB/s by default.",
+         &o.run.storage},
         {0, "time-limit", "S", PST_OPTION_FLOAT, 0.001, 1e6,
          "Stop the search after S seconds with the best layout so far and its gap to the lower "
-         "bound; no limit by default, 60 with --graph.",
+         "bound; no limit by default, 60 with --graph, 0.6 for each number of devices with --gpus "
+         "or --days.",
          &o.time_limit},
         {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON.", &o.json},
         {0, "graph", "FILE", PST_OPTION_STRING, 0, 0,
@@ -110,13 +135,15 @@ int pst_cli_plan(const pst_cli_call *call) {
     int done;
     if (pst_cli_parse(&command, call, &n, &done)) return done;
     int of_run = o.run.ranks || o.run.profile || o.run.force || o.run.plan || o.run.report ||
-                 o.run.top || o.run.margin;
+                 o.run.top || o.run.margin || o.run.tokens || o.run.days > 0 || o.run.gpus ||
+                 o.run.price || o.run.mtbf > 0 || o.run.storage > 0;
     int of_graph = o.graph.devices || o.graph.machines || o.graph.memory > 0 ||
                    o.graph.bandwidth > 0 || o.graph.between > 0 || o.graph.compression > 0 ||
                    o.straight || o.graph.cost_model || o.graph.evaluate;
     if (o.graph.graph && (n || of_run))
         return pst_cli_wrong("--graph replaces the run file and excludes -n, --profile, --force, "
-                             "-o, --report, --top and --margin: leave those options out");
+                             "-o, --report, --top, --margin, --tokens and its options: leave those "
+                             "options out");
     if (o.graph.graph) return plan_graph(&o);
     if (of_graph)
         return pst_cli_wrong("--devices, --machines, --memory, --bandwidth, --between, --straight, "

@@ -81,6 +81,21 @@ int pst_number_bytes(const char *text, double *out) {
     return 1;
 }
 
+int pst_number_count(const char *text, double *out) {
+    static const char units[] = "KMBT";
+    const char *end = number_end(text), *found;
+    double value;
+    if (!end || !convert(text, &value) || value <= 0) return 0;
+    if (*end) {
+        found = strchr(units, *end);
+        if (!found || end[1]) return 0;
+        for (const char *unit = units; unit <= found; unit++) value *= 1000;
+    }
+    if (!isfinite(value)) return 0;
+    *out = value;
+    return 1;
+}
+
 int pst_number_rate(const char *text, double *out) {
     static const char prefixes[] = "kKMGT";
     const char *end = number_end(text), *prefix;

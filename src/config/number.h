@@ -11,6 +11,8 @@ int pst_number_whole(const char *text, int64_t *out);
 int pst_number_real(const char *text, double *out);
 /* Bytes: a number >= 0 with an optional K, M, G or T (powers of 1024), as in 512M, 1.5G or 8GiB. */
 int pst_number_bytes(const char *text, double *out);
+/* A count, with an optional K, M, B or T (powers of 1000): 300B, 1.5T, 2e12. Above 0. */
+int pst_number_count(const char *text, double *out);
 /* A share: a number below 1, or a percentage up to 100%: 0.05, 5%. */
 int pst_number_share(const char *text, double *out);
 /* A rate in bytes per second: 450GB/s, 400Gb/s (bits), 25GiB/s, or a plain number of bytes; a time

@@ -2,6 +2,8 @@
 #include "base/bytes.h"
 #include "base/plural.h"
 #include "planning/planning.h"
+#include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 const char *pst_planning_source(const pst_planning *x) {
@@ -64,6 +66,42 @@ const char *pst_planning_degrees(pst_grid grid, char text[PST_PLANNING_DEGREES])
     else
         snprintf(text, PST_PLANNING_DEGREES, "%u tensor rank%s", grid.tensor,
                  pst_plural(grid.tensor));
+    return text;
+}
+
+const char *pst_planning_count(uint64_t count, char text[32]) {
+    char digit[24];
+    int n = 0;
+    const int length = snprintf(digit, sizeof digit, "%" PRIu64, count);
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0) text[n++] = ',';
+        text[n++] = digit[i];
+    }
+    text[n] = 0;
+    return text;
+}
+
+const char *pst_planning_whole(double value, char text[32]) {
+    double unit = 1;
+    if (isnan(value)) return strcpy(text, "-");
+    while (value / unit >= 10000) unit *= 10;
+    if (value < 1000 || value > 1e18) {
+        snprintf(text, 32, "%.4g", value);
+        return text;
+    }
+    return pst_planning_count((uint64_t)(round(value / unit) * unit), text);
+}
+
+const char *pst_planning_short(double value, char text[32]) {
+    static const char units[] = "KMBT";
+    int unit = -1;
+    if (isnan(value)) return strcpy(text, "-");
+    while (value >= 999.95 && unit < 3) {
+        value /= 1000;
+        unit++;
+    }
+    if (unit < 0) snprintf(text, 32, "%.4g", value);
+    else snprintf(text, 32, "%.4g%c", value, units[unit]);
     return text;
 }
 

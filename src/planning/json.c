@@ -1,6 +1,6 @@
 /* Output of `penstock plan --json`: docs/formats.md lists its keys. planning/planning.h declares
  * it. */
-#include "planning/planning.h"
+#include "planning/budget.h"
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
@@ -143,6 +143,7 @@ pst_status pst_planning_json(pst_planning *x, const char *change, const char *cl
         json_object_set_new(j, "layout", best ? layout_of(x, best) : json_null()) != 0 ||
         json_object_set_new(j, "memory", memory_of(x)) != 0 ||
         json_object_set_new(j, "rows", rows_of(x)) != 0 ||
+        (x->budget && json_object_set_new(j, "budget", pst_budget_json(x->budget)) != 0) ||
         json_object_set_new(j, "searched", searched(x)) != 0 ||
         json_dumpf(j, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;
     json_decref(j);

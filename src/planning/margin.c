@@ -73,8 +73,10 @@ void pst_planning_print_margin(const pst_planning *x, FILE *out) {
     fprintf(out, "            kept free of %s", pst_planning_bytes(all, total));
     if (!x->local) fprintf(out, " of each %s", kind->name);
     if (held)
-        fprintf(out, ": %s for driver, context, libraries and %u NCCL communicator%s",
-                pst_planning_bytes(held, reserved), x->communicators, pst_plural(x->communicators));
+        fprintf(out, ": %s for driver, context and libraries", pst_planning_bytes(held, reserved));
+    if (held && x->communicators)
+        fprintf(out, ", with %u NCCL communicator%s", x->communicators,
+                pst_plural(x->communicators));
     if (x->margin > 0) fprintf(out, "%s a margin of %.4g%%", held ? "," : ":", x->margin * 100);
     fputc('\n', out);
 }

@@ -223,9 +223,10 @@ pst_status pst_plan_page_fill(const pst_prepared *p, const pst_search_result *r,
 }
 
 pst_status pst_plan_page_of(const pst_prepared *prepared, const pst_search_result *result,
-                            const char *change, const char *path) {
+                            const pst_budget *budget, const char *change, const char *path) {
     pst_plan_page page = {.change = change};
     pst_status status = pst_plan_page_fill(prepared, result, &page);
+    if (status == PST_OK && budget) status = pst_budget_page(budget, &page);
     if (status == PST_OK) status = pst_plan_page_write(&page, path);
     pst_plan_page_release(&page);
     return status;

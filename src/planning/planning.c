@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/plural.h"
-#include "base/sized.h"
 #include "data/data.h"
 #include "planning/page.h"
 #include <inttypes.h>
@@ -136,7 +135,7 @@ static void fill_problem(pst_planning *x) {
                              .parts = (uint32_t)c->parallel.reproducible,
                              .memory = rank_memory(x),
                              .table = pst_planning_table,
-                             .verify = pst_planning_verify,
+                             .verify = x->unverified ? NULL : pst_planning_verify,
                              .arg = x,
                              .time_limit_s = x->options->time_limit};
 }
@@ -222,34 +221,9 @@ static pst_status write_report(pst_planning *x, const char *change) {
     pst_prepared *p;
     if (!*x->options->report || !found) return PST_OK;
     PST_TRY(pst_planning_prepare(x, found, &p));
-    pst_status status = pst_plan_page_of(p, x->result, change, x->options->report);
+    pst_status status = pst_plan_page_of(p, x->result, x->budget, change, x->options->report);
     pst_prepared_close(p);
     return status;
-}
-
-static pst_status answer(pst_planning *x, FILE *out) {
-    const pst_plan_run_options *o = x->options;
-    char change[PST_PLANNING_ADVICE] = "", cluster[PST_PLANNING_ADVICE] = "";
-    if (!x->result->best) PST_TRY(pst_planning_change(x, change, cluster));
-    else PST_TRY(pst_planning_fewer(x));
-    if (o->json) PST_TRY(pst_planning_json(x, change, cluster, out));
-    else PST_TRY(pst_planning_text(x, out));
-    PST_TRY(write_report(x, change));
-    if (!x->result->best) return pst_planning_infeasible(x, change, cluster);
-    return *o->plan ? pst_planning_write(x, x->result->best, o->plan) : PST_OK;
-}
-
-/* An output must not overwrite an input. */
-static pst_status check_output(const char *path, const pst_config *c,
-                               const pst_plan_run_options *o) {
-    const char *const read[] = {c->source, c->parallel.profile, c->parallel.cluster, o->profile,
-                                o->cluster};
-    for (size_t i = 0; *path && i < sizeof read / sizeof *read; i++)
-        if (read[i] && pst_planned_is_file(path, read[i]))
-            return pst_fail(
-                PST_EINPUT,
-                "%s is an input of the plan and would be overwritten; write to another file", path);
-    return PST_OK;
 }
 
 /* A plan does not need the CPU feature, but a run here will. */
@@ -262,32 +236,15 @@ static void warn_of_precision(const pst_planning *x) {
                 pst_cpu_no_bf16());
 }
 
-pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *options, FILE *out) {
-    pst_plan_run_options o;
-    PST_TRY(pst_sized_take("pst_plan_run", options, &o, sizeof o));
-    if (!config || !out)
-        return pst_fail(PST_EINPUT, "pst_plan_run: %s is NULL", config ? "out" : "config");
-    if (!o.cluster) o.cluster = "";
-    if (!o.profile) o.profile = "";
-    if (!o.plan) o.plan = "";
-    if (!o.report) o.report = "";
-    if (!o.margin) o.margin = "";
-    if (!o.top) o.top = 12;
-    pst_config *own;
-    PST_TRY(check_output(o.plan, config, &o));
-    PST_TRY(check_output(o.report, config, &o));
-    PST_TRY(pst_config_copy(config, &own));
-    pst_planning x = {.config = own, .options = &o, .open = ""};
-    pst_status status =
-        *o.profile ? pst_config_override(own, "parallel", "profile", o.profile) : PST_OK;
-    if (status == PST_OK && o.force)
-        status = pst_config_override(own, "parallel", "profile_force", "true");
-    if (status == PST_OK && *o.cluster && *own->parallel.cluster)
-        status = pst_config_override(own, "parallel", "cluster", o.cluster);
-    if (status == PST_OK) status = pst_planning_search(&x);
-    if (status == PST_OK) warn_of_precision(&x);
-    if (status == PST_OK) status = answer(&x, out);
-    pst_planning_close(&x);
-    pst_config_close(own);
-    return status;
+pst_status pst_planning_answer(pst_planning *x, FILE *out) {
+    const pst_plan_run_options *o = x->options;
+    warn_of_precision(x);
+    char change[PST_PLANNING_ADVICE] = "", cluster[PST_PLANNING_ADVICE] = "";
+    if (!x->result->best) PST_TRY(pst_planning_change(x, change, cluster));
+    else PST_TRY(pst_planning_fewer(x));
+    if (o->json) PST_TRY(pst_planning_json(x, change, cluster, out));
+    else PST_TRY(pst_planning_text(x, out));
+    PST_TRY(write_report(x, change));
+    if (!x->result->best) return pst_planning_infeasible(x, change, cluster);
+    return *o->plan ? pst_planning_write(x, x->result->best, o->plan) : PST_OK;
 }

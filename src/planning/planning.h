@@ -1,5 +1,5 @@
 /* `penstock plan RUN.yaml`: finds the best layout for a run file and a cluster
- * (partition/search/search.h), writes the plan, and explains the choice. planning/planning.c is the
+ * (partition/search/search.h), writes the plan, and explains the choice. planning/command.c is the
  * command. */
 #ifndef PST_PLANNING_PLANNING_H
 #define PST_PLANNING_PLANNING_H
@@ -63,6 +63,9 @@ typedef struct {
     /* layers of the short model from which cost tables are made (pst_planning_shorten) */
     uint32_t layers;
     pst_search_result *result;
+    int unverified; /* 1: the best layout is simulated, but not compiled */
+    /* what a training of a number of tokens takes; NULL: not asked for. Borrowed */
+    const struct pst_budget *budget;
     double seconds; /* duration of the search, s */
     /* > 0: the first `fewer` devices of the cluster are faster than all devices, because links are
      * slow */
@@ -77,6 +80,9 @@ typedef struct {
 /* planning/planning.c. Runs the search, without output. The caller closes x, also after a
  * failure. */
 pst_status pst_planning_search(pst_planning *x);
+/* Prints the result of the search as the options ask, and writes the plan and the page. ENOMEM: no
+ * layout fits. */
+pst_status pst_planning_answer(pst_planning *x, FILE *out);
 /* Returns EINPUT or ENOMEM with the reason why no layout is feasible, and the advice of
  * pst_planning_change. */
 pst_status pst_planning_infeasible(const pst_planning *x, const char *change, const char *cluster);
@@ -172,6 +178,11 @@ enum { PST_PLANNING_DEGREES = 160 };
 const char *pst_planning_degrees(pst_grid grid, char text[PST_PLANNING_DEGREES]);
 /* The same as "2" or "2-1", truncated to `capacity` bytes. Returns text. */
 const char *pst_planning_short_degrees(const pst_search_row *row, char *text, size_t capacity);
+/* Format a number, and return text: all digits, "1,068"; with four significant digits and grouped
+ * thousands, "568,800"; with a decimal unit, "300B". NaN: "-". */
+const char *pst_planning_count(uint64_t count, char text[32]);
+const char *pst_planning_whole(double value, char text[32]);
+const char *pst_planning_short(double value, char text[32]);
 /* Formats a number of bytes: "1.25 GiB". Returns text. */
 const char *pst_planning_bytes(uint64_t bytes, char text[32]);
 /* Model FLOP/s utilisation: model FLOPs per second divided by the peak FLOP/s of all devices; 0:

@@ -2,10 +2,8 @@
 #include "backends/machine.h"
 #include "backends/registry.h"
 #include "base/plural.h"
-#include "planning/planning.h"
+#include "planning/budget.h"
 #include <errno.h>
-#include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 enum { MOST_LINES = 16 }; /* of the memory of stages */
@@ -19,22 +17,14 @@ static void print_bytes(uint64_t bytes, FILE *out) {
     fputs(pst_planning_bytes(bytes, text), out);
 }
 
-/* 568,000 */
 static void print_count(uint64_t n, FILE *out) {
-    char digit[24];
-    const int length = snprintf(digit, sizeof digit, "%" PRIu64, n);
-    for (int i = 0; i < length; i++) {
-        if (i && (length - i) % 3 == 0) fputc(',', out);
-        fputc(digit[i], out);
-    }
+    char text[32];
+    fputs(pst_planning_count(n, text), out);
 }
 
-/* Four significant digits. */
 static void print_rate(double value, FILE *out) {
-    double unit = 1;
-    while (value / unit >= 10000) unit *= 10;
-    if (value < 1000 || value > 1e18) fprintf(out, "%.4g", value);
-    else print_count((uint64_t)(round(value / unit) * unit), out);
+    char text[32];
+    fputs(pst_planning_whole(value, text), out);
 }
 
 static void print_seconds(uint64_t ns, FILE *out) {
@@ -284,6 +274,7 @@ pst_status pst_planning_text(pst_planning *x, FILE *out) {
     }
     print_costs(x, out);
     print_rows(x, out);
+    if (x->budget) pst_budget_text(x->budget, out);
     return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write the result: %s", strerror(errno))
                        : PST_OK;
 }

@@ -134,6 +134,7 @@ pst_status pst_plan_page_print(const pst_plan_page *page, FILE *out) {
     pst_report_open_page(page->title, out);
     draw_head(page, out);
     draw_tiles(page, out);
+    pst_plan_draw_counts(page, out);
     pst_plan_draw_rows(page, out);
     pst_plan_draw_graph(page, out);
     draw_timeline(page, out);
@@ -155,6 +156,7 @@ void pst_plan_page_release(pst_plan_page *page) {
     free(page->chunk);
     free(page->rank);
     free(page->row);
+    free(page->count);
     pst_report_release_trace(&page->trace);
     *page = (pst_plan_page){0};
 }

@@ -83,6 +83,16 @@ typedef struct {
     char why[PST_PLAN_TEXT];
 } pst_plan_row;
 
+/* A row of the table of device counts, for a training of a number of tokens. NaN: unknown. */
+typedef struct {
+    uint32_t devices;
+    int fits, chosen; /* fits 0: `why` has the reason; chosen 1: the page shows its layout */
+    char layout[48], why[PST_PLAN_TEXT];
+    double step_s, tokens_per_s, mfu, days, device_hours, cost, kwh, free_bytes;
+    double write_s, every_s; /* of checkpoints */
+    double failures, effective;
+} pst_plan_count;
+
 typedef struct {
     const char *title;
     /* a change with which the layout would fit in memory; NULL or "": unknown */
@@ -103,6 +113,9 @@ typedef struct {
     pst_report_trace trace;
     uint32_t n_row;
     pst_plan_row *row;
+    uint32_t n_count; /* 0: not asked for */
+    pst_plan_count *count;
+    char training[320]; /* what the counts are for */
 } pst_plan_page;
 
 /* Writes one self-contained HTML file; replaces an existing file. EINPUT: the path is not writable;
@@ -111,7 +124,9 @@ pst_status pst_plan_page_write(const pst_plan_page *page, const char *path);
 pst_status pst_plan_page_print(const pst_plan_page *page, FILE *out);
 void pst_plan_page_release(pst_plan_page *page);
 
-/* plan_graph.c, plan_memory.c, plan_times.c, plan_rows.c: the sections of the page. */
+/* plan_counts.c, plan_graph.c, plan_memory.c, plan_times.c, plan_rows.c: the sections of the page.
+ */
+void pst_plan_draw_counts(const pst_plan_page *page, FILE *out);
 void pst_plan_draw_graph(const pst_plan_page *page, FILE *out);
 void pst_plan_draw_memory(const pst_plan_page *page, FILE *out);
 void pst_plan_draw_times(const pst_plan_page *page, FILE *out);

@@ -81,7 +81,7 @@ grep -q "^memory      stages 0 to 3: [0-9.]* KiB (stage [0-3]) to [0-9.]* KiB (s
 
 # a GPU's memory is the chip's, without what driver, libraries and NCCL take, and without a margin
 "$PENSTOCK" plan run.yaml --cluster '2 h100' >out || fail "2 h100"
-grep -q ' of 72.76 GiB, ' out && grep -q 'kept free of 79.65 GiB of each H100: 2.91 GiB for driver.* 2 NCCL communicators, a margin of 5%$' out ||
+grep -q ' of 72.76 GiB, ' out && grep -q 'kept free of 79.65 GiB of each H100: 2.91 GiB for driver, context and libraries, with 2 NCCL communicators, a margin of 5%$' out ||
     fail "memory of an H100: $(cat out)"
 "$PENSTOCK" plan run.yaml --cluster '1 h100' --margin 0 --json >out || fail "no margin"
 grep -q '"usable_bytes": 83843088384$' out && grep -q '"reserved_bytes": 1677721600,' out || fail "no margin: $(cat out)"

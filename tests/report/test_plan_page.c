@@ -77,6 +77,26 @@ static pst_plan_page made(uint32_t n_rank, uint32_t n_micro, uint32_t layers) {
                               .exact = 1};
     p.row[1] = (pst_plan_row){
         .pipeline = 1, .tensor = "64", .data = 1, .why = "heads are no multiple of 64"};
+    p.n_count = 2;
+    p.count = calloc(2, sizeof *p.count);
+    p.count[0] = (pst_plan_count){.devices = 8, .why = "<too> large"};
+    p.count[1] = (pst_plan_count){.devices = 16,
+                                  .fits = 1,
+                                  .chosen = 1,
+                                  .layout = "4 x 2 x 2 zb-v",
+                                  .step_s = 1.25,
+                                  .tokens_per_s = 80000,
+                                  .mfu = NAN,
+                                  .days = 12.34,
+                                  .device_hours = 4738,
+                                  .cost = NAN,
+                                  .kwh = 1234,
+                                  .free_bytes = 1e9,
+                                  .write_s = 7,
+                                  .every_s = 600,
+                                  .failures = 0.1,
+                                  .effective = 0.98};
+    snprintf(p.training, sizeof p.training, "7B tokens");
     return p;
 }
 
@@ -99,6 +119,11 @@ static void test_sections(void **state) {
     static const char *const wanted[] = {"id=\"plan\"",
                                          "more memory",
                                          "id=\"numbers\"",
+                                         "id=\"counts\"",
+                                         "7B tokens",
+                                         "&lt;too&gt; large",
+                                         "<tr class=\"best\"><td class=\"n\">16</td>",
+                                         "<td class=\"n\">12.3</td>",
                                          "id=\"rows\"",
                                          "id=\"graph\"",
                                          "id=\"timeline\"",
