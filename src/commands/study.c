@@ -111,7 +111,8 @@ static pst_status report(const pst_simulate_options *o, pst_study *s, const pst_
     else PST_TRY((o->json ? pst_study_json : pst_study_text)(o, s, t, r, out));
     PST_TRY(draw(s, t, o->trace, TRACE));
     PST_TRY(draw(s, t, o->svg, SVG));
-    if (s->prepared && *o->report) PST_TRY(pst_plan_page_of(s->prepared, NULL, NULL, "", o->report));
+    if (s->prepared && *o->report)
+        PST_TRY(pst_plan_page_of(s->prepared, NULL, NULL, "", o->report));
     return !o->plan && pst_schedule_kind_of(o->schedule) == PST_SCHEDULE_FROM_FILE
                ? PST_OK
                : draw(s, t, o->csv, CSV);
