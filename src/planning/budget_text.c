@@ -215,18 +215,18 @@ static void fill_count(const pst_budget_row *from, pst_plan_count *to) {
 }
 
 pst_status pst_budget_page(const pst_budget *b, pst_plan_page *page) {
-    char tokens[CELL], steps[CELL], size[CELL];
+    char tokens[CELL], steps[CELL], size[CELL], hours[CELL];
     page->count = calloc(b->n_row + 1, sizeof *page->count);
     if (!page->count) return pst_fail(PST_ENOMEM, "no memory for the report");
     page->n_count = b->n_row;
     for (uint32_t i = 0; i < b->n_row; i++) fill_count(&b->row[i], &page->count[i]);
     page->count[b->chosen].chosen = 1;
     snprintf(page->training, sizeof page->training,
-             "%s tokens in %s steps; checkpoints of %s; one failure in %.0f hours of a device. "
+             "%s tokens in %s steps; checkpoints of %s; one failure in %s hours of a device. "
              "Days, hours, cost and energy include failures; energy at the datasheets' maximum "
              "power.",
              pst_planning_short(b->request.tokens, tokens),
              pst_planning_count((uint64_t)b->steps, steps), bytes(b->checkpoint_bytes, size),
-             b->request.mtbf_s / 3600);
+             pst_planning_whole(b->request.mtbf_s / 3600, hours));
     return PST_OK;
 }

@@ -219,6 +219,7 @@ pst_status pst_plan_page_fill(const pst_prepared *p, const pst_search_result *r,
     add_operators(p, page);
     add_chunks(p, page);
     for (uint32_t i = 0; i < page->n_row; i++) add_row(&r->row[i], &page->row[i]);
+    PST_TRY(pst_plan_page_cluster(p, page));
     return pst_plan_page_ranks(p, page);
 }
 

@@ -13,4 +13,6 @@ pst_status pst_plan_page_ranks(const pst_prepared *p, pst_plan_page *page);
 /* planning/page_memory.c: fills to->held, the memory in use during the step, from the lifetimes of
  * the rank's memory slots (pipeline/compile/slots.h). ENOMEM. */
 pst_status pst_plan_page_held(const pst_prepared *p, uint32_t rank, pst_plan_rank *to);
+/* page_cluster.c: the devices of the cluster, if one is given. ENOMEM. */
+pst_status pst_plan_page_cluster(const pst_prepared *p, pst_plan_page *page);
 #endif

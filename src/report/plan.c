@@ -136,6 +136,7 @@ pst_status pst_plan_page_print(const pst_plan_page *page, FILE *out) {
     draw_tiles(page, out);
     pst_plan_draw_counts(page, out);
     pst_plan_draw_rows(page, out);
+    pst_plan_draw_cluster(page, out);
     pst_plan_draw_graph(page, out);
     draw_timeline(page, out);
     pst_plan_draw_times(page, out);
@@ -157,6 +158,7 @@ void pst_plan_page_release(pst_plan_page *page) {
     free(page->rank);
     free(page->row);
     free(page->count);
+    free(page->device);
     pst_report_release_trace(&page->trace);
     *page = (pst_plan_page){0};
 }

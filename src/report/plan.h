@@ -83,6 +83,14 @@ typedef struct {
     char why[PST_PLAN_TEXT];
 } pst_plan_row;
 
+/* A device of the cluster and, if it is used, the place of the rank on it. */
+typedef struct {
+    uint32_t node, rank;
+    int used;
+    pst_grid_place place;
+    char kind[24];
+} pst_plan_device;
+
 /* A row of the table of device counts, for a training of a number of tokens. NaN: unknown. */
 typedef struct {
     uint32_t devices;
@@ -113,7 +121,9 @@ typedef struct {
     pst_report_trace trace;
     uint32_t n_row;
     pst_plan_row *row;
-    uint32_t n_count; /* 0: not asked for */
+    uint32_t n_device;       /* 0: no cluster is given */
+    pst_plan_device *device; /* the devices of a node are contiguous */
+    uint32_t n_count;        /* 0: not asked for */
     pst_plan_count *count;
     char training[320]; /* what the counts are for */
 } pst_plan_page;
@@ -124,8 +134,10 @@ pst_status pst_plan_page_write(const pst_plan_page *page, const char *path);
 pst_status pst_plan_page_print(const pst_plan_page *page, FILE *out);
 void pst_plan_page_release(pst_plan_page *page);
 
-/* plan_counts.c, plan_graph.c, plan_memory.c, plan_times.c, plan_rows.c: the sections of the page.
+/* plan_cluster.c, plan_counts.c, plan_graph.c, plan_memory.c, plan_times.c, plan_rows.c: the
+ * sections of the page.
  */
+void pst_plan_draw_cluster(const pst_plan_page *page, FILE *out);
 void pst_plan_draw_counts(const pst_plan_page *page, FILE *out);
 void pst_plan_draw_graph(const pst_plan_page *page, FILE *out);
 void pst_plan_draw_memory(const pst_plan_page *page, FILE *out);

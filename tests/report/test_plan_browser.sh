@@ -34,8 +34,8 @@ expect() { # NAME WIDTH TITLE
     grep -q "<title>fits $3<" dom || fail "$1 at $2: $(grep -o '<title>[^<]*' dom), expected $3"
 }
 expect one 1280 '6 1 8'
-expect small 1280 '6 8 128'
-expect small 420 '6 8 [0-9]*'
+expect small 1280 '7 8 128'
+expect small 420 '7 8 [0-9]*'
 expect large 1280 '6 16 0'
 expect large 420 '6 16 0'
 expect rows 1280 '7 [1-4] [1-9][0-9]*'

@@ -77,6 +77,12 @@ static pst_plan_page made(uint32_t n_rank, uint32_t n_micro, uint32_t layers) {
                               .exact = 1};
     p.row[1] = (pst_plan_row){
         .pipeline = 1, .tensor = "64", .data = 1, .why = "heads are no multiple of 64"};
+    p.n_device = n_rank + 1;
+    p.device = calloc(p.n_device, sizeof *p.device);
+    for (uint32_t i = 0; i <= n_rank; i++) {
+        p.device[i] = (pst_plan_device){i / 2, i, i < n_rank, {i, 0, 0}, "H<1>"};
+        p.device[i].rank %= n_rank;
+    }
     p.n_count = 2;
     p.count = calloc(2, sizeof *p.count);
     p.count[0] = (pst_plan_count){.devices = 8, .why = "<too> large"};
@@ -124,6 +130,9 @@ static void test_sections(void **state) {
                                          "&lt;too&gt; large",
                                          "<tr class=\"best\"><td class=\"n\">16</td>",
                                          "<td class=\"n\">12.3</td>",
+                                         "id=\"cluster\"",
+                                         "node 2, H&lt;1&gt;</span><div><i title=\"not used\">",
+                                         "<i class=\"s3\" title=\"rank 3",
                                          "id=\"rows\"",
                                          "id=\"graph\"",
                                          "id=\"timeline\"",
