@@ -212,6 +212,9 @@ typedef struct {
     const char *price;
     double mtbf;    /* mean time between failures of one device, in hours; 0: 50,676 */
     double storage; /* bytes per second that one node writes; 0: 1e9 */
+    /* "megatron", "torchtitan" or "deepspeed": write the best layout as flags or configuration of
+     * that program instead of the text; what has no counterpart there is logged. NULL or "": not */
+    const char *export_;
 } pst_plan_run_options;
 /* Searches for the layout with the shortest predicted step of a run on a cluster, or on several
  * numbers of its devices; values that the configuration sets stay fixed. Writes the layout, the

@@ -9,6 +9,7 @@
 /* Rows with a generator come first, `forward` last of them; a new one goes before it. */
 static const pst_schedule_row rows[] = {
     {.name = "gpipe",
+     .torch = "GPipe",
      .help = "all F, then all BW; stashes all micro-batches",
      .n_virtual = 1,
      .generate = pst_schedule_gpipe,
@@ -16,6 +17,7 @@ static const pst_schedule_row rows[] = {
      .bubble = 1,
      .held = INFINITY},
     {.name = "1f1b",
+     .torch = "1F1B",
      .help = "alternates F and fused BW; stashes one micro-batch per later stage, plus one",
      .n_virtual = 1,
      .generate = pst_schedule_1f1b,
@@ -36,6 +38,7 @@ static const pst_schedule_row rows[] = {
      .within_1f1b = 1,
      .placement_for_solved = 1},
     {.name = "interleaved",
+     .torch = "Interleaved1F1B",
      .help = "1f1b with several chunks per rank (2, or --chunks); bubble (p-1)(F+B+W)/chunks",
      .generate = pst_schedule_interleaved,
      .rules = &pst_schedule_interleaved_rules,
@@ -62,6 +65,7 @@ static const pst_schedule_row rows[] = {
      .bubble = 0.03,
      .held = 2},
     {.name = "zb-v",
+     .torch = "ZBVZeroBubble",
      .help = "two chunks per rank in a V; no bubble if F = B = W; the memory of 1f1b",
      .split = 1,
      .n_virtual = 2,
@@ -97,6 +101,7 @@ static const pst_schedule_row rows[] = {
      .within_1f1b = 1,
      .saves_memory = 1},
     {.name = "dualpipev",
+     .torch = "DualPipeV",
      .help =
          "two chunks per rank in a V, F overlapped with B of another micro-batch; stashes p+1/2 "
          "micro-batches",

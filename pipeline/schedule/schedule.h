@@ -49,6 +49,8 @@ typedef enum {
 typedef struct pst_schedule_row pst_schedule_row;
 struct pst_schedule_row {
     const char *name, *help;
+    /* the same schedule in torch.distributed.pipelining, get_schedule_class; NULL: it has none */
+    const char *torch;
     pst_schedule_kind kind;
     int split;          /* 1: B and W are separate actions */
     uint32_t n_virtual; /* chunks per rank; 0: any number, 2 by default */

@@ -64,6 +64,11 @@ int pst_cli_plan(const pst_cli_call *call) {
          "and NCCL take, such as 5% or 0.05. Default: 5% on GPUs; 0 on CPUs, and of memory that "
          "the cluster gives.",
          &o.run.margin},
+        {0, "export", "megatron|torchtitan|deepspeed", PST_OPTION_STRING, 0, 0,
+         "Print the best layout as flags of Megatron-LM or torchtitan, or as a configuration file "
+         "of DeepSpeed, instead of the answer. What has no counterpart there is listed on standard "
+         "error.",
+         &o.run.export_},
         {0, "tokens", "N", PST_OPTION_STRING, 0, 0,
          "Also print what a training of N tokens (300B, 1.5T, 2e9) takes: days, device hours, "
          "cost, "
@@ -135,15 +140,16 @@ int pst_cli_plan(const pst_cli_call *call) {
     int done;
     if (pst_cli_parse(&command, call, &n, &done)) return done;
     int of_run = o.run.ranks || o.run.profile || o.run.force || o.run.plan || o.run.report ||
-                 o.run.top || o.run.margin || o.run.tokens || o.run.days > 0 || o.run.gpus ||
-                 o.run.price || o.run.mtbf > 0 || o.run.storage > 0;
+                 o.run.top || o.run.margin || o.run.export_ || o.run.tokens || o.run.days > 0 ||
+                 o.run.gpus || o.run.price || o.run.mtbf > 0 || o.run.storage > 0;
     int of_graph = o.graph.devices || o.graph.machines || o.graph.memory > 0 ||
                    o.graph.bandwidth > 0 || o.graph.between > 0 || o.graph.compression > 0 ||
                    o.straight || o.graph.cost_model || o.graph.evaluate;
     if (o.graph.graph && (n || of_run))
-        return pst_cli_wrong("--graph replaces the run file and excludes -n, --profile, --force, "
-                             "-o, --report, --top, --margin, --tokens and its options: leave those "
-                             "options out");
+        return pst_cli_wrong(
+            "--graph replaces the run file and excludes -n, --profile, --force, "
+            "-o, --report, --top, --margin, --export, --tokens and its options: leave those "
+            "options out");
     if (o.graph.graph) return plan_graph(&o);
     if (of_graph)
         return pst_cli_wrong("--devices, --machines, --memory, --bandwidth, --between, --straight, "

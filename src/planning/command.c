@@ -35,6 +35,10 @@ pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *op
     if (!o.plan) o.plan = "";
     if (!o.report) o.report = "";
     if (!o.margin) o.margin = "";
+    if (!o.export_) o.export_ = "";
+    if (*o.export_) PST_TRY(pst_planning_check_export(o.export_));
+    if (*o.export_ && o.json)
+        return pst_fail(PST_EINPUT, "--export and --json both replace the text; omit one of them");
     if (!o.top) o.top = 12;
     pst_config *own;
     pst_budget_request request;

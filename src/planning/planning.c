@@ -241,8 +241,9 @@ pst_status pst_planning_answer(pst_planning *x, FILE *out) {
     warn_of_precision(x);
     char change[PST_PLANNING_ADVICE] = "", cluster[PST_PLANNING_ADVICE] = "";
     if (!x->result->best) PST_TRY(pst_planning_change(x, change, cluster));
-    else PST_TRY(pst_planning_fewer(x));
-    if (o->json) PST_TRY(pst_planning_json(x, change, cluster, out));
+    else if (!*o->export_) PST_TRY(pst_planning_fewer(x));
+    if (x->result->best && *o->export_) PST_TRY(pst_planning_export(x, out));
+    else if (o->json) PST_TRY(pst_planning_json(x, change, cluster, out));
     else PST_TRY(pst_planning_text(x, out));
     PST_TRY(write_report(x, change));
     if (!x->result->best) return pst_planning_infeasible(x, change, cluster);

@@ -140,6 +140,10 @@ static inline double pst_planning_in_flight(const pst_candidate *candidate, uint
     return (double)candidate->in_flight[stage] * candidate->layout.pipeline /
            candidate->layout.n_chunk;
 }
+/* planning/export.c: EINPUT: no program of this name is known. Prints the best layout as flags or
+ * configuration of the program x->options->export_, and logs what has no counterpart there. */
+pst_status pst_planning_check_export(const char *program);
+pst_status pst_planning_export(const pst_planning *x, FILE *out);
 /* planning/text.c, planning/json.c: print the result to `out`. */
 pst_status pst_planning_text(pst_planning *x, FILE *out);
 pst_status pst_planning_json(pst_planning *x, const char *change, const char *cluster, FILE *out);
