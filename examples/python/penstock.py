@@ -68,6 +68,7 @@ def _open():
         ("pst_session_read", None, [handle, text, ctypes.c_void_p, ctypes.c_uint64]),
         ("pst_session_hash", None, [handle, ctypes.POINTER(ctypes.c_uint64)]),
         ("pst_session_steps", ctypes.c_uint64, [handle]),
+        ("pst_session_batch", ctypes.c_uint64, [handle]),
     ]:
         function = getattr(library, name)
         function.argtypes = arguments
@@ -232,18 +233,18 @@ class Session(_Handle):
     def __init__(self, config, graph, plan):
         self._parameters = graph.parameters
         micro_batch = next(iter(graph.data.values()))[0]
-        batch = micro_batch * plan.micro_batches
-        self._data = {name: (batch,) + shape[1:] for name, shape in graph.data.items()}
+        self._whole = micro_batch * plan.micro_batches
+        self._data = {name: shape[1:] for name, shape in graph.data.items()}
         super().__init__(_library.pst_session_open, config._pointer(), graph._pointer(),
                          plan._pointer())
 
-    def _batch(self, arrays):
+    def _batch(self, arrays, samples):
         """Pointers to int32 arrays of the right shapes, and the arrays, which must outlive the call."""
         if len(arrays) != len(self._data):
             raise ValueError(f"{len(arrays)} arrays, but the model reads {', '.join(self._data)}")
         kept = []
         for array, (name, shape) in zip(arrays, self._data.items()):
-            array = numpy.asarray(array)
+            array, shape = numpy.asarray(array), (samples,) + shape
             if array.dtype.kind not in "iu" or array.shape != shape:
                 raise ValueError(f"{name} is {array.dtype} {array.shape}; expected integers {shape}")
             if array.size and (int(array.min()) < -2**31 or int(array.max()) >= 2**31):
@@ -252,16 +253,16 @@ class Session(_Handle):
         return (ctypes.c_void_p * len(kept))(*[a.ctypes.data for a in kept]), kept
 
     def step(self, *arrays):
-        """One optimizer step on a batch: the arrays of Graph.data, each of the whole batch. Returns a StepResult."""
+        """One optimizer step on a batch: the arrays of Graph.data, of `batch` samples each. Returns a StepResult."""
         result = StepResult(size=ctypes.sizeof(StepResult))
-        pointers, kept = self._batch(arrays)
+        pointers, kept = self._batch(arrays, self.batch)
         _library.pst_session_step(self._pointer(), pointers, len(kept), ctypes.byref(result))
         return result
 
     def evaluate(self, *arrays):
-        """The mean loss of a batch in nats."""
+        """The mean loss of a batch of train.batch samples in nats."""
         loss = ctypes.c_double()
-        pointers, kept = self._batch(arrays)
+        pointers, kept = self._batch(arrays, self._whole)
         _library.pst_session_evaluate(self._pointer(), pointers, len(kept), ctypes.byref(loss))
         return loss.value
 
@@ -291,6 +292,11 @@ class Session(_Handle):
     @property
     def steps(self):
         return _library.pst_session_steps(self._pointer())
+
+    @property
+    def batch(self):
+        """Samples of the next step: fewer than train.batch in the first steps of train.batch_warmup."""
+        return _library.pst_session_batch(self._pointer())
 
 
 def main():

@@ -65,8 +65,8 @@ static inline void pst_step_result_init(pst_step_result *result) {
 }
 
 /* Allocates memory for every rank of this process and initializes the parameters. Uses these keys
- * of config: train.* (batch, optimizer, lr, warmup and decay over train.steps, clip, seed,
- * precision and loss scale, non_finite, hang_factor, hang_slack), parallel.* except pipeline,
+ * of config: train.* (batch, batch_warmup, optimizer, lr, warmup and decay over train.steps, clip,
+ * seed, precision and loss scale, non_finite, hang_factor, hang_slack), parallel.* except pipeline,
  * chunks, schedule, schedule_file and recompute (the plan defines these), checkpoint.keep and
  * log.level. train.batch must be equal to the plan's micro-batches x train.micro_batch. config,
  * graph and plan are copied. The caller frees *session with pst_session_close. ENOMEM also if a
@@ -78,7 +78,8 @@ PST_API pst_status pst_session_open(const pst_config *config, const pst_graph *g
 PST_API void pst_session_close(pst_session *session);
 
 /* Runs one optimizer step on one batch. data[i], i < n_data: the whole batch of the i-th data
- * tensor that was added to the graph, int32 [train.batch, dim[1], ...]; read during the call only.
+ * tensor that was added to the graph, int32 [pst_session_batch, dim[1], ...]; read during the call
+ * only.
  * result: NULL, or initialized with pst_step_result_init. After the first few steps the call
  * allocates no memory. EINPUT also if a token is outside the embedding table, or if the loss or a
  * gradient is not finite: pst_error() names the first operator and tensor, and the weights are
@@ -86,8 +87,8 @@ PST_API void pst_session_close(pst_session *session);
  * result->skipped). */
 PST_API pst_status pst_session_step(pst_session *session, const int32_t *const *data,
                                     uint32_t n_data, pst_step_result *result);
-/* Computes the mean loss (nats) of a batch, given as for pst_session_step, without dropout. The
- * session does not change. */
+/* Computes the mean loss (nats) of a batch of train.batch samples, given as for pst_session_step,
+ * without dropout. The session does not change. */
 PST_API pst_status pst_session_evaluate(pst_session *session, const int32_t *const *data,
                                         uint32_t n_data, double *loss);
 
@@ -115,6 +116,9 @@ PST_API pst_status pst_session_hash(pst_session *session, uint64_t *hash);
 /* Returns the number of optimizer steps that the weights have had, including the steps before the
  * loaded checkpoint; 0 for NULL. Not collective. */
 PST_API uint64_t pst_session_steps(const pst_session *session);
+/* Returns the number of samples of the next step: train.batch, or fewer in the first steps with
+ * train.batch_warmup; 0 for NULL. Not collective. */
+PST_API uint64_t pst_session_batch(const pst_session *session);
 #ifdef __cplusplus
 }
 #endif

@@ -220,9 +220,8 @@ static json_t *numbers_json(const double *x, size_t n) {
 /* Only of runs that look for spikes. */
 static json_t *spikes_json(const pst_ckpt_info *info) {
     const pst_ckpt_recent *r = &info->recent;
-    if (!r->n && !info->spiked && !info->skipped_batches) return NULL;
-    return json_pack("{s:I, s:I, s:I, s:o, s:o}", "spiked", (json_int_t)info->spiked,
-                     "skipped_batches", (json_int_t)info->skipped_batches, "steps",
+    if (!r->n && !info->spiked) return NULL;
+    return json_pack("{s:I, s:I, s:o, s:o}", "spiked", (json_int_t)info->spiked, "steps",
                      (json_int_t)r->n, "losses", numbers_json(r->loss, PST_CKPT_RECENT),
                      "log_norms", numbers_json(r->norm, PST_CKPT_RECENT));
 }

@@ -50,8 +50,7 @@ typedef struct {
      * the split; NaN or infinite: none */
     char best_of[PST_CKPT_BEST_OF];
     double chosen_loss, best_loss;
-    /* train.spike: steps that were not applied; batches that were left out after going back */
-    uint64_t spiked, skipped_batches;
+    uint64_t spiked; /* train.spike: steps that were not applied */
     pst_ckpt_recent recent;
     uint64_t no_better; /* evaluations since the one with the lowest loss */
     /* optimizer whose state is stored; "": weights only */

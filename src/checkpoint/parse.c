@@ -90,8 +90,7 @@ static pst_status parse_spikes(const json_t *index, const char *file, pst_ckpt_i
     pst_ckpt_recent *r = &info->recent;
     if (!spikes) return PST_OK;
     if (!get_integer(spikes, "spiked", &info->spiked) || info->spiked > info->step ||
-        !get_integer(spikes, "skipped_batches", &info->skipped_batches) ||
-        info->skipped_batches > INT64_MAX || !get_integer(spikes, "steps", &r->n) ||
+        !get_integer(spikes, "steps", &r->n) ||
         !get_numbers(spikes, "losses", r->loss, PST_CKPT_RECENT) ||
         !get_numbers(spikes, "log_norms", r->norm, PST_CKPT_RECENT))
         return BAD("%s: a number in 'spikes' is missing or wrong", file);

@@ -183,7 +183,10 @@ static void resolve_train(pst_reading *reading) {
     if (!strcmp(c->train.optimizer, "muon") && !pst_config_given(c, "train", "momentum"))
         c->train.momentum = 0.95; /* as published */
     if (c->train.micro_batch) return;
-    for (c->train.micro_batch = 4; c->train.batch % c->train.micro_batch;) c->train.micro_batch--;
+    const int64_t least = c->train.batch_warmup.from ? c->train.batch_warmup.from : c->train.batch;
+    for (c->train.micro_batch = 4;
+         c->train.batch % c->train.micro_batch || least % c->train.micro_batch;)
+        c->train.micro_batch--;
 }
 
 /* Where to report a contradiction between two keys of a section: at the first one if it was
@@ -195,6 +198,42 @@ static pst_row_origin *origin_to_report(pst_reading *reading, const char *sectio
     return is_given(first) ? first : second;
 }
 
+/* "4, 8 or 16": the values that train.batch_warmup.from may have; the largest ones. */
+static void list_first_batches(const pst_config *c, char *out, size_t size) {
+    enum { MOST = 8 };
+    int64_t value[MOST], n = 0;
+    for (int64_t d = c->train.batch / 2; d > 0 && n < MOST; d--)
+        if (c->train.batch % d == 0 && d % c->train.micro_batch == 0) value[n++] = d;
+    *out = 0;
+    for (int64_t i = n; i > 0; i--) {
+        const char *after = i > 2 ? ", " : " or ";
+        size_t used = strlen(out);
+        snprintf(out + used, size - used, "%lld%s", (long long)value[i - 1], i > 1 ? after : "");
+    }
+    if (!n) snprintf(out, size, "0 (off): no smaller multiple of train.micro_batch divides it");
+}
+
+static pst_status check_batch_warmup(pst_reading *reading) {
+    const pst_config *c = reading->config;
+    const int64_t from = c->train.batch_warmup.from, batch = c->train.batch;
+    char values[160];
+    if (!from && !c->train.batch_warmup.tokens) return PST_OK;
+    if (!from || !c->train.batch_warmup.tokens) {
+        pst_fail(PST_EINPUT, "train.batch_warmup needs both from and tokens, such as {from: 4, "
+                             "tokens: 1000000}");
+        return at_origin(reading,
+                         origin_of(reading, "train.batch_warmup", from ? "from" : "tokens"),
+                         PST_EINPUT);
+    }
+    if (from < batch && batch % from == 0 && from % c->train.micro_batch == 0) return PST_OK;
+    list_first_batches(c, values, sizeof values);
+    pst_fail(PST_EINPUT,
+             "train.batch_warmup.from is %lld; with train.batch %lld and train.micro_batch %lld "
+             "expected %s",
+             (long long)from, (long long)batch, (long long)c->train.micro_batch, values);
+    return at_origin(reading, origin_of(reading, "train.batch_warmup", "from"), PST_EINPUT);
+}
+
 static pst_status check_train(pst_reading *reading) {
     const pst_config *c = reading->config;
     long long batch = c->train.batch, micro = c->train.micro_batch;
@@ -204,6 +243,7 @@ static pst_status check_train(pst_reading *reading) {
         return at_origin(reading, origin_to_report(reading, "train", "micro_batch", "batch"),
                          PST_EINPUT);
     }
+    PST_TRY(check_batch_warmup(reading));
     if (c->train.lr_min > c->train.lr) {
         pst_fail(PST_EINPUT, "train.lr_min (%g) is above train.lr (%g)", c->train.lr_min,
                  c->train.lr);

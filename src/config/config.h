@@ -54,6 +54,9 @@ struct pst_config {
         double label_smoothing, z_loss;
         char *spike;
         double spike_factor;
+        struct {
+            int64_t from, tokens; /* samples of the first batches; tokens until `batch`; 0: off */
+        } batch_warmup;
         char **decay_params; /* patterns of names */
         uint32_t n_decay_params;
         char **freeze; /* patterns of names */

@@ -240,6 +240,16 @@ static const pst_row rows[] = {
          "... plus this many seconds; 0: hangs are not detected."),
     WHOLE(train, log_every, "10", 1, 1e12,
           "Steps between progress lines if the output is not a terminal."),
+    {"train.batch_warmup", "from", PST_ROW_WHOLE, "0", 0, 1048576, FULL, NULL,
+     AT(train.batch_warmup.from), 0,
+     "Samples of the first steps, a multiple of micro_batch that divides batch: steps then grow to "
+     "batch by multiples of it. 0: all steps have batch samples.",
+     NULL},
+    {"train.batch_warmup", "tokens", PST_ROW_WHOLE, "0", 0, 1e17, FULL, NULL,
+     AT(train.batch_warmup.tokens), 0,
+     "Tokens (with resnet: images) over which the steps grow from batch_warmup.from to batch "
+     "samples.",
+     NULL},
 
     {"adapt", "on", PST_ROW_LIST, NULL, 0, 0, FULL, NULL, AT(adapt.on), AT(adapt.n_on),
      "Linear layers that get an adapter of low rank (LoRA), which is trained instead of the model: "

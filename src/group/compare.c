@@ -171,12 +171,17 @@ static uint64_t hash_plan(const pst_plan *plan) {
     return pst_hash64(l->recompute, l->n_chunk, hash);
 }
 
-static uint64_t hash_lists(const pst_job *job) {
-    uint64_t hash = 0;
+static uint64_t hash_list(const pst_job *job, uint64_t hash) {
     /* without the durations, which are the last members */
     for (uint32_t r = 0; r < job->n_rank; r++)
         for (uint32_t i = 0; i < job->list[r].n_instr; i++)
             hash = pst_hash64(&job->list[r].instr[i], offsetof(pst_instr, ns), hash);
+    return hash;
+}
+
+static uint64_t hash_lists(const pst_prepared *p) {
+    uint64_t hash = hash_list(p->job, 0);
+    for (uint32_t i = 0; i < p->n_smaller; i++) hash = hash_list(p->smaller[i]->job, hash);
     return hash;
 }
 
@@ -202,7 +207,7 @@ pst_status pst_compare_prepared(pst_group *g, const pst_prepared *p, pst_data *d
          "the files of eval.sets must be the same"}};
     const char *device = p->options.device ? p->options.device->name : "";
     if (g->hub) return PST_OK;
-    const uint64_t own[] = {data->row->hash(data), hash_plan(p->plan), hash_lists(p->job),
+    const uint64_t own[] = {data->row->hash(data), hash_plan(p->plan), hash_lists(p),
                             pst_hash64(device, strlen(device), 0), pst_evaluate_hash(sets, 0)},
                    *all;
     PST_TRY(pst_group_numbers(g, pst_hash64(own, sizeof own, 0), &all));

@@ -213,6 +213,13 @@ static pst_status gather_weights(pst_group *g) {
     return PST_OK;
 }
 
+pst_status pst_group_use(pst_group *g, const pst_prepared *p) {
+    for (uint32_t i = 0; i < g->n_local; i++) PST_TRY(pst_rank_use(g->local[i], p));
+    pst_hang_use(g->hang, p);
+    if (g->self) pst_self_watch_use(g->self, p);
+    return PST_OK;
+}
+
 pst_status pst_group_run(pst_group *g, int train) {
     if (!train && !g->weights_gathered && g->local[0]->p->job->zero) PST_TRY(gather_weights(g));
     for (uint32_t i = 0; i < g->n_local; i++) PST_TRY(pst_rank_start(g->local[i], train));

@@ -58,6 +58,8 @@ void pst_group_learn(pst_group *g, const pst_report *report);
 pst_group *pst_group_at(pst_group *g, const char *file, const char *function, uint32_t line);
 #define PST_GROUP_HERE(g) pst_group_at((g), __FILE__, __func__, __LINE__)
 
+/* The next lists of all ranks are those of p (pst_rank_use); collective. ENOMEM. */
+pst_status pst_group_use(pst_group *g, const pst_prepared *p);
 /* Runs one training step (train 1) or evaluation pass (0) on all ranks and waits for its end.
  * EPEER: a rank died. With ZeRO, a training step begins with the all-gather of the new weights;
  * before an evaluation this function runs that all-gather once. */

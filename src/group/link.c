@@ -130,9 +130,10 @@ static int find_sizes(const prober *m, uint32_t from, uint32_t to, pst_link_time
     return *sender != PST_NONE;
 }
 
-static void set_durations(prober *m, uint32_t from, uint32_t to, const pst_link_times *l) {
-    for (uint32_t r = 0; r < m->p->job->n_rank; r++) {
-        pst_instr_list *list = &m->p->job->list[r];
+static void set_durations_of(const prober *m, pst_job *job, uint32_t from, uint32_t to,
+                             const pst_link_times *l) {
+    for (uint32_t r = 0; r < job->n_rank; r++) {
+        pst_instr_list *list = &job->list[r];
         for (uint32_t i = 0; i < list->n_instr; i++) {
             pst_instr *in = &list->instr[i];
             int sends = in->opcode == PST_OP_SEND && m->host[r] == from && m->host[in->peer] == to;
@@ -141,6 +142,13 @@ static void set_durations(prober *m, uint32_t from, uint32_t to, const pst_link_
             if (sends || receives) pst_link_times_set(l, in);
         }
     }
+}
+
+/* Smaller batches (train.batch_warmup) have messages of the same sizes. */
+static void set_durations(const prober *m, uint32_t from, uint32_t to, const pst_link_times *l) {
+    set_durations_of(m, m->p->job, from, to, l);
+    for (uint32_t i = 0; i < m->p->n_smaller; i++)
+        set_durations_of(m, m->p->smaller[i]->job, from, to, l);
 }
 
 static pst_status measure_hosts(prober *m, uint32_t from, uint32_t to) {
@@ -172,17 +180,27 @@ static pst_status find_hosts(prober *m, int *several) {
     return PST_OK;
 }
 
+/* The number of NICs of a host is not measured. */
+static pst_status take_hosts(const prober *m, pst_prepared *p) {
+    const size_t bytes = p->job->n_rank * sizeof *m->host;
+    uint32_t *host = malloc(bytes);
+    if (!host) return pst_no_memory("to measure links");
+    memcpy(host, m->host, bytes);
+    free(p->job->host);
+    free(p->job->host_bytes_per_s);
+    p->job->host_bytes_per_s = NULL;
+    p->job->host = host;
+    return pst_prepare_predict(p);
+}
+
 static pst_status measure_all(prober *m) {
     uint32_t n = m->p->job->n_rank;
     for (uint32_t a = 0; a < n; a++)
         for (uint32_t b = 0; b < n; b++)
             if (a != b && m->host[a] == a && m->host[b] == b) PST_TRY(measure_hosts(m, a, b));
-    free(m->p->job->host);
-    free(m->p->job->host_bytes_per_s);
-    m->p->job->host_bytes_per_s = NULL; /* the number of NICs of a host is not measured */
-    m->p->job->host = m->host;
-    m->host = NULL;
-    return pst_prepare_predict(m->p);
+    PST_TRY(take_hosts(m, m->p));
+    for (uint32_t i = 0; i < m->p->n_smaller; i++) PST_TRY(take_hosts(m, m->p->smaller[i]));
+    return PST_OK;
 }
 
 pst_status pst_link_measure(pst_group *g, pst_prepared *p) {

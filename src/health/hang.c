@@ -57,6 +57,11 @@ void pst_hang_close(pst_hang *h) {
     free(h);
 }
 
+void pst_hang_use(pst_hang *h, const pst_prepared *p) {
+    h->scene.job[1] = p->job;
+    h->scene.cut[1] = p->cut;
+}
+
 /* Slower steps count at once, faster ones gradually. */
 void pst_hang_learn(pst_hang *h, const pst_report *report) {
     for (uint32_t r = 0; h && r < h->scene.n_rank; r++)

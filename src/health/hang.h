@@ -20,6 +20,8 @@ void pst_hang_close(pst_hang *h);
 /* Updates the expected durations from the reports of a step: [n_rank], equal on all ranks.
  * Allocates nothing. */
 void pst_hang_learn(pst_hang *h, const pst_report *report);
+/* The next lists are those of p, another batch size of the same run. */
+void pst_hang_use(pst_hang *h, const pst_prepared *p);
 /* To be called repeatedly while the rank waits; a short wait costs only a clock reading per call.
  * x: this rank's executor. EPEER: this rank has accused the suspect; all ranks learn of it from
  * pst_heartbeat_check. */

@@ -25,12 +25,17 @@ struct pst_self_watch {
     int leaves, accused;
     uint64_t slack_ns;
     _Atomic uint64_t mean_ns[PST_OP_COUNT]; /* mean durations of measured steps; 0: none yet */
-    pst_suspect_scene scene;                /* with this rank only */
+    _Atomic(const pst_prepared *) current;  /* whose lists run */
     /* Used by the heartbeat thread only: */
+    pst_suspect_scene scene; /* with this rank only */
     uint64_t moves, polls, last_ns, suspect_ns, quiet_ns;
     int has_state;
     pst_process_state first, last;
 };
+
+void pst_self_watch_use(pst_self_watch *w, const pst_prepared *p) {
+    atomic_store_explicit(&w->current, p, memory_order_relaxed);
+}
 
 void pst_self_watch_learn(pst_self_watch *w, const pst_report *report) {
     for (int op = 0; w && op < PST_OP_COUNT; op++) {
@@ -95,6 +100,9 @@ static void tick(void *arg) {
     w->last_ns = now;
     if (passed > AWAKE_NS) passed = AWAKE_NS;
     if (w->accused || !pst_position_read(w->own, &me->at)) return;
+    const pst_prepared *p = atomic_load_explicit(&w->current, memory_order_relaxed);
+    w->scene.job[1] = p->job;
+    w->scene.cut[1] = p->cut;
     me->known = 1;
     int waits = me->at.activity != PST_AT_COMPUTE;
     if (me->at.moves != w->moves || me->at.activity == PST_AT_HOST ||
@@ -123,6 +131,7 @@ pst_status pst_self_watch_open(const pst_prepared *p, pst_heartbeat *heartbeat, 
         return pst_fail(PST_ENOMEM, "no memory to watch rank %u", rank);
     }
     w->p = p;
+    pst_self_watch_use(w, p);
     w->heartbeat = heartbeat;
     w->rank = rank;
     w->host = host;

@@ -15,6 +15,8 @@ typedef struct pst_self_watch pst_self_watch;
 pst_status pst_self_watch_open(const pst_prepared *p, pst_heartbeat *heartbeat, uint32_t rank,
                                const char *host, int leaves, pst_self_watch **watch);
 void pst_self_watch_close(pst_self_watch *w); /* NULL: nothing */
+/* The next lists are those of p, another batch size of the same run. */
+void pst_self_watch_use(pst_self_watch *w, const pst_prepared *p);
 /* Updates the expected durations from this rank's report of a step. */
 void pst_self_watch_learn(pst_self_watch *w, const pst_report *report);
 #endif

@@ -115,7 +115,8 @@ pst_status pst_metrics_open(const pst_prepared *p, const pst_metrics_options *o,
                        .progress = {.first = keep_steps,
                                     .steps = (uint64_t)p->config->train.steps,
                                     .every = (uint64_t)p->config->eval.every,
-                                    .passes = o->passes},
+                                    .passes = o->passes,
+                                    .batches = &p->batches},
                        .started_s = now_s(),
                        .timed = !strcmp(p->config->parallel.device, "timed")};
     if (asprintf(&m->path, "%s/metrics.jsonl", folder) < 0) m->path = NULL;
@@ -255,9 +256,9 @@ static void add_bits(json_t *to, double bits_per_byte) {
 
 void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_report *report) {
     const pst_prepared *p = m->p;
-    double tokens = (double)p->config->train.batch * p->model_config.context,
-           rate = tokens / s->step_s;
-    double mfu = m->peak_flops > 0 ? (double)p->flops / s->step_s / m->peak_flops : 0;
+    const double share = (double)s->batch / (double)p->config->train.batch;
+    double rate = share * (double)p->tokens / s->step_s;
+    double mfu = m->peak_flops > 0 ? share * (double)p->flops / s->step_s / m->peak_flops : 0;
     json_t *line = json_pack(
         "{s:I,s:o,s:f,s:o,s:f,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:o}", "step",
         (json_int_t)s->step, "loss", number(s->loss), "lr", s->lr, "grad_norm",

@@ -15,6 +15,7 @@ typedef struct {
     double bits_per_byte; /* of the batch; NaN: the bytes of its tokens are unknown */
     double data_wait_s;   /* wait for the step's samples, on the rank that waited longest */
     double predicted_step_s, predicted_bubble;
+    uint64_t batch;       /* samples of the step */
     uint64_t tokens;      /* tokens trained on since training started */
     int post;             /* 1: post-validation is on */
     uint32_t rolled_back; /* number of ranks that had to roll back STEP (post-validation) */
@@ -47,9 +48,10 @@ typedef struct {
     /* steps between evaluations (0: only one, at the end); forward passes per evaluation (0: the
      * run has no evaluation) */
     uint64_t every, passes;
+    const pst_batches *batches; /* samples of the steps; borrowed */
 } pst_metrics_progress;
-/* Estimated remaining seconds: the remaining steps at the mean pace so far, plus the remaining
- * evaluations. */
+/* Estimated remaining seconds: the samples of the remaining steps at the mean pace so far, plus the
+ * remaining evaluations. */
 double pst_metrics_time_left(const pst_metrics_progress *p);
 
 typedef struct {

@@ -7,10 +7,16 @@ enum { FIT_STEPS = 5 };
 
 struct pst_prediction {
     const pst_prepared *p;
-    uint32_t seen; /* steps, the first included */
+    uint32_t seen, n; /* steps, the first included; those in the sums */
     double step_s, bubble;
     uint64_t (*sum)[PST_OP_COUNT]; /* [n_rank] of mean durations */
 };
+
+static void take(pst_prediction *f, const pst_prepared *p, const pst_timing *timing) {
+    f->p = p;
+    f->step_s = (double)timing->step_ns * 1e-9;
+    f->bubble = timing->bubble;
+}
 
 pst_status pst_prediction_open(const pst_prepared *p, pst_prediction **prediction) {
     pst_prediction *f = calloc(1, sizeof *f);
@@ -19,9 +25,7 @@ pst_status pst_prediction_open(const pst_prepared *p, pst_prediction **predictio
         free(f);
         return pst_fail(PST_ENOMEM, "no memory to predict steps");
     }
-    f->p = p;
-    f->step_s = (double)p->timing->step_ns * 1e-9;
-    f->bubble = p->timing->bubble;
+    take(f, p, p->timing);
     *prediction = f;
     return PST_OK;
 }
@@ -34,7 +38,7 @@ void pst_prediction_close(pst_prediction *prediction) {
 
 /* Scales the durations of each opcode (parts of a pass count as one) so that their mean is the
  * measured one. Their ratios stay, because chunks of a rank differ. */
-static void set_durations(const pst_prediction *f, uint32_t n) {
+static void set_durations(const pst_prediction *f) {
     for (uint32_t r = 0; r < f->p->options.n_rank; r++) {
         pst_instr_list *list = &f->p->job->list[r];
         uint64_t total[PST_OP_COUNT] = {0};
@@ -46,27 +50,38 @@ static void set_durations(const pst_prediction *f, uint32_t n) {
         for (uint32_t i = 0; i < list->n_instr; i++) {
             pst_instr *in = &list->instr[i];
             double mean = (double)total[in->opcode] / count[in->opcode],
-                   measured = (double)f->sum[r][in->opcode] / n;
+                   measured = (double)f->sum[r][in->opcode] / f->n;
             if (in->queue == PST_Q_COMPUTE)
                 in->ns = (uint64_t)(mean > 0 ? (double)in->ns / mean * measured : measured);
         }
     }
 }
 
-void pst_prediction_add(pst_prediction *f, const pst_report *report) {
+/* Simulates a step with the durations measured so far. */
+static void simulate(pst_prediction *f) {
     pst_timing *timing;
-    if (f->seen > FIT_STEPS || !f->seen++) return;
-    for (uint32_t r = 0; r < f->p->options.n_rank; r++)
-        for (int op = 0; op < PST_OP_COUNT; op++) f->sum[r][op] += report[r].op_ns[op];
-    set_durations(f, f->seen - 1);
+    set_durations(f);
     if (pst_simulate(f->p->job, &timing) != PST_OK) {
         pst_log(PST_LOG_WARN, "the prediction is not updated any more: %s", pst_error());
         f->seen = FIT_STEPS + 1;
         return;
     }
-    f->step_s = (double)timing->step_ns * 1e-9;
-    f->bubble = timing->bubble;
+    take(f, f->p, timing);
     pst_timing_close(timing);
+}
+
+void pst_prediction_add(pst_prediction *f, const pst_report *report) {
+    if (f->seen > FIT_STEPS || !f->seen++) return;
+    for (uint32_t r = 0; r < f->p->options.n_rank; r++)
+        for (int op = 0; op < PST_OP_COUNT; op++) f->sum[r][op] += report[r].op_ns[op];
+    f->n++;
+    simulate(f);
+}
+
+void pst_prediction_use(pst_prediction *f, const pst_prepared *p) {
+    if (f->p == p) return;
+    take(f, p, p->timing);
+    if (f->n) simulate(f);
 }
 
 double pst_prediction_step_s(const pst_prediction *prediction) { return prediction->step_s; }

@@ -12,6 +12,9 @@ void pst_prediction_close(pst_prediction *prediction); /* NULL: nothing */
 /* Adds the reports ([n_rank]) of one step. The first step of a process is ignored (cold caches);
  * after the next five, or if memory runs out, the prediction no longer changes. */
 void pst_prediction_add(pst_prediction *prediction, const pst_report *report);
+/* The next steps run the lists of p, another batch size of the same run, whose durations are
+ * overwritten as well. */
+void pst_prediction_use(pst_prediction *prediction, const pst_prepared *p);
 double pst_prediction_step_s(const pst_prediction *prediction);
 double pst_prediction_bubble(const pst_prediction *prediction); /* 0 to 1 */
 #endif

@@ -62,10 +62,12 @@ static json_t *regions(const pst_prepared *p) {
 }
 
 json_t *pst_metrics_start(const pst_prepared *p, uint64_t step, const pst_peak *peak) {
-    return json_pack("{s:s,s:I,s:I,s:f,s:o,s:o,s:o,s:f,s:s,s:I,s:o}", "event", "start", "step",
-                     (json_int_t)step, "steps", (json_int_t)p->config->train.steps, "time",
-                     pst_metrics_time(), "model", model(p), "machine", machine(p), "versions",
-                     versions(), "peak_flops", peak->flops, "peak_from", peak->from,
+    const uint64_t steps = (uint64_t)p->config->train.steps, batch = pst_prepared_batch(p),
+                   tokens = pst_batches_before(&p->batches, steps) * (p->tokens / batch);
+    return json_pack("{s:s,s:I,s:I,s:I,s:f,s:o,s:o,s:o,s:f,s:s,s:I,s:o}", "event", "start", "step",
+                     (json_int_t)step, "steps", (json_int_t)steps, "run_tokens", (json_int_t)tokens,
+                     "time", pst_metrics_time(), "model", model(p), "machine", machine(p),
+                     "versions", versions(), "peak_flops", peak->flops, "peak_from", peak->from,
                      "memory_limit_bytes", (json_int_t)p->memory_limit, "predicted_region_bytes",
                      regions(p));
 }

@@ -15,6 +15,10 @@ static uint64_t to_come(const pst_metrics_progress *p) {
 }
 
 double pst_metrics_time_left(const pst_metrics_progress *p) {
-    double step_s = (p->elapsed_s - p->evaluated_s) / (double)(p->step - p->first);
-    return (double)(p->steps - p->step) * step_s + (double)to_come(p) * evaluation_s(p, step_s);
+    const pst_batches *b = p->batches;
+    const uint64_t done = pst_batches_before(b, p->step), batch = b->row[b->n - 1].size;
+    double sample_s =
+        (p->elapsed_s - p->evaluated_s) / (double)(done - pst_batches_before(b, p->first));
+    return (double)(pst_batches_before(b, p->steps) - done) * sample_s +
+           (double)to_come(p) * evaluation_s(p, (double)batch * sample_s);
 }

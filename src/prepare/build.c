@@ -232,7 +232,7 @@ static pst_status build_job(pst_prepared *p) {
     PST_TRY(pst_job_check_grid(p->job, spec.cut, p->slots, PST_CHECK_TAGGED));
     PST_TRY(pst_prepare_time_messages(p));
     PST_TRY(pst_measured_time_messages(p->measured, p->job));
-    if (!train) return PST_OK;
+    if (!train || !p->options.n_eval_micro) return PST_OK;
     PST_TRY(pst_prepare_share(p, p->options.n_eval_micro, p->eval_micro));
     PST_TRY(pst_prepare_eval_schedules(p));
     PST_TRY(build_cuts(p, 0, 0, p->eval_cuts));
@@ -317,6 +317,14 @@ static void count_targets(pst_prepared *p) {
         p->tokens = pst_tensor_elements(g->tensor + tokens) * p->plan->layout.n_micro;
 }
 
+static void set_batches(pst_prepared *p) {
+    const pst_config *c = p->config;
+    const pst_batches_spec spec = {(uint64_t)c->train.batch, (uint64_t)c->train.batch_warmup.from,
+                                   (uint64_t)c->train.batch_warmup.tokens,
+                                   p->tokens / pst_prepared_batch(p)};
+    pst_batches_fill(&spec, &p->batches);
+}
+
 static pst_status predict(pst_prepared *p) {
     PST_TRY(pst_prepare_predict(p));
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
@@ -328,6 +336,7 @@ static pst_status predict(pst_prepared *p) {
                 p->flops += tape->step[s].flops * p->plan->layout.n_micro;
     }
     count_targets(p);
+    if (!p->options.infer) set_batches(p);
     return PST_OK;
 }
 
@@ -407,6 +416,8 @@ pst_status pst_prepare_build(const pst_config *config, const pst_prepare_options
 
 void pst_prepared_close(pst_prepared *p) {
     if (!p) return;
+    for (uint32_t i = 0; i < p->n_smaller; i++) pst_prepared_close(p->smaller[i]);
+    free(p->smaller);
     for (uint32_t r = 0; p->memory && r < p->options.n_rank; r++)
         pst_memory_map_close(p->memory[r]);
     free(p->memory);

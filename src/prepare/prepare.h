@@ -5,6 +5,7 @@
 #ifndef PST_PREPARE_PREPARE_H
 #define PST_PREPARE_PREPARE_H
 #include "config/config.h"
+#include "prepare/batches.h"
 #include "prepare/measured.h"
 #include "backends/registry.h"
 #include "partition/cost/profile.h"
@@ -32,7 +33,8 @@ typedef struct {
     uint32_t local;
     uint32_t ranks_here;       /* ranks of this job on this host; 0: the job will not be run */
     pst_processors processors; /* processors of this host, to compare with parallel.profile */
-    uint32_t n_eval_micro;     /* micro-batches per evaluation pass */
+    uint32_t n_eval_micro;     /* micro-batches per evaluation pass; 0: no evaluation */
+    int smaller;               /* 1: also prepare the smaller batches of train.batch_warmup */
     int infer;                 /* 1: graph for generation: no loss, no backward pass */
     /* With infer: number of sequences that are computed at a time; 0: 1 */
     uint32_t samples;
@@ -83,7 +85,8 @@ typedef struct {
     pst_graph **part; /* [grid.tensor] of each tensor rank; NULL: there is one */
 } pst_form;
 
-typedef struct {
+typedef struct pst_prepared pst_prepared;
+struct pst_prepared {
     const pst_config *config; /* borrowed */
     pst_prepare_options options;
     const pst_model_row *model;    /* NULL: the graph is given and model.kind is custom */
@@ -148,7 +151,15 @@ typedef struct {
     /* number of losses that one optimizer step averages at most (without those that are averaged
      * over samples), and of tokens or images that it reads */
     uint64_t targets, tokens;
-} pst_prepared;
+    /* how many samples each step of the run has; this job is for train.batch samples, the last size
+     */
+    pst_batches batches;
+    /* With options.smaller: the same job for the other sizes of `batches`, ascending, without
+     * evaluation. Weights and optimizer states have the same offsets in all maps, and the maps of
+     * this job are as large as the largest one. */
+    pst_prepared **smaller;
+    uint32_t n_smaller;
+};
 
 /* prepare/kernels.c: callback for pst_chooser; arg is a pst_device or begins with one. */
 pst_status pst_prepare_choose(void *arg, const pst_graph *graph, const pst_node *node, int extra,
@@ -247,6 +258,17 @@ uint64_t pst_prepare_excess(const pst_prepared *p, uint64_t limit, uint32_t *ran
  * EINPUT: keys contradict each other; EINTERNAL: the checker rejects the result. */
 pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options,
                        pst_prepared **prepared);
+/* Samples of a step of this job. */
+static inline uint64_t pst_prepared_batch(const pst_prepared *p) {
+    return (uint64_t)p->plan->layout.n_micro * p->plan->layout.micro_batch;
+}
+/* prepare/smaller.c. The job for the batch of `step`: p or one of p->smaller. */
+pst_prepared *pst_prepared_at(pst_prepared *p, uint64_t step);
+/* Sets p->smaller. EINPUT: the layout cannot have such batches; the message lists those that it can
+ * have. */
+pst_status pst_prepare_smaller(pst_prepared *p);
+/* Predicted time of all steps before `steps`, in ns, with p->smaller. */
+double pst_prepared_time(pst_prepared *p, uint64_t steps);
 /* Updates p->timing after durations in the training job have changed. ENOMEM. */
 pst_status pst_prepare_predict(pst_prepared *p);
 void pst_prepared_close(pst_prepared *p);

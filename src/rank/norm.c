@@ -75,8 +75,7 @@ pst_status pst_rank_norm(pst_device *device, const void *block) {
     for (uint32_t m = 0; m < losses; m++) {
         pst_loss_sums sums;
         PST_TRY(pst_rank_losses(r, m, &sums));
-        control(r, x->norm_own)[m] =
-            pst_loss_total(&sums, r->targets, (uint64_t)r->p->config->train.batch);
+        control(r, x->norm_own)[m] = pst_loss_total(&sums, r->targets, pst_prepared_batch(r->p));
     }
     PST_TRY(push(r, x->norm_own, losses * sizeof(double)));
     for (uint32_t i = 0; i < x->n_owned; i++) {
@@ -211,4 +210,10 @@ void pst_rank_norm_close(pst_rank *r) {
     free(r->piece_n);
     free(r->step_param);
     free(r->term);
+    r->control = NULL;
+    r->piece = NULL;
+    r->piece_n = NULL;
+    r->step_param = NULL;
+    r->term = NULL;
+    r->n_term = 0;
 }

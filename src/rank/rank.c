@@ -79,7 +79,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
     const pst_graph *g = r->graph;
     const pst_cut *cut = pst_rank_cut(r);
     const uint64_t averaged =
-        g->node[step->node].attr.per_sample ? (uint64_t)p->config->train.batch : r->targets;
+        g->node[step->node].attr.per_sample ? pst_prepared_batch(p) : r->targets;
     pst_rank_call *c = &r->call;
     c->kernel = step->exchange ? NULL : pst_registry_kernel(step->kernel);
     c->spent = r->work.ns + pst_work_of_step(g, step);
@@ -247,9 +247,9 @@ uint32_t pst_rank_launches(const pst_prepared *p, uint32_t rank) {
 }
 
 /* Selects this rank's parts of p. */
-static void assign(pst_rank *r, const pst_prepared *p, uint32_t rank) {
+static void assign(pst_rank *r, const pst_prepared *p) {
+    const uint32_t rank = r->rank;
     r->p = p;
-    r->rank = rank;
     r->place = pst_grid_at(p->grid, rank);
     r->graph = p->graphs[r->place.tensor];
     r->cut = p->cuts[r->place.tensor];
@@ -263,16 +263,25 @@ static void assign(pst_rank *r, const pst_prepared *p, uint32_t rank) {
     r->eval_micro = p->eval_micro[r->place.replica];
     r->n_eval_micro = p->eval_micro[r->place.replica + 1] - r->eval_micro;
     r->targets = p->targets;
-    r->loss_scale = 1;
-    r->times = 1;
-    r->max_op = pst_rank_launches(p, rank);
+}
+
+pst_status pst_rank_use(pst_rank *r, const pst_prepared *p) {
+    if (r->p == p) return PST_OK;
+    assign(r, p);
+    r->n_begun[1] = 0; /* addresses are others: nothing is assumed of the first list */
+    pst_rank_norm_close(r);
+    return pst_rank_norm_open(r);
 }
 
 pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
                          const pst_rank_watch *watch, pst_rank **out) {
     pst_rank *r = calloc(1, sizeof *r);
     if (!r) return pst_fail(PST_ENOMEM, "no memory for rank %u", rank);
-    assign(r, p, rank);
+    r->rank = rank;
+    assign(r, p);
+    r->loss_scale = 1;
+    r->times = 1;
+    r->max_op = pst_rank_launches(p, rank);
     r->transport = transport;
     r->position = watch->position;
     r->op = calloc(r->max_op + (size_t)1, sizeof *r->op);

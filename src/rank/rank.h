@@ -146,6 +146,10 @@ pst_status pst_rank_transport_open(pst_rank *r);
 pst_status pst_rank_connect(pst_rank *r);
 /* 1: the transport can send and receive memory of this device directly. */
 int pst_rank_transport_reaches(const pst_transport *t, const pst_device_ops *device);
+/* The next lists are those of p, which is r->p or another batch size of the same run
+ * (pst_prepared.smaller): weights and states stay, everything else in the arena may move. p is
+ * borrowed. ENOMEM. */
+pst_status pst_rank_use(pst_rank *r, const pst_prepared *p);
 /* For a job with options.cache: the next runs compute form number `form` (pst_prepared). */
 void pst_rank_use_form(pst_rank *r, uint32_t form);
 /* rank/weights.c. Initialises the elements that this rank updates: weights from the seed, optimizer

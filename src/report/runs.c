@@ -69,6 +69,17 @@ static void find_health(const char *folder, const pst_report_data *d, double ste
     if (!*r->health) note(r->health, "good");
 }
 
+/* Of a running run, in seconds: its tokens at the recent rate. Runs of earlier versions do not say
+ * how many they will have: their steps. */
+static double time_left(const pst_report_data *d, double steps, double ms, double rate) {
+    const pst_report_metrics *m = &d->metrics;
+    const double tokens = pst_report_number(m->start, "run_tokens");
+    const double last = m->n ? m->step[m->n - 1] : 0;
+    const double done = m->n ? m->curve[PST_REPORT_TOKENS][m->n - 1] : 0;
+    if (!d->running) return NAN;
+    return isnan(tokens) ? (steps - last) * ms * 1e-3 : (tokens - done) / rate;
+}
+
 static pst_status fill(const char *folder, const pst_report_data *d, row *r) {
     const pst_report_metrics *m = &d->metrics;
     char done[PST_TABLE_CELL], all[PST_TABLE_CELL];
@@ -84,7 +95,7 @@ static pst_status fill(const char *folder, const pst_report_data *d, row *r) {
     pst_table_loss(m->n ? m->curve[PST_REPORT_LOSS][m->n - 1] : NAN, r->loss);
     pst_table_loss(pst_table_best(d, &at), r->best);
     pst_table_whole(rate, r->rate);
-    pst_table_clock(d->running ? (steps - last) * ms * 1e-3 : NAN, r->left);
+    pst_table_clock(time_left(d, steps, ms, rate), r->left);
     find_health(folder, d, ms, r);
     return PST_OK;
 }

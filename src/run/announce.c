@@ -68,6 +68,18 @@ void pst_announce_warmup(const pst_config *c) {
                 (long long)c->train.warmup_cut, (long long)c->train.steps);
 }
 
+/* The run is shorter than the growth of its batch. */
+static void warn_of_batches(const pst_prepared *p) {
+    const pst_batches *b = &p->batches;
+    const uint64_t steps = (uint64_t)p->config->train.steps;
+    if (b->row[b->n - 1].step < steps) return;
+    pst_log(PST_LOG_WARN,
+            "train.batch_warmup lasts %llu steps, but train.steps is only %llu: the last step has "
+            "%llu of %lld samples",
+            (unsigned long long)b->row[b->n - 1].step, (unsigned long long)steps,
+            (unsigned long long)pst_batches_size(b, steps - 1), (long long)p->config->train.batch);
+}
+
 static void warn_of_unread(const pst_config *c) {
     char text[200];
     for (size_t next = 0; pst_config_unused(c, &next, text, sizeof text);)
@@ -93,6 +105,7 @@ static void warn(const pst_trainer *t) {
             p->micro[1], p->grid.pipeline, p->timing->bubble * 100);
     warn_of_zero(p);
     warn_of_unequal(p);
+    warn_of_batches(p);
     /* The run file of a resumed run has every key: its warnings were printed when that run
      * began. */
     if (!*t->resume || pst_config_overridden(t->config, "train", "warmup"))
@@ -118,6 +131,16 @@ static void print_parameters(const pst_graph *g) {
     if (trained != own + adapters) printf(" (%.2f M trained)", (double)trained / 1e6);
 }
 
+static void print_batches(const pst_prepared *p) {
+    const pst_batches *b = &p->batches;
+    if (b->n < 2) return;
+    printf("batch:     %llu sample%s at first, %llu from step %llu on; the prediction below is for "
+           "the latter\n",
+           (unsigned long long)b->row[0].size, pst_plural(b->row[0].size),
+           (unsigned long long)b->row[b->n - 1].size,
+           (unsigned long long)b->row[b->n - 1].step + 1);
+}
+
 void pst_announce_run(const pst_trainer *t) {
     const pst_prepared *p = t->p;
     uint64_t most = 0;
@@ -136,6 +159,7 @@ void pst_announce_run(const pst_trainer *t) {
     printf(" of %u thread%s, %s, %u micro-batches of %u sample%s\n", p->options.threads,
            pst_plural(p->options.threads), p->plan->layout.schedule, p->plan->layout.n_micro,
            p->plan->layout.micro_batch, pst_plural(p->plan->layout.micro_batch));
+    print_batches(p);
     if (*p->solved) printf("schedule:  solved, %s\n", p->solved);
     printf("predicted: bubble %.1f%%, arena %.1f MiB on the largest rank\n",
            p->timing->bubble * 100, (double)most / 1048576.0);

@@ -100,11 +100,39 @@ static int32_t *place(const pst_trainer *t, const pst_rank *r, pst_split split, 
     return base ? base + k % b * f->elements : NULL;
 }
 
-static int is_needed(const pst_trainer *t, pst_split split, uint64_t k) {
+static int is_needed(const pst_trainer *t, uint64_t k) {
     for (uint32_t i = 0; i < t->group->n_local; i++)
         for (uint32_t j = 0; j < t->n_field; j++)
-            if (place(t, t->group->local[i], split, t->field + j, k)) return 1;
+            if (place(t, t->group->local[i], PST_SPLIT_VALIDATION, t->field + j, k)) return 1;
     return 0;
+}
+
+static int reads_samples(const pst_trainer *t, const pst_rank *r) {
+    for (uint32_t j = 0; j < t->n_field; j++)
+        if (t->field[j].tensor != UINT32_MAX && pst_rank_data(r, t->field[j].tensor, 0)) return 1;
+    return 0;
+}
+
+/* The samples of a step that ranks of this process read, counted from the first one of its batch:
+ * those of one rank or, if all ranks are here, of all replicas. */
+static pst_prefetch_batch part_of(const pst_trainer *t, uint64_t step) {
+    const pst_prepared *p = pst_prepared_at(t->p, step);
+    uint64_t first = UINT64_MAX, end = 0;
+    for (uint32_t i = 0; i < t->group->n_local; i++) {
+        const uint32_t *micro = p->micro + t->group->local[i]->place.replica;
+        if (!reads_samples(t, t->group->local[i])) continue;
+        if (micro[0] < first) first = micro[0];
+        if (micro[1] > end) end = micro[1];
+    }
+    if (!end) return (pst_prefetch_batch){0, 0};
+    const uint64_t size = p->model_config.micro_batch;
+    return (pst_prefetch_batch){first * size, (end - first) * size};
+}
+
+/* The same, counted from the first sample of the data. */
+static pst_prefetch_batch samples_of(const pst_trainer *t, uint64_t step) {
+    const pst_prefetch_batch part = part_of(t, step);
+    return (pst_prefetch_batch){pst_trainer_sample(t, step) + part.first, part.n};
 }
 
 static int is_label(const char *name) {
@@ -128,12 +156,7 @@ static pst_status open_fields(pst_trainer *t) {
 
 pst_status pst_feed_open(pst_trainer *t) {
     PST_TRY(open_fields(t));
-    uint64_t n = (uint64_t)t->p->plan->layout.n_micro * t->p->model_config.micro_batch;
-    t->wanted = malloc((n + 1) * sizeof *t->wanted);
-    if (!t->wanted) return pst_no_memory("for the samples of a batch");
-    for (uint64_t k = 0; k < n; k++)
-        if (is_needed(t, PST_SPLIT_TRAIN, k)) t->wanted[t->n_wanted++] = k;
-    return pst_prefetch_open(t->data, t->wanted, t->n_wanted, &t->prefetch);
+    return pst_prefetch_open(t->data, part_of(t, UINT64_MAX).n, &t->prefetch);
 }
 
 void pst_feed_close(pst_trainer *t) {
@@ -141,11 +164,9 @@ void pst_feed_close(pst_trainer *t) {
     for (uint32_t i = 0; t->field && i < PST_DATA_FIELDS; i++) free(t->field[i].sample);
     free(t->field);
     free(t->total);
-    free(t->wanted);
     t->prefetch = NULL;
     t->field = NULL;
     t->total = NULL;
-    t->wanted = NULL;
     t->n_field = 0;
 }
 
@@ -213,7 +234,7 @@ static pst_status fill(pst_trainer *t, const series *s, uint64_t first, uint32_t
     int32_t *out[PST_DATA_FIELDS];
     for (uint32_t j = 0; j < t->n_field; j++) out[j] = t->field[j].sample;
     for (uint64_t k = 0; k < n; k++) {
-        if (!is_needed(t, PST_SPLIT_VALIDATION, k)) continue;
+        if (!is_needed(t, k)) continue;
         if (first + k < s->n)
             PST_TRY(
                 s->data->row->sample(s->data, PST_SPLIT_VALIDATION, sample_of(s, first + k), out));
@@ -227,14 +248,17 @@ static pst_status fill(pst_trainer *t, const series *s, uint64_t first, uint32_t
  * batch has none, whose losses and gradients are 0. */
 static uint64_t targets_of_batch(const pst_trainer *t, uint64_t sample) {
     const pst_data *data = t->data;
-    if (!data->row->targets) return t->p->targets;
-    const uint64_t n = data->row->targets(data, sample, (uint64_t)t->config->train.batch);
+    const pst_prepared *p = t->group->local[0]->p;
+    if (!data->row->targets) return p->targets;
+    const uint64_t n = data->row->targets(data, sample, pst_prepared_batch(p));
     return n ? n : 1;
 }
 
-pst_status pst_feed_batch(pst_trainer *t, uint64_t sample) {
-    uint64_t began = pst_monotonic_ns(), batch = (uint64_t)t->config->train.batch;
-    PST_TRY(pst_prefetch_take(t->prefetch, sample));
+pst_status pst_feed_batch(pst_trainer *t) {
+    uint64_t began = pst_monotonic_ns();
+    const pst_prefetch_batch part = part_of(t, t->step);
+    const uint64_t sample = pst_trainer_sample(t, t->step);
+    PST_TRY(pst_prefetch_take(t->prefetch, samples_of(t, t->step)));
     memset(t->total, 0, t->group->n_local * sizeof *t->total);
     const uint64_t targets = targets_of_batch(t, sample);
     for (uint32_t i = 0; i < t->group->n_local; i++) {
@@ -242,13 +266,13 @@ pst_status pst_feed_batch(pst_trainer *t, uint64_t sample) {
         r->sample = sample + (uint64_t)r->micro * t->p->model_config.micro_batch;
         r->targets = targets;
     }
-    for (size_t i = 0; i < t->n_wanted; i++) {
+    for (uint64_t i = 0; i < part.n; i++) {
         int32_t *out[PST_DATA_FIELDS];
         pst_prefetch_sample(t->prefetch, i, out);
-        PST_TRY(copy_to_ranks(t, t->data, PST_SPLIT_TRAIN, t->wanted[i], out));
+        PST_TRY(copy_to_ranks(t, t->data, PST_SPLIT_TRAIN, part.first + i, out));
     }
-    if (sample / batch + 1 < (uint64_t)t->config->train.steps + t->skipped_batches)
-        pst_prefetch_start(t->prefetch, sample + batch);
+    if (t->step + 1 < (uint64_t)t->config->train.steps)
+        pst_prefetch_start(t->prefetch, samples_of(t, t->step + 1));
     t->data_wait_ns = pst_monotonic_ns() - began;
     return PST_OK;
 }

@@ -11,9 +11,9 @@ pst_status pst_feed_check(const pst_prepared *p, const pst_data *data);
 pst_status pst_feed_open(pst_trainer *t);
 /* To be called before the data is closed. */
 void pst_feed_close(pst_trainer *t);
-/* Fills the data tensors of every local rank with the training batch that starts at `sample`, and
- * begins to read the next batch. Sets t->data_wait_ns. */
-pst_status pst_feed_batch(pst_trainer *t, uint64_t sample);
+/* Fills the data tensors of every local rank, which runs the lists of that batch (pst_group_use),
+ * with the batch of step t->step, and begins to read the next batch. Sets t->data_wait_ns. */
+pst_status pst_feed_batch(pst_trainer *t);
 /* Number of forward passes per evaluation, over the validation split and all evaluation sets; each
  * pass has as many samples as a step. 0: no data. */
 uint64_t pst_feed_passes(const pst_trainer *t);

@@ -1,7 +1,6 @@
 /* See length.h. */
 #include "run/length.h"
 #include <math.h>
-#include <string.h>
 
 static const double MAX_STEPS = 1e12; /* as the row of train.steps */
 
@@ -14,29 +13,22 @@ static pst_status set_steps(pst_config *c, const char *key, double steps) {
     return PST_OK;
 }
 
-static uint64_t targets_of_sample(const pst_data *data) {
-    pst_data_field field[PST_DATA_FIELDS];
-    uint32_t n = data->row->fields(data, field);
-    for (uint32_t i = 0; i < n; i++)
-        if (!strcmp(field[i].name, "targets")) return field[i].elements;
-    return 1;
+/* Numbers of samples may exceed 64 bits. */
+static pst_status set_samples(pst_config *c, const pst_prepared *p, const char *key,
+                              double samples) {
+    const double batch = (double)c->train.batch;
+    if (samples > MAX_STEPS * batch) return set_steps(c, key, samples / batch);
+    return set_steps(c, key, (double)pst_batches_steps(&p->batches, (uint64_t)ceil(samples)));
 }
 
-pst_status pst_length_resolve(pst_config *c, const pst_data *data) {
-    uint64_t batch = (uint64_t)c->train.batch;
-    if (c->train.epochs > 0) {
-        double samples = c->train.epochs * (double)data->row->size(data, PST_SPLIT_TRAIN);
-        return set_steps(c, "epochs", ceil(samples / (double)batch));
-    }
-    return pst_length_resolve_tokens(c, batch * targets_of_sample(data));
-}
-
-pst_status pst_length_resolve_tokens(pst_config *c, uint64_t tokens) {
-    if (c->train.epochs > 0)
+pst_status pst_length_resolve(pst_config *c, const pst_prepared *p, const pst_data *data) {
+    const double tokens = (double)p->tokens / (double)pst_prepared_batch(p); /* of a sample */
+    if (c->train.epochs > 0 && !data)
         return pst_config_at(c, "train", "epochs",
                              pst_fail(PST_EINPUT, "train.epochs: the program's data has no known "
                                                   "size; give train.steps or train.tokens"));
-    if (!c->train.tokens) return PST_OK;
-    uint64_t steps = ((uint64_t)c->train.tokens + tokens - 1) / tokens;
-    return set_steps(c, "tokens", (double)steps);
+    if (c->train.epochs > 0)
+        return set_samples(c, p, "epochs",
+                           c->train.epochs * (double)data->row->size(data, PST_SPLIT_TRAIN));
+    return c->train.tokens ? set_samples(c, p, "tokens", (double)c->train.tokens / tokens) : PST_OK;
 }

@@ -12,10 +12,8 @@ struct pst_prefetch {
     pst_data *data;
     uint32_t n_field;
     uint64_t from[PST_DATA_FIELDS + 1]; /* where the fields of a sample begin; its size */
-    size_t n;
-    uint64_t *wanted;
-    int32_t *sample; /* [n][from[n_field]] */
-    uint64_t first;  /* of the batch that was started last; UINT64_MAX: none */
+    int32_t *sample;                    /* [most][from[n_field]] */
+    pst_prefetch_batch batch;           /* that was started last; first UINT64_MAX: none */
     pst_status status;
     char message[1024];
     uint64_t asked, done; /* batches so far */
@@ -28,10 +26,10 @@ struct pst_prefetch {
 /* --- the thread ------------------------------------------------------------------------------- */
 
 static pst_status read_batch(pst_prefetch *p) {
-    for (size_t i = 0; i < p->n; i++) {
+    for (uint64_t i = 0; i < p->batch.n; i++) {
         int32_t *out[PST_DATA_FIELDS];
         pst_prefetch_sample(p, i, out);
-        PST_TRY(p->data->row->sample(p->data, PST_SPLIT_TRAIN, p->first + p->wanted[i], out));
+        PST_TRY(p->data->row->sample(p->data, PST_SPLIT_TRAIN, p->batch.first + i, out));
     }
     return PST_OK;
 }
@@ -68,27 +66,23 @@ static pst_status start_thread(pst_prefetch *p) {
 
 /* --- the caller ------------------------------------------------------------------------------- */
 
-static pst_status reserve(pst_prefetch *p, const uint64_t *wanted) {
+static pst_status reserve(pst_prefetch *p, uint64_t most) {
     pst_data_field field[PST_DATA_FIELDS];
     p->n_field = p->data->row->fields(p->data, field);
     for (uint32_t j = 0; j < p->n_field; j++) p->from[j + 1] = p->from[j] + field[j].elements;
-    p->wanted = malloc((p->n + 1) * sizeof *p->wanted);
-    p->sample = calloc(p->n * p->from[p->n_field] + 1, sizeof *p->sample);
-    if (!p->wanted || !p->sample) return pst_no_memory("for the samples of a batch");
-    if (p->n) memcpy(p->wanted, wanted, p->n * sizeof *p->wanted);
-    return PST_OK;
+    p->sample = calloc(most * p->from[p->n_field] + 1, sizeof *p->sample);
+    return p->sample ? PST_OK : pst_no_memory("for the samples of a batch");
 }
 
-pst_status pst_prefetch_open(pst_data *data, const uint64_t *wanted, size_t n, pst_prefetch **out) {
+pst_status pst_prefetch_open(pst_data *data, uint64_t most, pst_prefetch **out) {
     pst_prefetch *p = calloc(1, sizeof *p);
     if (!p) return pst_no_memory("for the samples of a batch");
     p->data = data;
-    p->n = n;
-    p->first = UINT64_MAX;
+    p->batch.first = UINT64_MAX;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
-    pst_status status = reserve(p, wanted);
-    if (status == PST_OK && n) status = start_thread(p);
+    pst_status status = reserve(p, most);
+    if (status == PST_OK && most) status = start_thread(p);
     if (status == PST_OK) *out = p;
     else pst_prefetch_close(p);
     return status;
@@ -103,7 +97,6 @@ void pst_prefetch_close(pst_prefetch *p) {
     if (p->running) pthread_join(p->thread, NULL);
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->changed);
-    free(p->wanted);
     free(p->sample);
     free(p);
 }
@@ -114,23 +107,23 @@ void pst_prefetch_settle(pst_prefetch *p) {
     pthread_mutex_unlock(&p->lock);
 }
 
-void pst_prefetch_start(pst_prefetch *p, uint64_t first) {
+void pst_prefetch_start(pst_prefetch *p, pst_prefetch_batch batch) {
     pst_prefetch_settle(p);
-    p->first = first;
-    if (!p->n) return;
+    p->batch = batch;
+    if (!batch.n) return;
     pthread_mutex_lock(&p->lock);
     p->asked++;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
 }
 
-pst_status pst_prefetch_take(pst_prefetch *p, uint64_t first) {
-    if (p->first != first) pst_prefetch_start(p, first);
+pst_status pst_prefetch_take(pst_prefetch *p, pst_prefetch_batch batch) {
+    if (p->batch.first != batch.first || p->batch.n != batch.n) pst_prefetch_start(p, batch);
     pst_prefetch_settle(p);
     return p->status == PST_OK ? PST_OK : pst_fail(p->status, "%s", p->message);
 }
 
-void pst_prefetch_sample(const pst_prefetch *p, size_t i, int32_t *out[PST_DATA_FIELDS]) {
+void pst_prefetch_sample(const pst_prefetch *p, uint64_t i, int32_t *out[PST_DATA_FIELDS]) {
     int32_t *sample = p->sample + i * p->from[p->n_field];
     for (uint32_t j = 0; j < p->n_field; j++) out[j] = sample + p->from[j];
 }

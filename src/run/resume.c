@@ -216,6 +216,35 @@ static pst_status compare_tokenizers(const pst_ckpt *ckpt, const char *name, uin
         ckpt->path, was, name, hash, was && hash ? "" : " (0: bytes or unknown tokens)");
 }
 
+/* Samples that were left out after spikes do not say how large the batches were: the run file of
+ * the checkpoint does. */
+static pst_status check_batches(const pst_ckpt *ckpt, const pst_prepared *p) {
+    const pst_config *is = p->config;
+    const pst_ckpt_info *info = &ckpt->info;
+    pst_config *was = NULL;
+    PST_TRY(pst_config_parse(ckpt->config, "run.yaml of the checkpoint", NULL, 0, &was));
+    const int64_t batch = was->train.batch, from = was->train.batch_warmup.from,
+                  tokens = was->train.batch_warmup.tokens;
+    pst_config_close(was);
+    if (batch != is->train.batch)
+        return pst_fail(PST_EINPUT,
+                        "%s was trained with train.batch %" PRId64 ", not %" PRId64
+                        "; resume with the same value",
+                        ckpt->path, batch, is->train.batch);
+    if (from != is->train.batch_warmup.from || tokens != is->train.batch_warmup.tokens)
+        return pst_fail(
+            PST_EINPUT,
+            "%s was trained with train.batch_warmup {from: %" PRId64 ", tokens: %" PRId64
+            "}, not {from: %" PRId64 ", tokens: %" PRId64 "}; resume with the same values",
+            ckpt->path, from, tokens, is->train.batch_warmup.from, is->train.batch_warmup.tokens);
+    const uint64_t first = pst_batches_before(&p->batches, info->step);
+    if (info->next_sample >= first) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "%s: next_sample is %" PRIu64 ", but %" PRIu64 " steps have %" PRIu64
+                    " samples",
+                    ckpt->path, info->next_sample, info->step, first);
+}
+
 static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_data *data) {
     const pst_ckpt_info *info = &ckpt->info;
     PST_TRY(check_model(ckpt, p));
@@ -223,13 +252,7 @@ static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_
         return pst_fail(PST_EINPUT,
                         "%s was trained with optimizer %s, not %s; resume with the same optimizer",
                         ckpt->path, *info->optimizer ? info->optimizer : "(none)", p->optim->name);
-    uint64_t batches = info->step + info->skipped_batches;
-    if (info->next_sample != batches * (uint64_t)p->config->train.batch)
-        return pst_fail(PST_EINPUT,
-                        "%s was trained with train.batch %" PRIu64 ", not %" PRId64
-                        "; resume with the same value",
-                        ckpt->path, batches ? info->next_sample / batches : 0,
-                        p->config->train.batch);
+    PST_TRY(check_batches(ckpt, p));
     if (info->seed != (uint64_t)p->config->train.seed)
         return pst_fail(PST_EINPUT,
                         "%s was trained with train.seed %" PRIu64 ", not %" PRId64
@@ -354,7 +377,7 @@ static pst_status load(pst_trainer *t, const pst_ckpt *ckpt) {
     t->step = t->checkpointed = info->step;
     t->skipped = info->skipped;
     t->spiked = info->spiked;
-    t->skipped_batches = info->skipped_batches;
+    t->skipped_samples = info->next_sample - pst_batches_before(&t->p->batches, info->step);
     t->recent = info->recent;
     pst_scaler_open(t->config, &t->scaler);
     if (t->scaler.dynamic && info->loss_scale > 0) {

@@ -258,9 +258,8 @@ pst_status pst_saving_start(pst_trainer *t, int last) {
     s->info.skipped = t->skipped;
     s->info.loss_scale = t->scaler.dynamic ? t->scaler.scale : 0;
     s->info.loss_scale_good = t->scaler.good;
-    s->info.next_sample = (t->step + t->skipped_batches) * (uint64_t)t->config->train.batch;
+    s->info.next_sample = pst_trainer_sample(t, t->step);
     s->info.spiked = t->spiked;
-    s->info.skipped_batches = t->skipped_batches;
     s->info.recent = t->recent;
     s->info.validation_loss = t->validation_loss;
     s->info.chosen_loss = NAN;

@@ -71,7 +71,7 @@ static pst_status check_plan(const pst_config *c, const pst_plan *plan, const ps
 static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan *plan) {
     pst_trainer *t = &s->t;
     pst_prepare_options options = {
-        .n_rank = ranks_of(s->config, plan), .graph = graph, .plan = plan};
+        .n_rank = ranks_of(s->config, plan), .graph = graph, .plan = plan, .smaller = 1};
     /* a plan for tensor ranks is for a part of the graph: pst_prepare checks it */
     if (s->config->parallel.tensor < 2) PST_TRY(pst_plan_check(plan, graph));
     PST_TRY(check_plan(s->config, plan, t->world));
@@ -79,7 +79,7 @@ static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan
     PST_TRY(pst_setup_placement(s->config, plan, options.n_rank, &t->world));
     PST_TRY(pst_bind_rank(t->world, s->config));
     PST_TRY(pst_setup_plan(s->config, options, t->world, &t->p));
-    PST_TRY(pst_length_resolve_tokens(s->config, t->p->targets));
+    PST_TRY(pst_length_resolve(s->config, t->p, NULL));
     s->sum = calloc(t->p->options.n_rank, sizeof *s->sum);
     if (!s->sum) return pst_fail(PST_ENOMEM, "no memory for a session");
     return pst_session_data_open(t->p->graph, &s->feeds);
@@ -202,9 +202,10 @@ pst_status pst_session_step(pst_session *s, const int32_t *const *data, uint32_t
         return pst_fail(
             PST_EINPUT,
             "pst_session_step: result is not initialised; call pst_step_result_init first");
-    PST_TRY(pst_session_data_check(&s->feeds, &s->t, data, n_data));
+    PST_TRY(pst_session_data_check(&s->feeds, &s->t, data, n_data, pst_session_batch(s)));
     pst_metrics_step measured;
     uint64_t began = pst_monotonic_ns();
+    PST_TRY(keep(s, pst_step_use(&s->t, pst_prepared_at(s->t.p, s->t.step))));
     PST_TRY(keep(s, pst_session_data_copy(&s->feeds, &s->t, data)));
     PST_TRY(keep(s, pst_step_run(&s->t, began, &measured)));
     pst_status status = keep(s, pst_step_check(&s->t));
@@ -234,13 +235,18 @@ static pst_status add_losses(pst_session *s, double *loss) {
 pst_status pst_session_evaluate(pst_session *s, const int32_t *const *data, uint32_t n_data,
                                 double *loss) {
     USABLE(s, loss);
-    PST_TRY(pst_session_data_check(&s->feeds, &s->t, data, n_data));
+    PST_TRY(pst_session_data_check(&s->feeds, &s->t, data, n_data, pst_prepared_batch(s->t.p)));
+    PST_TRY(keep(s, pst_step_use(&s->t, s->t.p)));
     PST_TRY(keep(s, pst_session_data_copy(&s->feeds, &s->t, data)));
     PST_TRY(keep(s, pst_group_run(s->t.group, 0)));
     return keep(s, add_losses(s, loss));
 }
 
 uint64_t pst_session_steps(const pst_session *s) { return s ? s->t.step : 0; }
+
+uint64_t pst_session_batch(const pst_session *s) {
+    return s ? pst_batches_size(&s->t.p->batches, s->t.step) : 0;
+}
 
 /* --- checkpoints and weights ------------------------------------------------------------------ */
 

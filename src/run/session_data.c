@@ -59,9 +59,10 @@ pst_status pst_session_data_open(const pst_graph *g, pst_session_data *d) {
 
 void pst_session_data_close(pst_session_data *d) { free(d->feed); }
 
-static pst_status check_values(const pst_trainer *t, const pst_feed *f, const int32_t *x) {
+static pst_status check_values(const pst_trainer *t, const pst_feed *f, const int32_t *x,
+                               uint64_t samples) {
     int32_t least = INT32_MAX, most = INT32_MIN;
-    uint64_t n = f->sample * (uint64_t)t->config->train.batch;
+    uint64_t n = f->sample * samples;
     for (uint64_t i = 0; i < n; i++) {
         least = x[i] < least ? x[i] : least;
         most = x[i] > most ? x[i] : most;
@@ -73,14 +74,14 @@ static pst_status check_values(const pst_trainer *t, const pst_feed *f, const in
 }
 
 pst_status pst_session_data_check(const pst_session_data *d, const pst_trainer *t,
-                                  const int32_t *const *given, uint32_t n) {
+                                  const int32_t *const *given, uint32_t n, uint64_t samples) {
     if (n != d->n)
         return pst_fail(PST_EINPUT, "the graph has %u data tensors, but %u were given", d->n, n);
     for (uint32_t i = 0; i < n; i++) {
         if (!given || !given[i])
             return pst_fail(PST_EINPUT, "data tensor %s is NULL",
                             t->p->graph->tensor[d->feed[i].tensor].name);
-        PST_TRY(check_values(t, &d->feed[i], given[i]));
+        PST_TRY(check_values(t, &d->feed[i], given[i], samples));
     }
     return PST_OK;
 }
@@ -97,8 +98,7 @@ pst_status pst_session_data_copy(const pst_session_data *d, const pst_trainer *t
                 if (to) PST_TRY(pst_rank_write(r, to, from, elements * sizeof *to));
             }
         }
-        r->sample = t->step * (uint64_t)t->config->train.batch +
-                    (uint64_t)r->micro * t->p->graph->micro_batch;
+        r->sample = pst_trainer_sample(t, t->step) + (uint64_t)r->micro * t->p->graph->micro_batch;
     }
     return PST_OK;
 }

@@ -16,10 +16,10 @@ int32_t pst_session_data_max(const pst_graph *graph, uint32_t tensor);
 
 pst_status pst_session_data_open(const pst_graph *graph, pst_session_data *data);
 void pst_session_data_close(pst_session_data *data);
-/* given[i], i < n: the batch for data tensor i. EINPUT: an array is missing, or contains invalid
- * values. */
+/* given[i], i < n: `samples` samples for data tensor i. EINPUT: an array is missing, or contains
+ * invalid values. */
 pst_status pst_session_data_check(const pst_session_data *data, const pst_trainer *t,
-                                  const int32_t *const *given, uint32_t n);
+                                  const int32_t *const *given, uint32_t n, uint64_t samples);
 /* Copies the batch to the local ranks that read it. EINTERNAL: a device failed. */
 pst_status pst_session_data_copy(const pst_session_data *data, const pst_trainer *t,
                                  const int32_t *const *given);

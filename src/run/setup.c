@@ -146,13 +146,13 @@ pst_status pst_setup_prepare(pst_config *c, const pst_train_options *o, const ps
     PST_TRY(pst_prepare_model(c, &model, &sizes));
     set_encoding(world, n_rank);
     PST_TRY(pst_evaluate_data(c, &sizes, c->data.paths, c->data.n_path, 0, &d));
-    pst_prepare_options options = {.n_rank = n_rank, .plan = plan};
+    pst_prepare_options options = {.n_rank = n_rank, .plan = plan, .smaller = 1};
     const pst_direct_ops *direct;
     uint32_t ranks_here = world && world->size > 1 ? world->local_size : n_rank;
-    pst_status status = pst_length_resolve(c, d);
-    if (status == PST_OK) status = pst_evaluate_open(c, &sizes, &sets);
+    pst_status status = pst_evaluate_open(c, &sizes, &sets);
     if (status == PST_OK) status = check_best(c, &sets);
     if (status == PST_OK) status = pst_setup_plan(c, options, world, &p);
+    if (status == PST_OK) status = pst_length_resolve(c, p, d);
     if (status == PST_OK)
         status = pst_registry_direct(c->parallel.transport, p->options.device, ranks_here, &direct);
     if (status == PST_OK) status = pst_autotune_load(p, plan, o->resume);

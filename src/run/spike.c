@@ -58,11 +58,11 @@ static void learn(pst_trainer *t, double loss, double norm) {
 
 /* The weights and the state of the last checkpoint; the data goes on. */
 static pst_status rewind_to(pst_trainer *t) {
-    uint64_t next = t->step + t->skipped_batches;
+    uint64_t next = pst_trainer_sample(t, t->step);
     PST_TRY(pst_resume_rewind(t));
     t->rewinds = t->rewound_to == t->step ? t->rewinds + 1 : 1;
     t->rewound_to = t->step;
-    t->skipped_batches = next - t->step;
+    t->skipped_samples = next - pst_batches_before(&t->p->batches, t->step);
     return PST_OK;
 }
 

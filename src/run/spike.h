@@ -9,6 +9,6 @@
 void pst_spike_limit(pst_trainer *t);
 /* To be called after a step with finite loss and norm: notes it or, if it is a spike,
  * warns, and with train.spike rewind goes back to the last checkpoint: t->step falls, and
- * t->skipped_batches grows, so that the data goes on behind the spike. Collective. */
+ * t->skipped_samples grows, so that the data goes on behind the spike. Collective. */
 pst_status pst_spike_check(pst_trainer *t);
 #endif

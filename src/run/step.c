@@ -162,7 +162,8 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
         .bubble = l->span_ns ? 1 - (double)l->busy_ns / (double)l->span_ns : 0,
         .predicted_step_s = t->prediction ? pst_prediction_step_s(t->prediction) : NAN,
         .predicted_bubble = t->prediction ? pst_prediction_bubble(t->prediction) : NAN,
-        .tokens = t->step * p->tokens,
+        .batch = pst_prepared_batch(r->p),
+        .tokens = pst_batches_before(&p->batches, t->step) * (p->tokens / pst_prepared_batch(p)),
         .post = p->job->post,
         .rolled_back = rolled_back,
         .loss_scale = r->loss_scale,
@@ -179,6 +180,11 @@ static void adjust_scale(pst_trainer *t) {
         t->skipped++;
         t->skipped_in_row++;
     }
+}
+
+pst_status pst_step_use(pst_trainer *t, const pst_prepared *p) {
+    pst_prediction_use(t->prediction, p);
+    return pst_group_use(t->group, p);
 }
 
 pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *measured) {

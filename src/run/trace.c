@@ -14,14 +14,17 @@ typedef struct {
     const pst_trace_notes *notes;
 } drawing;
 
+/* The lists of the step. */
+static const pst_job *job_of(const pst_trainer *t) { return t->group->local[0]->p->job; }
+
 static pst_status print_svg(const void *what, FILE *f) {
     const drawing *d = what;
-    return pst_timeline_svg(d->trainer->p->job, d->span, d->notes->title, f);
+    return pst_timeline_svg(job_of(d->trainer), d->span, d->notes->title, f);
 }
 
 static pst_status print_trace(const void *what, FILE *f) {
     const drawing *d = what;
-    return pst_timeline_trace(d->trainer->p->job, d->span, d->notes, f);
+    return pst_timeline_trace(job_of(d->trainer), d->span, d->notes, f);
 }
 
 static pst_status write_timeline(const pst_trainer *t, pst_span *const *span,
@@ -42,7 +45,7 @@ static void draw(const pst_trainer *t, pst_span *const *span, const char *const 
     pst_timing *timing = NULL;
     snprintf(title, sizeof title, "%s, step %" PRIu64 ", measured: %s", t->config->name, t->step,
              t->p->plan->layout.schedule);
-    if (pst_simulate(t->p->job, &timing) != PST_OK)
+    if (pst_simulate(job_of(t), &timing) != PST_OK)
         pst_log(PST_LOG_WARN, "cannot simulate the predicted timeline: %s", pst_error());
     const pst_trace_notes notes = {.title = title,
                                    .host = host,
@@ -80,7 +83,7 @@ static void fill(const pst_trainer *t, shared *spans, shared *operators, shared 
         uint64_t origin;
         memcpy(spans->mine + (size_t)i * spans->most * spans->size,
                pst_executor_spans(r->executor, &origin),
-               t->p->job->list[r->rank].n_instr * spans->size);
+               job_of(t)->list[r->rank].n_instr * spans->size);
         memcpy(operators->mine + (size_t)i * operators->most * operators->size, r->op,
                r->n_op * operators->size);
     }
@@ -102,7 +105,7 @@ static pst_status draw_all(const pst_trainer *t, const shared *spans, const shar
         host[r] = (const char *)hosts->all + r * hosts->size;
         span[r] = (pst_span *)(void *)spans->all + (size_t)r * spans->most;
         op[r] = (pst_op_span *)(void *)operators->all + (size_t)r * operators->most;
-        for (uint32_t i = 0; i < t->p->job->list[r].n_instr; i++) {
+        for (uint32_t i = 0; i < job_of(t)->list[r].n_instr; i++) {
             span[r][i].start += t->report[r].origin_ns - first;
             span[r][i].end += t->report[r].origin_ns - first;
         }
@@ -124,7 +127,7 @@ pst_status pst_trace_step(pst_trainer *t) {
     uint32_t most = 0, most_op = 0;
     for (uint32_t r = 0; r < t->p->options.n_rank; r++) {
         uint32_t launches = pst_rank_launches(t->p, r);
-        if (t->p->job->list[r].n_instr > most) most = t->p->job->list[r].n_instr;
+        if (job_of(t)->list[r].n_instr > most) most = job_of(t)->list[r].n_instr;
         if (launches > most_op) most_op = launches;
     }
     shared spans = {0}, operators = {0}, hosts = {0};

@@ -40,9 +40,6 @@ typedef struct {
     /* [n_field] fields of the data set's samples, each with its data tensor */
     struct pst_feed_field *field;
     uint32_t n_field;
-    /* [n_wanted] samples of a batch that local ranks need; they are read ahead */
-    uint64_t *wanted;
-    size_t n_wanted;
     struct pst_prefetch *prefetch;
     uint64_t data_wait_ns; /* how long the last step waited for its samples */
     /* [n_local + n_rank] totals of a step or validation: of this process's ranks, then (validation
@@ -70,9 +67,9 @@ typedef struct {
     uint64_t skipped, skipped_in_row;
     /* value of `skipped` in the checkpoint from which the run was resumed */
     uint64_t skipped_before;
-    /* train.spike: steps that were not applied, not counted in `skipped`; batches left out; spikes
+    /* train.spike: steps that were not applied, not counted in `skipped`; samples left out; spikes
      * in a row; rewinds to the checkpoint of step rewound_to; the last steps */
-    uint64_t spiked, skipped_batches, spikes_in_row, rewinds, rewound_to;
+    uint64_t spiked, skipped_samples, spikes_in_row, rewinds, rewound_to;
     pst_ckpt_recent recent;
     /* loss scale of the next step; opened by the first step, or by reading a checkpoint */
     pst_scaler scaler;
@@ -92,4 +89,9 @@ typedef struct {
     /* state of saving.c; NULL before pst_saving_open, and if the run saves no checkpoints */
     pst_saving *saving;
 } pst_trainer;
+
+/* Index of the first sample of a step, from now on. */
+static inline uint64_t pst_trainer_sample(const pst_trainer *t, uint64_t step) {
+    return pst_batches_before(&t->p->batches, step) + t->skipped_samples;
+}
 #endif

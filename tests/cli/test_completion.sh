@@ -93,7 +93,7 @@ script=share/bash-completion/completions/penstock
     { echo "FAILED: in --help: $(cat commands suites)"; bad=1; }
 sed -n "s/^_penstock_commands='\(.*\)'/\1/p" $script | tr ' ' '\n' | cmp - commands || bad=1
 sed -n "s/^_penstock_suites='\(.*\)'/\1/p" $script | tr ' ' '\n' | sort | cmp - suites || bad=1
-"$PENSTOCK" train --help | awk '/^[a-z.]+:$/ { section = $1; sub(":", ".", section) }
+"$PENSTOCK" train --help | awk '/^[a-z_.]+:$/ { section = $1; sub(":", ".", section) }
     /^Keys of the run file/ { keys = 1 }
     keys && /^  [a-z]/ { print section $1 "=" } keys && /^[a-z_]+ / { print $1 "=" }' | sort >keys
 sed -n "s/^_penstock_keys='\(.*\)'/\1/p" $script | tr ' ' '\n' | sort | cmp - keys || bad=1

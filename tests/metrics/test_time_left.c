@@ -25,8 +25,12 @@ static uint64_t evaluations_after(const run *r, uint64_t step) {
 
 /* Plays it. exact_from: the step whose line and later ones have to be right, not only near. */
 static void play(const run *r, uint64_t exact_from) {
-    pst_metrics_progress p = {
-        .first = r->first, .steps = r->steps, .every = r->every, .passes = r->passes};
+    const pst_batches same = {1, {{0, 0, 8}}};
+    pst_metrics_progress p = {.first = r->first,
+                              .steps = r->steps,
+                              .every = r->every,
+                              .passes = r->passes,
+                              .batches = &same};
     for (p.step = r->first + 1; p.step <= r->steps; p.step++) {
         p.elapsed_s += r->step_s;
         double really = (double)(r->steps - p.step) * r->step_s +
@@ -62,7 +66,20 @@ static void runs(void **state) {
     play(&(run){.steps = 1, .every = 1, .passes = 3, .step_s = 1, .evaluation_s = 1}, 1);
 }
 
+/* A step takes as long as its samples do: 10 steps of 4, then steps of 16. */
+static void growing_batches(void **state) {
+    const pst_batches grows = {2, {{0, 0, 4}, {10, 40, 16}}};
+    pst_metrics_progress p = {.steps = 30, .batches = &grows};
+    (void)state;
+    for (p.step = 1; p.step <= p.steps; p.step++) {
+        p.elapsed_s += p.step <= 10 ? 0.4 : 1.6;
+        double really =
+            p.step <= 10 ? (double)(10 - p.step) * 0.4 + 20 * 1.6 : (double)(30 - p.step) * 1.6;
+        assert_true(fabs(pst_metrics_time_left(&p) - really) < 1e-9);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(runs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(runs), cmocka_unit_test(growing_batches)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,11 +9,11 @@
 
 /* A step begins: what fails from here on may be survived (a checkpoint is not written, a timeline
  * not drawn). */
-pst_status __real_pst_feed_batch(pst_trainer *t, uint64_t sample);
-pst_status __wrap_pst_feed_batch(pst_trainer *t, uint64_t sample);
-pst_status __wrap_pst_feed_batch(pst_trainer *t, uint64_t sample) {
+pst_status __real_pst_feed_batch(pst_trainer *t);
+pst_status __wrap_pst_feed_batch(pst_trainer *t);
+pst_status __wrap_pst_feed_batch(pst_trainer *t) {
     if (!alloc_state.mark) alloc_state.mark = alloc_state.n;
-    return __real_pst_feed_batch(t, sample);
+    return __real_pst_feed_batch(t);
 }
 
 /* Something was said that is no status: metrics cannot be written, no events for TensorBoard. */

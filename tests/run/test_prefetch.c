@@ -41,8 +41,6 @@ static pst_status sample(pst_data *data, pst_split split, uint64_t index, int32_
 }
 
 static const pst_data_row row = {.name = "slow", .sample = sample, .fields = fields};
-static const uint64_t wanted[WANTED] = {0, 2, 5};
-
 static slow_data *open_data(int gated) {
     slow_data *d = calloc(1, sizeof *d);
     assert_non_null(d);
@@ -60,22 +58,26 @@ static void close_data(slow_data *d) {
     free(d);
 }
 
-static pst_prefetch *open_prefetch(slow_data *d, size_t n) {
+static pst_prefetch *open_prefetch(slow_data *d, uint64_t most) {
     pst_prefetch *p = NULL;
-    if (pst_prefetch_open(&d->base, wanted, n, &p) != PST_OK) fail_msg("%s", pst_error());
+    if (pst_prefetch_open(&d->base, most, &p) != PST_OK) fail_msg("%s", pst_error());
     return p;
 }
 
-static void expect_batch(pst_prefetch *p, uint64_t first) {
-    if (pst_prefetch_take(p, first) != PST_OK) fail_msg("%s", pst_error());
-    for (size_t i = 0; i < WANTED; i++) {
-        int32_t *out[PST_DATA_FIELDS], want = (int32_t)(first + wanted[i]);
+static pst_prefetch_batch at(uint64_t first) { return (pst_prefetch_batch){first, WANTED}; }
+
+static void expect(pst_prefetch *p, pst_prefetch_batch batch) {
+    if (pst_prefetch_take(p, batch) != PST_OK) fail_msg("%s", pst_error());
+    for (uint64_t i = 0; i < batch.n; i++) {
+        int32_t *out[PST_DATA_FIELDS], want = (int32_t)(batch.first + i);
         pst_prefetch_sample(p, i, out);
         assert_true(out[0][0] == want && out[0][1] == want && out[1][0] == want + 1);
     }
 }
 
-/* The batches asked for ahead, any other one, and none. */
+static void expect_batch(pst_prefetch *p, uint64_t first) { expect(p, at(first)); }
+
+/* The batches asked for ahead, any other one, smaller ones, and none. */
 static void batches_in_any_order(void **state) {
     slow_data *d = open_data(0);
     pst_prefetch *p = open_prefetch(d, WANTED);
@@ -84,14 +86,16 @@ static void batches_in_any_order(void **state) {
     expect_batch(p, 100);
     for (uint64_t first = 0; first < 500; first += 10) {
         expect_batch(p, first);
-        pst_prefetch_start(p, first + 10);
+        pst_prefetch_start(p, at(first + 10));
     }
     expect_batch(p, 7);
-    pst_prefetch_start(p, 8);
+    expect(p, (pst_prefetch_batch){7, 1});
+    expect_batch(p, 7); /* the same first sample, another size */
+    pst_prefetch_start(p, at(8));
     pst_prefetch_close(p);
     p = open_prefetch(d, 0); /* this process needs no samples */
-    assert_int_equal(pst_prefetch_take(p, 0), PST_OK);
-    pst_prefetch_start(p, 10);
+    assert_int_equal(pst_prefetch_take(p, (pst_prefetch_batch){0, 0}), PST_OK);
+    pst_prefetch_start(p, (pst_prefetch_batch){10, 0});
     pst_prefetch_close(p);
     close_data(d);
 }
@@ -101,7 +105,7 @@ static void reads_while_the_step_runs(void **state) {
     slow_data *d = open_data(1);
     pst_prefetch *p = open_prefetch(d, WANTED);
     (void)state;
-    pst_prefetch_start(p, 10); /* does not wait for reads, which may not begin yet */
+    pst_prefetch_start(p, at(10)); /* does not wait for reads, which may not begin yet */
     for (int i = 0; i < WANTED; i++) sem_post(&d->may_read);
     for (int i = 0; i < WANTED; i++) sem_wait(&d->was_read);
     expect_batch(p, 10); /* reads nothing, which would wait forever */
@@ -116,11 +120,11 @@ static void failure_of_its_batch(void **state) {
     pst_prefetch *p = open_prefetch(d, WANTED);
     (void)state;
     expect_batch(p, 0);
-    pst_prefetch_start(p, 10);
+    pst_prefetch_start(p, at(10));
     pst_prefetch_settle(p);
     assert_string_equal(pst_error(), "");
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(pst_prefetch_take(p, 10), PST_EINPUT);
+        assert_int_equal(pst_prefetch_take(p, at(10)), PST_EINPUT);
         assert_string_equal(pst_error(), "sample 12: the disk is gone");
         pst_error_clear();
     }
@@ -136,7 +140,7 @@ static void waits_for_the_rest(void **state) {
     pst_prefetch *p = open_prefetch(d, WANTED);
     (void)state;
     uint64_t began = pst_monotonic_ns();
-    pst_prefetch_start(p, 10);
+    pst_prefetch_start(p, at(10));
     expect_batch(p, 10);
     assert_true(pst_monotonic_ns() - began >= WANTED * UINT64_C(20000000));
     pst_prefetch_close(p);

@@ -1,0 +1,154 @@
+/* The smaller batches with which a run begins (train.batch_warmup): for each size the same layout
+ * with fewer micro-batches, prepared like the whole batch, so that its instruction lists and memory
+ * maps are checked and simulated as well. */
+#include "partition/cost/replicas.h"
+#include "prepare/layout.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* parallel.replicas gives the micro-batches of the whole batch: smaller ones are shared in
+ * proportion. */
+static pst_status share_in_proportion(const pst_prepared *p, pst_layout *l) {
+    const uint32_t n = l->data;
+    double *period = malloc(n * sizeof *period);
+    if (!period) return pst_no_memory("for the micro-batches of the replicas");
+    for (uint32_t k = 0; k < n; k++) period[k] = 1.0 / (p->micro[k + 1] - p->micro[k]);
+    if (l->n_micro >= n) pst_replicas_share(period, n, l->n_micro, l->micros);
+    free(period);
+    return PST_OK;
+}
+
+/* The solver's order is for the whole batch; the named schedule with the same placement of chunks
+ * is used for smaller ones. */
+static void name_schedule(pst_layout *l) {
+    if (pst_schedule_kind_of(l->schedule) != PST_SCHEDULE_SOLVED) return;
+    const int v_shape = l->pipeline > 1 && l->rank_of_chunk &&
+                        l->rank_of_chunk[l->n_chunk - 1] == l->rank_of_chunk[0];
+    const pst_schedule_row *row = pst_schedule_with_placement(
+        v_shape ? PST_PLACE_V_SHAPE : PST_PLACE_ROUND_ROBIN, l->n_chunk / l->pipeline);
+    snprintf(l->schedule, sizeof l->schedule, "%s", row->name);
+}
+
+static pst_status layout_for(const pst_prepared *p, uint64_t samples, pst_layout *l) {
+    PST_TRY(pst_layout_copy(&p->plan->layout, l));
+    pst_status status = PST_OK;
+    l->n_micro = (uint32_t)(samples / l->micro_batch);
+    l->chunks = l->n_chunk / l->pipeline;
+    name_schedule(l);
+    if (samples % l->micro_batch)
+        status =
+            pst_fail(PST_EINPUT, "they are no multiple of train.micro_batch, %u", l->micro_batch);
+    else if (p->config->parallel.n_replicas) status = share_in_proportion(p, l);
+    if (p->config->parallel.n_replicas && status == PST_OK) return PST_OK;
+    free(l->micros); /* by speed */
+    l->micros = NULL;
+    if (status != PST_OK) pst_layout_close(l);
+    return status;
+}
+
+static pst_status prepare_for(const pst_prepared *p, uint64_t samples, pst_prepared **out) {
+    pst_layout l;
+    pst_prepare_options options = p->options;
+    PST_TRY(layout_for(p, samples, &l));
+    options.layout = &l;
+    options.n_eval_micro = 0;
+    options.smaller = 0;
+    options.quiet = 1;
+    pst_status status = pst_prepare_build(p->config, &options, &l, out);
+    pst_layout_close(&l);
+    return status;
+}
+
+static int is_possible(const pst_prepared *p, uint64_t samples) {
+    pst_prepared *other;
+    if (prepare_for(p, samples, &other) != PST_OK) return 0;
+    pst_prepared_close(other);
+    return 1;
+}
+
+/* "4, 8, 16": first batches with which this layout can run; "none". */
+static void list_possible(const pst_prepared *p, char *out, size_t size) {
+    const uint64_t batch = (uint64_t)p->config->train.batch;
+    const uint32_t most = 8;
+    uint32_t n = 0;
+    *out = 0;
+    for (uint64_t d = 1; d < batch && n < most; d++) {
+        if (batch % d || !is_possible(p, d)) continue;
+        const size_t used = strlen(out);
+        snprintf(out + used, size - used, "%s%" PRIu64, n++ ? ", " : "", d);
+    }
+    if (!n) snprintf(out, size, "none");
+}
+
+/* Adds what is possible to the message of the failed preparation. */
+static pst_status refuse(const pst_prepared *p, uint64_t samples, pst_status status) {
+    char why[400], values[200];
+    if (status != PST_EINPUT) return status;
+    snprintf(why, sizeof why, "%s", pst_error());
+    list_possible(p, values, sizeof values);
+    status = pst_fail(PST_EINPUT,
+                      "train.batch_warmup: batches of %" PRIu64
+                      " samples are not possible in this layout: %s; values of from with which it "
+                      "can run: %s",
+                      samples, why, values);
+    return pst_config_at(p->config, "train.batch_warmup", "from", status);
+}
+
+/* Weights and states stay where they are when a run goes on with another size. */
+static int keeps_state(const pst_memory_map *a, const pst_memory_map *b) {
+    for (int region = PST_REGION_WEIGHT; region <= PST_REGION_STATE; region++)
+        if (a->start[region] != b->start[region] || a->bytes[region] != b->bytes[region]) return 0;
+    return 1;
+}
+
+/* Makes the arenas as large as the job `other` needs them. */
+static pst_status take_memory(pst_prepared *p, const pst_prepared *other) {
+    for (uint32_t r = 0; r < p->options.n_rank; r++) {
+        pst_memory_map *x = p->memory[r];
+        const pst_memory_map *of = other->memory[r];
+        if (!x || !of) continue; /* a single lane was prepared */
+        if (!keeps_state(x, of))
+            return pst_fail(PST_EINTERNAL,
+                            "rank %u: weights or optimizer state move when the batch grows", r);
+        if (of->total <= x->total) continue;
+        x->bytes[PST_REGION_SCRATCH] += of->total - x->total;
+        x->total = of->total;
+        uint64_t *peak = &p->plan->peak_bytes[pst_grid_stage(p->grid, r)];
+        if (x->total > *peak) *peak = x->total;
+    }
+    return PST_OK;
+}
+
+pst_status pst_prepare_smaller(pst_prepared *p) {
+    const pst_batches *b = &p->batches;
+    if (b->n < 2) return PST_OK;
+    p->smaller = calloc(b->n - 1, sizeof(pst_prepared *));
+    if (!p->smaller) return pst_no_memory("for the smaller batches");
+    for (uint32_t i = 0; i + 1 < b->n; i++) {
+        pst_status status = prepare_for(p, b->row[i].size, &p->smaller[i]);
+        if (status != PST_OK) return refuse(p, b->row[i].size, status);
+        p->n_smaller++;
+        PST_TRY(take_memory(p, p->smaller[i]));
+    }
+    return PST_OK;
+}
+
+pst_prepared *pst_prepared_at(pst_prepared *p, uint64_t step) {
+    const uint64_t size = pst_batches_size(&p->batches, step);
+    for (uint32_t i = 0; i < p->n_smaller; i++)
+        if (pst_prepared_batch(p->smaller[i]) == size) return p->smaller[i];
+    return p;
+}
+
+double pst_prepared_time(pst_prepared *p, uint64_t steps) {
+    const pst_batches *b = &p->batches;
+    double ns = 0;
+    for (uint32_t i = 0; i < b->n && b->row[i].step < steps; i++) {
+        const uint64_t end =
+            i + 1 < b->n && b->row[i + 1].step < steps ? b->row[i + 1].step : steps;
+        ns += (double)(end - b->row[i].step) *
+              (double)pst_prepared_at(p, b->row[i].step)->timing->step_ns;
+    }
+    return ns;
+}
