@@ -24,7 +24,8 @@ static void check_limit(const pst_config *c, const pst_prepared *p, pst_check *c
 /* Of the run itself, not of the small one; pst_prepare proves lists and memory. */
 pst_status pst_verify_lists(pst_verifying *v) {
     pst_prepared *p = NULL;
-    pst_prepare_options options = {.n_rank = v->shape.n_rank, .threads = 1, .plan = v->plan};
+    pst_prepare_options options = {
+        .n_rank = v->shape.n_rank, .threads = 1, .plan = v->plan, .smaller = 1};
     pst_check *check =
         pst_check_add(&v->table, "instruction lists and memory map", "checked at full size");
     options.isa = pst_prepare_isa_to_inspect(v->config);

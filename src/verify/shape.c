@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 4, CONTEXT = 32, MICRO_BATCH = 2, FEW_MICRO_BATCHES = 8 };
+enum { STEPS = 4, CONTEXT = 32, MICRO_BATCH = 2, FEW_MICRO_BATCHES = 8, FEW_SIZES = 4 };
 /* A batch norm's channel of 2 or 4 values may have a variance near 0, and rounding errors are then
  * amplified up to 1 / sqrt(eps), 316 times. Of resnet18 on 28 x 28 pixels, two kernels differ by
  * 5e-1 (2 values), 6e-4 (4) and 3e-5 (8); of resnet50 by 3e-4 (8). */
@@ -80,15 +80,28 @@ static const char *why_fixed(const pst_config *c) {
 
 static uint64_t divisor(uint64_t a, uint64_t b) { return b ? divisor(b, a % b) : a; }
 
+static uint64_t common_multiple(uint64_t a, uint64_t b) { return a / divisor(a, b) * b; }
+
 /* Enough micro-batches to fill the pipelines of all replicas, and as the layout needs them. */
 static uint32_t few_micros(const pst_config *c, uint32_t stages, uint32_t data) {
     uint64_t all = (uint64_t)(c->train.batch / c->train.micro_batch);
     uint64_t parts = c->parallel.reproducible > 1 ? (uint64_t)c->parallel.reproducible : 1;
-    uint64_t lanes = data * parts / divisor(data, parts), few = lanes * stages;
+    uint64_t lanes = common_multiple(data, parts), few = lanes * stages;
     if (c->parallel.n_replicas || *c->parallel.schedule_file || all <= FEW_MICRO_BATCHES)
         return (uint32_t)all;
     while (few < FEW_MICRO_BATCHES) few *= 2;
     return (uint32_t)(few < all ? few : all);
+}
+
+/* Micro-batches of the first steps with train.batch_warmup: few, but as the layout needs them; 0:
+ * no smaller number goes. */
+static uint32_t first_micros(const pst_config *c, const pst_shape *s) {
+    const uint64_t parts = c->parallel.reproducible > 1 ? (uint64_t)c->parallel.reproducible : 1;
+    const uint64_t unit = common_multiple(s->data, parts);
+    if (why_fixed(c)) return (uint32_t)(c->train.batch_warmup.from / c->train.micro_batch);
+    for (uint32_t n = 1; n < s->n_micro; n++)
+        if (s->n_micro % n == 0 && n % unit == 0 && s->n_micro / n <= FEW_SIZES) return n;
+    return 0;
 }
 
 static uint64_t parameters(const pst_prepared *p) {
@@ -114,6 +127,17 @@ static void add_model(const pst_config *c, const pst_model_config *m, uint32_t s
              layers = stages * chunks > 2 ? stages * chunks : 2;
     if (has_layers(c) && m->layers > layers) change(s, "model.layers", m->layers, layers);
     if (has_layers(c) && m->context > CONTEXT) change(s, "model.context", m->context, CONTEXT);
+}
+
+/* Two steps of the smallest batch, then about one of each size. tokens: of a sample. */
+static void add_batch_warmup(const pst_config *c, int64_t micro_batch, uint64_t tokens,
+                             pst_shape *s) {
+    if (!c->train.batch_warmup.from) return;
+    const uint32_t first = first_micros(c, s);
+    const int64_t from = first * micro_batch, batch = s->n_micro * micro_batch;
+    const int64_t over = from ? 2 * from * (batch / from - 1) * (int64_t)tokens : 0;
+    change(s, "train.batch_warmup.from", c->train.batch_warmup.from, from);
+    change(s, "train.batch_warmup.tokens", c->train.batch_warmup.tokens, over);
 }
 
 static void add_steps(const pst_config *c, int64_t micro_batch, pst_shape *s) {
@@ -157,9 +181,10 @@ static int64_t samples_of_batch_norm(const pst_graph *g, int64_t micro_batch) {
     return samples;
 }
 
-/* Checks the size of the model as it will run. *samples: see samples_of_batch_norm. */
+/* Checks the size of the model as it will run. *samples: see samples_of_batch_norm; *tokens: of a
+ * sample. */
 static pst_status check_model(const pst_config *c, const pst_shape_keys *model, const char *why,
-                              int64_t *samples) {
+                              int64_t *samples, uint64_t *tokens) {
     pst_config *small = NULL;
     pst_prepared *p = NULL;
     pst_prepare_options options = {.n_rank = 1, .threads = 1, .n_eval_micro = 1};
@@ -173,7 +198,10 @@ static pst_status check_model(const pst_config *c, const pst_shape_keys *model, 
     if (status == PST_OK) status = pst_prepare(small, &options, &p);
     if (status == PST_OK && parameters(p) > most_parameters)
         status = too_large(c, parameters(p), why);
-    if (status == PST_OK) *samples = samples_of_batch_norm(p->whole, c->train.micro_batch);
+    if (status == PST_OK) {
+        *samples = samples_of_batch_norm(p->whole, c->train.micro_batch);
+        *tokens = p->tokens / pst_prepared_batch(p);
+    }
     pst_prepared_close(p);
     pst_config_close(small);
     return status;
@@ -193,6 +221,7 @@ pst_status pst_shape_choose(const pst_config *c, uint32_t n_rank, pst_shape *s) 
                      .steps = STEPS};
     int64_t micro_batch = c->train.micro_batch < MICRO_BATCH ? c->train.micro_batch : MICRO_BATCH,
             samples = 1;
+    uint64_t tokens = 1;
     if (why) {
         snprintf(s->note, sizeof s->note, "model and batch are as configured: %s", why);
         micro_batch = c->train.micro_batch;
@@ -204,8 +233,9 @@ pst_status pst_shape_choose(const pst_config *c, uint32_t n_rank, pst_shape *s) 
     s->n_micro = why_fixed(c) ? (uint32_t)(c->train.batch / c->train.micro_batch)
                               : few_micros(c, stages, data);
     if (!why_fixed(c)) add_model(c, &m, stages, s);
-    PST_TRY(check_model(c, &s->small, why, &samples));
+    PST_TRY(check_model(c, &s->small, why, &samples, &tokens));
     if (!*c->parallel.plan && micro_batch < samples) micro_batch = samples;
     add_steps(c, micro_batch, s);
+    add_batch_warmup(c, micro_batch, tokens, s);
     return PST_OK;
 }

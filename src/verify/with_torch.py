@@ -53,6 +53,10 @@ class Record:
     def micros(self, step):
         return sorted({micro for kind, at, micro, _ in self.tensors if kind == "data" and at == step})
 
+    def samples(self, step):
+        """Of the batch of the step."""
+        return float(self.hyper["micro_batch"]) * len(self.micros(step))
+
 
 class Graph:
     """The text of src/graph/text.c."""
@@ -365,7 +369,7 @@ def check_step(record, graph, step, result):
     for name in trained:
         weights[name].requires_grad_()
     within = float(record.hyper["within_gradients"])
-    tokens, samples, loss = record.number(step, "tokens"), float(record.hyper["batch"]), 0.0
+    tokens, samples, loss = record.number(step, "tokens"), record.samples(step), 0.0
     for micro in record.micros(step):
         data = {name: record.get("data", step, name, micro).view(shape) for name, shape in graph.data.items()}
         part = graph.loss(data, weights, tokens, samples)
@@ -512,7 +516,7 @@ def check_transformers(record, graph, step, result):
             whole = record.get("state", step, name).view(shape)
             for (to, turned), part in zip(names[name], whole.chunk(len(names[name]))):
                 theirs[to].copy_(part.t() if turned else part)
-    tokens, samples, loss = record.number(step, "tokens"), float(record.hyper["batch"]), 0.0
+    tokens, samples, loss = record.number(step, "tokens"), record.samples(step), 0.0
     for micro in record.micros(step):
         data = {name: record.get("data", step, name, micro).view(shape) for name, shape in graph.data.items()}
         part = their_loss(graph, model, data, tokens, samples)
