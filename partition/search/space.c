@@ -386,12 +386,23 @@ static uint32_t sequences(const pst_search_problem *p, const pst_search_config *
     return like->tensor > 1 && !like->before ? p->sequence.n : 1;
 }
 
+static uint32_t least_batch(const pst_search_problem *p) {
+    return p->least_batch ? p->least_batch : p->batch;
+}
+
+/* Each replica has a micro-batch, and each gradient accumulator an equal share, in every step. */
+static int is_size(const pst_search_problem *p, uint32_t data, uint32_t size) {
+    if (!size || p->batch % size || least_batch(p) % size) return 0;
+    const uint32_t n_micro = least_batch(p) / size;
+    return n_micro >= data && (!p->parts || n_micro % p->parts == 0);
+}
+
 static void say_infeasible(const pst_search_problem *p, const pst_search_config *like,
                            const list *l, char why[160]) {
     if (!l->micros)
         snprintf(why, 160,
                  "infeasible: no allowed micro_batch divides %u samples among %u replicas",
-                 p->batch, like->data);
+                 least_batch(p), like->data);
     else if (!l->feasible) snprintf(why, 160, "infeasible: %s", l->why);
     else
         snprintf(why, 160,
@@ -407,7 +418,7 @@ pst_status pst_search_configs(pst_search_context *x, const pst_search_config *li
     pst_status status = PST_OK;
     for (uint32_t b = 0; b < p->micro_batch.n && status == PST_OK; b++) {
         uint32_t size = p->micro_batch.value[b];
-        if (!size || p->batch % size || p->batch / size < like->data) continue;
+        if (!is_size(p, like->data, size)) continue;
         l.micros = 1;
         for (uint32_t q = 0; q < sequences(p, like) && status == PST_OK; q++) {
             pst_search_config c = {.pipeline = like->pipeline,

@@ -48,14 +48,15 @@ static uint32_t slot_of(const pst_op_span *s) {
 static pst_status configure(const pst_profile_request *take, const choice *what, int small,
                             pst_config **config) {
     static const char *const alone[] = {
-        "parallel.pipeline=1",     "parallel.data=1",
-        "parallel.transport=self", "parallel.cluster=",
-        "parallel.profile=",       "parallel.plan=",
-        "parallel.measured=",      "parallel.schedule_file=",
-        "parallel.throttle=[]",    "parallel.replicas=[]",
-        "parallel.reproducible=0", "parallel.post_validation=false",
-        "parallel.chunks=0",       "parallel.memory=0",
-        "checkpoint.every=0",      "parallel.reproducible.tensor=0"};
+        "parallel.pipeline=1",       "parallel.data=1",
+        "parallel.transport=self",   "parallel.cluster=",
+        "parallel.profile=",         "parallel.plan=",
+        "parallel.measured=",        "parallel.schedule_file=",
+        "parallel.throttle=[]",      "parallel.replicas=[]",
+        "parallel.reproducible=0",   "parallel.post_validation=false",
+        "train.batch_warmup.from=0", "train.batch_warmup.tokens=0",
+        "parallel.chunks=0",         "parallel.memory=0",
+        "checkpoint.every=0",        "parallel.reproducible.tensor=0"};
     enum { N_ALONE = sizeof alone / sizeof *alone, TEXTS = 6 };
     const char *override[PST_PROFILE_OVERRIDES + N_ALONE + 8];
     char text[TEXTS][64];

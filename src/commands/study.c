@@ -88,8 +88,11 @@ typedef struct {
 
 static pst_status print_picture(const void *what, FILE *f) {
     const picture *p = what;
-    char title[160];
-    snprintf(title, sizeof title, "%s, simulated", p->s->schedule->name);
+    char title[160], batch[48] = "";
+    if (pst_study_first_batch(p->s))
+        snprintf(batch, sizeof batch, ", %llu samples",
+                 (unsigned long long)pst_prepared_batch(p->s->prepared));
+    snprintf(title, sizeof title, "%s%s, simulated", p->s->schedule->name, batch);
     if (p->kind == CSV) return pst_schedule_csv_write(p->s->schedule, f);
     return p->kind == SVG
                ? pst_timeline_svg(p->s->job, p->t->span, title, f)

@@ -41,6 +41,8 @@ pst_status pst_study_exposed(const pst_prepared *p, uint64_t step_ns,
 /* Prints what the column "peak F to B" means and, if has_limits, "peak F to W". */
 void pst_study_explain_peaks(int has_limits, FILE *out);
 uint32_t pst_study_chunks(const pst_study *s); /* Chunks per rank. */
+/* With train.batch_warmup: samples of the first steps; 0: all steps are as the one simulated. */
+uint64_t pst_study_first_batch(const pst_study *s);
 /* Peak of activations on a rank, in micro-batches of a whole stage. */
 double pst_study_peak(const pst_study *s, const pst_timing *t, uint32_t rank);
 double pst_study_gap(const pst_study *s, const pst_timing *t);

@@ -14,6 +14,11 @@ static double ratio(const pst_dry_run *r, const pst_timing *t) {
 
 uint32_t pst_study_chunks(const pst_study *s) { return s->job->n_chunk / s->job->grid.pipeline; }
 
+uint64_t pst_study_first_batch(const pst_study *s) {
+    const pst_batches *b = s->prepared ? &s->prepared->batches : NULL;
+    return b && b->n > 1 ? b->row[0].size : 0;
+}
+
 double pst_study_peak(const pst_study *s, const pst_timing *t, uint32_t rank) {
     return (double)t->peak_stash[rank] / pst_study_chunks(s);
 }
@@ -97,6 +102,10 @@ static void print_study(const pst_simulate_options *o, const pst_study *s, const
             pst_plural(s->job->grid.pipeline));
     print_micros(s->job, out);
     if (pst_study_chunks(s) > 1) fprintf(out, ", %u chunks per stage", pst_study_chunks(s));
+    if (pst_study_first_batch(s))
+        fprintf(out, "\nbatch     all %llu samples; the first steps have fewer, from %llu on",
+                (unsigned long long)pst_prepared_batch(s->prepared),
+                (unsigned long long)pst_study_first_batch(s));
     fprintf(out, "\nmakespan  %.6f ms (flush %.6f ms), lower bound %.6f ms: gap %.2f%%\n",
             (double)t->step_ns * 1e-6, (double)t->flush_ns * 1e-6,
             (double)(s->bound_ns + t->flush_ns) * 1e-6, pst_study_gap(s, t) * 100);

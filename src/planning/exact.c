@@ -39,7 +39,9 @@ static void keep_margin(const pst_planning *x, pst_prepared *p) {
         c->device[i].memory = x->cluster->device[i].memory;
 }
 
-pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *found, pst_prepared **p) {
+/* smaller: also the smaller batches of train.batch_warmup. */
+static pst_status prepare(pst_planning *x, const pst_candidate *found, int smaller,
+                          pst_prepared **p) {
     const uint32_t n_rank = pst_grid_size(pst_layout_grid(&found->layout));
     pst_layout layout;
     pst_prepare_options o = {.n_rank = n_rank,
@@ -48,6 +50,7 @@ pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *found, pst
                              .device = x->device,
                              .processors = x->processors,
                              .n_eval_micro = found->layout.n_micro,
+                             .smaller = smaller,
                              .layout = &layout,
                              .score = 1,
                              .quiet = 1};
@@ -59,11 +62,38 @@ pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *found, pst
     return status;
 }
 
+pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *found, pst_prepared **p) {
+    return prepare(x, found, 0, p);
+}
+
 pst_status pst_planning_verify(void *arg, pst_candidate *c) {
     pst_planning *x = arg;
     pst_prepared *p;
     PST_TRY(pst_planning_prepare(x, c, &p));
     take_exact(p, c);
+    pst_prepared_close(p);
+    return PST_OK;
+}
+
+/* Of the run; 0: only its data says. */
+static uint64_t run_steps(const pst_config *c, const pst_prepared *p) {
+    const uint64_t tokens = p->tokens / pst_prepared_batch(p);
+    if (c->train.epochs > 0) return 0;
+    if (!c->train.tokens) return (uint64_t)c->train.steps;
+    return pst_batches_steps(&p->batches, ((uint64_t)c->train.tokens + tokens - 1) / tokens);
+}
+
+pst_status pst_planning_batches(pst_planning *x) {
+    pst_prepared *p;
+    if (!x->config->train.batch_warmup.from) return PST_OK;
+    PST_TRY(prepare(x, x->result->best, 1, &p));
+    const pst_batches_row *whole = &p->batches.row[p->batches.n - 1];
+    x->batches.from = p->batches.row[0].size;
+    x->batches.steps = whole->step;
+    x->batches.samples = whole->sample;
+    x->batches.run_steps = run_steps(x->config, p);
+    x->batches.ns = pst_prepared_time(p, whole->step);
+    x->batches.run_ns = pst_prepared_time(p, x->batches.run_steps);
     pst_prepared_close(p);
     return PST_OK;
 }

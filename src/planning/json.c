@@ -124,6 +124,15 @@ static json_t *fewer_of(const pst_planning *x) {
     return json_pack("{s:i,s:f}", "devices", (int)x->fewer, "step_s", seconds(x->fewer_ns));
 }
 
+static json_t *batches_of(const pst_planning *x) {
+    const uint64_t steps = x->batches.run_steps;
+    if (!x->batches.steps) return json_null();
+    return json_pack("{s:I,s:I,s:I,s:f,s:I,s:f}", "from", (json_int_t)x->batches.from, "steps",
+                     (json_int_t)x->batches.steps, "samples", (json_int_t)x->batches.samples,
+                     "seconds", x->batches.ns * 1e-9, "run_steps", (json_int_t)steps, "run_seconds",
+                     x->batches.run_ns * 1e-9);
+}
+
 pst_status pst_planning_json(pst_planning *x, const char *change, const char *cluster, FILE *out) {
     const pst_search_result *r = x->result;
     const pst_candidate *best = r->best;
@@ -140,6 +149,7 @@ pst_status pst_planning_json(pst_planning *x, const char *change, const char *cl
         json_object_set_new(j, "tokens_per_s", real_if(best != NULL, tokens / step)) != 0 ||
         json_object_set_new(j, "mfu", real_if(mfu > 0, mfu)) != 0 ||
         json_object_set_new(j, "fewer", fewer_of(x)) != 0 ||
+        json_object_set_new(j, "batch_warmup", batches_of(x)) != 0 ||
         json_object_set_new(j, "layout", best ? layout_of(x, best) : json_null()) != 0 ||
         json_object_set_new(j, "memory", memory_of(x)) != 0 ||
         json_object_set_new(j, "rows", rows_of(x)) != 0 ||

@@ -41,6 +41,9 @@ static void describe_layout(const pst_prepared *p, pst_plan_page *page) {
     if (chunks > 1) append(text, capacity, ", %u chunks per stage", chunks);
     append(text, capacity, ", schedule %s, %u micro-batch%s of %u sample%s", l->schedule,
            l->n_micro, pst_plural_es(l->n_micro), l->micro_batch, pst_plural(l->micro_batch));
+    if (p->batches.n > 1)
+        append(text, capacity, " (the first steps have fewer, from %llu samples on)",
+               (unsigned long long)p->batches.row[0].size);
     recompute_text(l->recompute, l->n_chunk, recompute, sizeof recompute);
     append(text, capacity, ", recomputation %s, %s", recompute,
            pst_dtype_name(pst_graph_factors(p->graph)));

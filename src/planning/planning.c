@@ -129,6 +129,7 @@ static void fill_problem(pst_planning *x) {
     x->problem =
         (pst_search_problem){.cluster = x->cluster,
                              .batch = (uint32_t)c->train.batch,
+                             .least_batch = (uint32_t)c->train.batch_warmup.from,
                              .weight_bytes = half ? 2 : 4,
                              .state_bytes = 4 * pst_optim_least_states(x->optim) + (half ? 4 : 0),
                              .grad_bytes = 4,
@@ -242,6 +243,7 @@ pst_status pst_planning_answer(pst_planning *x, FILE *out) {
     char change[PST_PLANNING_ADVICE] = "", cluster[PST_PLANNING_ADVICE] = "";
     if (!x->result->best) PST_TRY(pst_planning_change(x, change, cluster));
     else if (!*o->export_) PST_TRY(pst_planning_fewer(x));
+    if (x->result->best) PST_TRY(pst_planning_batches(x));
     if (x->result->best && *o->export_) PST_TRY(pst_planning_export(x, out));
     else if (o->json) PST_TRY(pst_planning_json(x, change, cluster, out));
     else PST_TRY(pst_planning_text(x, out));

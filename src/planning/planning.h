@@ -75,6 +75,12 @@ typedef struct {
     uint64_t end_ns;
     /* the run file completed with the cluster; NULL: nothing was prepared yet */
     pst_config *filled_config;
+    /* with train.batch_warmup, of the best layout: the steps before the first whole batch, their
+     * samples, and their time; all steps (0: unknown, because train.epochs is given) and theirs */
+    struct {
+        uint64_t from, steps, samples, run_steps;
+        double ns, run_ns;
+    } batches;
 } pst_planning;
 
 /* planning/planning.c. Runs the search, without output. The caller closes x, also after a
@@ -104,6 +110,8 @@ uint32_t pst_planning_isa(const pst_planning *x);
  * The caller closes *prepared. */
 pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *found,
                                 pst_prepared **prepared);
+/* Sets x->batches, for the best layout. EINPUT: it cannot run the smaller batches. */
+pst_status pst_planning_batches(pst_planning *x);
 /* Callback of the search: verifies a candidate with pst_planning_prepare; arg is the pst_planning.
  */
 pst_status pst_planning_verify(void *arg, pst_candidate *candidate);

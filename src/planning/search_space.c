@@ -319,7 +319,7 @@ static void choose_rest(pst_planning *x) {
     const pst_config *c = x->config;
     pst_search_problem *p = &x->problem;
     if (is_given(x, "train", "micro_batch")) fix(&p->micro_batch, (uint64_t)c->train.micro_batch);
-    else divisors(&p->micro_batch, (uint64_t)c->train.batch, MOST_MICRO_BATCH);
+    else divisors(&p->micro_batch, p->least_batch ? p->least_batch : p->batch, MOST_MICRO_BATCH);
     fix(&p->chunks, 0);
     if (is_given(x, "parallel", "chunks")) fix(&p->chunks, (uint64_t)c->parallel.chunks);
     else

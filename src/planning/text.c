@@ -94,6 +94,25 @@ static void print_speed(const pst_planning *x, const pst_candidate *c, FILE *out
             x->result->timed_out ? " (search stopped by the time limit)" : "");
 }
 
+/* The steps that are shorter than the one shown. */
+static void print_batches(const pst_planning *x, FILE *out) {
+    if (!x->batches.steps) return;
+    fprintf(out, "batches     from %" PRIu64 " sample%s to %u in ", x->batches.from,
+            pst_plural(x->batches.from), x->problem.batch);
+    print_count(x->batches.steps, out);
+    fprintf(out, " step%s of ", pst_plural(x->batches.steps));
+    print_count(x->batches.samples * x->model.context, out);
+    fputs(" tokens: ", out);
+    print_seconds((uint64_t)x->batches.ns, out);
+    if (x->batches.run_steps) {
+        fputs("; all ", out);
+        print_count(x->batches.run_steps, out);
+        fputs(" steps: ", out);
+        print_seconds((uint64_t)x->batches.run_ns, out);
+    }
+    fputc('\n', out);
+}
+
 /* The first stage after `from` that has other memory, or another number of micro-batches in
  * flight. */
 static uint32_t end_of_alike(const pst_planning *x, const pst_candidate *c, uint32_t from) {
@@ -268,6 +287,7 @@ pst_status pst_planning_text(pst_planning *x, FILE *out) {
         print_layout(best, out);
         print_chunks(best, out);
         print_speed(x, best, out);
+        print_batches(x, out);
         print_memory(x, best, out);
         print_oversubscribed(x, best, out);
         print_fewer(x, out);

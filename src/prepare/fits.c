@@ -138,9 +138,13 @@ static int fits_sized(const advice *a, uint32_t n_rank, uint32_t micro_batch) {
     return 0;
 }
 
+static int divides_batches(const pst_config *c, uint32_t micro_batch) {
+    return c->train.batch % micro_batch == 0 && c->train.batch_warmup.from % micro_batch == 0;
+}
+
 static int shrink_micro_batch(advice *a) {
     for (uint32_t micro = a->p->plan->layout.micro_batch - 1; micro >= 1; micro--) {
-        if (a->p->config->train.batch % micro || !fits_sized(a, a->p->options.n_rank, micro))
+        if (!divides_batches(a->p->config, micro) || !fits_sized(a, a->p->options.n_rank, micro))
             continue;
         snprintf(a->text, sizeof a->text, "%strain.micro_batch=%u would fit", where(a), micro);
         return 1;

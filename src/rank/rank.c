@@ -251,7 +251,6 @@ static void assign(pst_rank *r, const pst_prepared *p) {
     const uint32_t rank = r->rank;
     r->p = p;
     r->place = pst_grid_at(p->grid, rank);
-    r->graph = p->graphs[r->place.tensor];
     r->cut = p->cuts[r->place.tensor];
     r->eval_cut = p->eval_cuts[r->place.tensor];
     r->memory = p->memory[rank];
@@ -267,7 +266,8 @@ static void assign(pst_rank *r, const pst_prepared *p) {
 
 pst_status pst_rank_use(pst_rank *r, const pst_prepared *p) {
     if (r->p == p) return PST_OK;
-    assign(r, p);
+    assign(r, p); /* the graph stays: devices have prepared its nodes, and keep fp8 scales by them
+                   */
     r->n_begun[1] = 0; /* addresses are others: nothing is assumed of the first list */
     pst_rank_norm_close(r);
     return pst_rank_norm_open(r);
@@ -279,6 +279,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     if (!r) return pst_fail(PST_ENOMEM, "no memory for rank %u", rank);
     r->rank = rank;
     assign(r, p);
+    r->graph = p->graphs[r->place.tensor];
     r->loss_scale = 1;
     r->times = 1;
     r->max_op = pst_rank_launches(p, rank);

@@ -28,15 +28,28 @@ pst_status pst_report_median(const double *value, size_t n, double *median) {
     return PST_OK;
 }
 
-size_t pst_report_settled(const pst_report_metrics *m) {
-    return m->n > 2 * SETTLING ? SETTLING : m->n > 1;
+static double tokens_of(const pst_report_metrics *m, size_t i) {
+    const double *tokens = m->curve[PST_REPORT_TOKENS];
+    return i ? (tokens[i] - tokens[i - 1]) / (m->step[i] - m->step[i - 1]) : NAN;
 }
+
+/* Leaves out steps before index `from`, those in which the prediction learns, and those with fewer
+ * tokens than the last one (train.batch_warmup). */
+static size_t settle(const pst_report_metrics *m, size_t from) {
+    const size_t n = m->n - from;
+    const double last = m->n ? tokens_of(m, m->n - 1) : NAN;
+    size_t first = from + (n > 2 * SETTLING ? SETTLING : n > 1);
+    while (first + 1 < m->n && tokens_of(m, first) < last) first++;
+    return first;
+}
+
+size_t pst_report_settled(const pst_report_metrics *m) { return settle(m, 0); }
 
 /* Leaves the steps up to `after` out of the settled ones. */
 static size_t first_of(const pst_report_metrics *m, uint64_t after) {
-    pst_report_metrics rest = *m;
-    while (rest.n && m->step[m->n - rest.n] <= (double)after) rest.n--;
-    return m->n - rest.n + pst_report_settled(&rest);
+    size_t from = 0;
+    while (from < m->n && m->step[from] <= (double)after) from++;
+    return settle(m, from);
 }
 
 static pst_status find(const pst_report_metrics *m, uint64_t after, pst_report_typical *t) {

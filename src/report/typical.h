@@ -1,5 +1,5 @@
 /* A typical step of a run: medians of measured and predicted values, without the first steps, in
- * which the prediction is still updated. */
+ * which the prediction is still updated or the batch is smaller (train.batch_warmup). */
 #ifndef PST_REPORT_TYPICAL_H
 #define PST_REPORT_TYPICAL_H
 #include "report/data.h"

@@ -41,10 +41,13 @@ static pst_status write_timeline(const pst_trainer *t, pst_span *const *span,
  * prediction has learned. */
 static void draw(const pst_trainer *t, pst_span *const *span, const char *const *host,
                  const pst_op_spans *operators) {
-    char title[160];
+    char title[160], batch[48] = "";
     pst_timing *timing = NULL;
-    snprintf(title, sizeof title, "%s, step %" PRIu64 ", measured: %s", t->config->name, t->step,
-             t->p->plan->layout.schedule);
+    const pst_prepared *p = t->group->local[0]->p;
+    if (t->p->n_smaller)
+        snprintf(batch, sizeof batch, ", %" PRIu64 " samples", pst_prepared_batch(p));
+    snprintf(title, sizeof title, "%s, step %" PRIu64 "%s, measured: %s", t->config->name, t->step,
+             batch, p->plan->layout.schedule);
     if (pst_simulate(job_of(t), &timing) != PST_OK)
         pst_log(PST_LOG_WARN, "cannot simulate the predicted timeline: %s", pst_error());
     const pst_trace_notes notes = {.title = title,

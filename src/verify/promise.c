@@ -45,9 +45,12 @@ static int computes_on_gpu(const pst_config *c) {
     return (ops->flags & PST_DEVICE_GPU) != 0;
 }
 
+/* In any of the run's batch sizes. */
 static int is_unequal(const pst_prepared *p) {
     for (uint32_t k = 1; k < p->grid.data; k++)
         if (p->micro[k + 1] - p->micro[k] != p->micro[1]) return 1;
+    for (uint32_t i = 0; i < p->n_smaller; i++)
+        if (is_unequal(p->smaller[i])) return 1;
     return 0;
 }
 

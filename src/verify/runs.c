@@ -6,7 +6,8 @@
 
 pst_status pst_verify_prepare(const pst_verifying *v, const pst_shape_keys *keys, uint32_t n_rank,
                               pst_config **config, pst_prepared **p) {
-    pst_prepare_options options = {.n_rank = n_rank, .threads = 1, .plan = keys ? NULL : v->plan};
+    pst_prepare_options options = {
+        .n_rank = n_rank, .threads = 1, .plan = keys ? NULL : v->plan, .smaller = 1};
     PST_TRY(pst_config_copy(v->config, config));
     pst_config *c = *config;
     pst_status status = pst_shape_apply(c, &v->shape.small);

@@ -59,6 +59,9 @@ static void one_rank(void **state) {
     SAME("selective", 1, "parallel.recompute=selective", "parallel.post_validation=true");
     SAME("fp16", 1, "train.precision=fp16");
     SAME("one-batch", 1, "train.batch=2");
+    same("grows", 2, 1,
+         (const char *const[]){"train.batch=8", "train.batch_warmup.from=4",
+                               "train.batch_warmup.tokens=100", NULL});
     same("off", 1, 0, (const char *const[]){"parallel.graphs=false", NULL});
 }
 

@@ -183,6 +183,37 @@ static void evaluated_after_a_load(void **state) {
     pst_session_close(s);
 }
 
+/* A step reads the samples of its batch and no others. Stops after `to` steps. */
+static void grow(pst_session *s, uint64_t from, uint64_t to) {
+    static const uint64_t size[STEPS] = {2, 2, 4, 6, 8};
+    for (uint64_t k = from; k < to; k++) {
+        fill(k);
+        assert_int_equal(pst_session_batch(s), size[k]);
+        for (uint64_t i = size[k] * TIME; i < BATCH * TIME; i++) tokens[i] = -1;
+        MUST(pst_session_step(s, batch, 2, NULL));
+    }
+}
+
+static void growing_batches(void **state) {
+    (void)state;
+    const char *warmup[] = {"train.batch_warmup.from=2", "train.batch_warmup.tokens=72"};
+    course of[3];
+    for (uint32_t k = 0; k < 3; k++) { /* one rank, two, and resumed in the middle */
+        pst_session *s = open_session(k ? 2 : 1, warmup[0], warmup[1], NULL);
+        grow(s, 0, k < 2 ? STEPS : 3);
+        if (k == 2) {
+            MUST(pst_session_save(s, "grown"));
+            pst_session_close(s);
+            s = open_session(1, warmup[0], warmup[1], NULL);
+            MUST(pst_session_load(s, "grown"));
+            grow(s, 3, STEPS);
+        }
+        of[k] = finish(s, STEPS);
+    }
+    assert_same(&of[1], &of[0], STEPS);
+    assert_same(&of[2], &of[0], STEPS);
+}
+
 static void plans(void **state) {
     (void)state;
     pst_config *two = config_of("tensor=2", NULL, NULL), *one = config_of("tensor=1", NULL, NULL);
@@ -216,6 +247,6 @@ static void plans(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(checkpoints),
                                        cmocka_unit_test(evaluated_after_a_load),
-                                       cmocka_unit_test(plans)};
+                                       cmocka_unit_test(growing_batches), cmocka_unit_test(plans)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

@@ -65,6 +65,10 @@ def choose(seed, bf16):
         choose_replicas(r, keys, data, micros)
     if kind in ("gpt", "bert") and r.random() < 0.3:
         keys["train.residual"] = "fp32"
+    first = [n for n in range(data, micros) if micros % n == 0 and n % keys.get("parallel.reproducible.data", 1) == 0]
+    if first and r.random() < 0.4:
+        keys["train.batch_warmup.from"] = size * r.choice(first)
+        keys["train.batch_warmup.tokens"] = r.choice([10, 200, 5000])
     return kind, keys
 
 
