@@ -205,7 +205,7 @@ pst_status pst_session_step(pst_session *s, const int32_t *const *data, uint32_t
     PST_TRY(pst_session_data_check(&s->feeds, &s->t, data, n_data, pst_session_batch(s)));
     pst_metrics_step measured;
     uint64_t began = pst_monotonic_ns();
-    PST_TRY(keep(s, pst_step_use(&s->t, pst_prepared_at(s->t.p, s->t.step))));
+    PST_TRY(keep(s, pst_step_use(&s->t)));
     PST_TRY(keep(s, pst_session_data_copy(&s->feeds, &s->t, data)));
     PST_TRY(keep(s, pst_step_run(&s->t, began, &measured)));
     pst_status status = keep(s, pst_step_check(&s->t));
@@ -236,7 +236,7 @@ pst_status pst_session_evaluate(pst_session *s, const int32_t *const *data, uint
                                 double *loss) {
     USABLE(s, loss);
     PST_TRY(pst_session_data_check(&s->feeds, &s->t, data, n_data, pst_prepared_batch(s->t.p)));
-    PST_TRY(keep(s, pst_step_use(&s->t, s->t.p)));
+    PST_TRY(keep(s, pst_group_use(s->t.group, s->t.p)));
     PST_TRY(keep(s, pst_session_data_copy(&s->feeds, &s->t, data)));
     PST_TRY(keep(s, pst_group_run(s->t.group, 0)));
     return keep(s, add_losses(s, loss));

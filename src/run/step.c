@@ -88,6 +88,13 @@ void pst_step_take_requests(pst_trainer *t, uint64_t requests) {
     pst_stop_save_taken();
 }
 
+/* Of the next step, whose batch may be larger than those so far. */
+static uint64_t next_step_ns(const pst_trainer *t) {
+    const pst_batches *b = &t->p->batches;
+    double grows = (double)pst_batches_size(b, t->step) / (double)pst_batches_size(b, t->step - 1);
+    return (uint64_t)(grows * (double)t->longest_step_ns);
+}
+
 /* Whether another step, the validation and the checkpoint after it, and the last checkpoint may
  * take longer than what is left of train.time_limit. Before a checkpoint was timed, it is assumed
  * to be written with 50 MB/s. */
@@ -96,7 +103,7 @@ static int is_time_up(const pst_trainer *t) {
     const uint64_t margin = 500000000, now = pst_monotonic_ns();
     uint64_t saving = t->longest_saving_ns;
     if (!saving) saving = pst_saving_bytes(t) * NS_PER_BYTE;
-    uint64_t next = 2 * t->longest_step_ns + t->longest_validation_ns + 2 * saving + margin;
+    uint64_t next = 2 * next_step_ns(t) + t->longest_validation_ns + 2 * saving + margin;
     double end = (double)t->began_ns + t->config->train.time_limit * 1e9;
     return t->group->leader && t->config->train.time_limit > 0 && (double)(now + next) > end;
 }
@@ -182,7 +189,8 @@ static void adjust_scale(pst_trainer *t) {
     }
 }
 
-pst_status pst_step_use(pst_trainer *t, const pst_prepared *p) {
+pst_status pst_step_use(pst_trainer *t) {
+    const pst_prepared *p = pst_prepared_at(t->p, t->step);
     pst_prediction_use(t->prediction, p);
     return pst_group_use(t->group, p);
 }

@@ -7,9 +7,9 @@
 /* Applies the requests of all ranks, combined by | (PST_STOP_ bits): sets t->stopped and
  * t->save_requested. */
 void pst_step_take_requests(pst_trainer *t, uint64_t asked);
-/* The next lists are those of p: pst_prepared_at(t->p, t->step) for a step, t->p for an evaluation.
- * ENOMEM. */
-pst_status pst_step_use(pst_trainer *t, const pst_prepared *p);
+/* The next lists are those for the batch of the next step; before its samples are copied. Ranks
+ * evaluate with those of t->p (pst_group_use). ENOMEM. */
+pst_status pst_step_use(pst_trainer *t);
 /* Runs one step with the data in the ranks' memory; updates t->step and t->report and fills
  * *measured. began_ns: when the step began, in pst_monotonic_ns() time. */
 pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *measured);

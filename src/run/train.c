@@ -49,7 +49,7 @@ static pst_status train_step(pst_trainer *t) {
     pst_metrics_step measured;
     uint64_t began = pst_monotonic_ns();
     choose_times(t);
-    PST_TRY(pst_step_use(t, pst_prepared_at(t->p, t->step)));
+    PST_TRY(pst_step_use(t));
     PST_TRY(pst_feed_batch(t));
     PST_TRY(pst_step_run(t, began, &measured));
     if (!t->trained && t->group->leader) log_started(t);
@@ -80,7 +80,7 @@ static pst_status validate(pst_trainer *t) {
     uint64_t began = pst_monotonic_ns();
     pst_evaluation split;
     if (t->times_only) return PST_OK;
-    PST_TRY(pst_step_use(t, t->p));
+    PST_TRY(pst_group_use(t->group, t->p));
     PST_TRY(pst_feed_validate(t, t->data, &split));
     t->validation_loss = split.loss;
     PST_TRY(validate_sets(t));
