@@ -55,9 +55,8 @@ static const foreign_key keys[] = {
     {"early_stopping|early_stopping_patience", "stop.patience", NULL},
     {"batch_size|global_batch_size|train_batch_size|total_batch_size|gbs|bs", "train.batch", NULL},
     {"rampup_batch_size|batch_size_rampup|batch_size_warmup|step_batch_size_schedule", NULL,
-     "give train.batch_warmup, such as {from: 32, tokens: 1000000}: samples of the first steps, "
-     "and "
-     "tokens until all have train.batch"},
+     "give train.batch_warmup, such as {from: 32, tokens: 1000000}: the samples of the first "
+     "steps, and the tokens until all have train.batch"},
     {"micro_batch_size|microbatch_size|mbs|device_batch_size|per_device_train_batch_size|"
      "train_micro_batch_size_per_gpu",
      "train.micro_batch", NULL},

@@ -155,8 +155,14 @@ static pst_status open_fields(pst_trainer *t) {
 }
 
 pst_status pst_feed_open(pst_trainer *t) {
+    const pst_batches *b = &t->p->batches;
+    uint64_t most = 0;
     PST_TRY(open_fields(t));
-    return pst_prefetch_open(t->data, part_of(t, UINT64_MAX).n, &t->prefetch);
+    for (uint32_t i = 0; i < b->n; i++) {
+        const uint64_t n = part_of(t, b->row[i].step).n;
+        most = n > most ? n : most;
+    }
+    return pst_prefetch_open(t->data, most, &t->prefetch);
 }
 
 void pst_feed_close(pst_trainer *t) {

@@ -48,4 +48,20 @@ grep -q '^arena written, most, MiB  *[0-9.]*  *[0-9.]*  *[0-9.]*$' out || fail "
 "$PENSTOCK" compare runs/one >out 2>err && fail "one run is accepted"
 "$PENSTOCK" compare runs/one text.txt >out 2>err && fail "a file is accepted as a run"
 grep -q 'expected the folder of a run' err || fail "a file as a run: $(cat err)"
+
+# the time left of a run that trains: of its tokens at the recent rate, because later steps may have more of them
+# (train.batch_warmup); of its steps, if it is of a version that does not say how many tokens it will have
+mkdir -p live/a
+step='{"step":1,"tokens":100,"tokens_per_s":50,"step_ms":2000,"loss":1}'
+# left START WANT
+left() {
+    printf '%s\n%s\n' "$1" "$step" >live/a/metrics.jsonl
+    flock live/a "$PENSTOCK" runs live | grep -q "^a  *running  *1/10 .* $2  *good$" ||
+        fail "left: expected $2: $(flock live/a "$PENSTOCK" runs live)"
+}
+if command -v flock >/dev/null; then
+    left '{"event":"start","step":0,"steps":10,"run_tokens":3000}' 0:58
+    left '{"event":"start","step":0,"steps":10}' 0:18
+else echo "skipped: the time left: needs flock"
+fi
 exit $bad
