@@ -4,6 +4,7 @@
 #include "base/plural.h"
 #include "planning/budget.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 enum { MOST_LINES = 16 }; /* of the memory of stages */
