@@ -1,20 +1,15 @@
 #!/usr/bin/env python3
-"""`penstock plan` on layouts whose step times were published, beside what was measured and what Calculon says.
+"""`penstock plan --program` on layouts whose step times were published, beside what was measured.
 
-    bench/published.py [--json]
+    bench/published.py [--source NAME] [--rows] [--json]
 
-Korthikanti et al. 2022 (arXiv 2205.05198), table 5: GPT of 22 billion to 1 trillion parameters on Selene (nodes of eight
-A100-80 with NVLink, eight 200 Gb/s InfiniBand adapters a node), with full recomputation, and with selective
-recomputation and the sequence in parts; its table 3 has the layouts. Calculon's errors are those of its own validation
-(github.com/calculon-ai/calculon, `calculon llm-validation`, whose system file a100_80e.json is of that machine). Our
-rates are of data sheets and of measurements of kernels (partition/cost/costs_device.c); nothing was set by these steps.
-
-The operators that are modelled never store attention's scores, as is usual since FlashAttention; the program that was
-measured did. The second prediction adds that by the same rates: products of a head's depth, and the scores' way
-through memory, for every block and pass. It is worked out here, not by penstock. Devices may use 96 GiB, for stages of
-the largest model would keep 3 GiB more than the 80 that they have. Needs ./dev build."""
+The rows and their sources are in published_steps.json. Rows that are kept back are never used by fit.py, which sets the
+costs from the others; its table of sources left out is the fair one for these. Layouts are planned with unlimited
+memory: durations are compared, not memory. `inside`: share of the rows within the range that the plan prints.
+Needs ./dev build; about three minutes on two cores."""
 
 import argparse
+import concurrent.futures
 import json
 import os
 import subprocess
@@ -23,97 +18,92 @@ import tempfile
 import needs
 from needs import PENSTOCK
 
-# name, layers, heads, channels, pipeline, micro-batch, batch, chunks, {way: (measured s, Calculon's error)}
-ROWS = [("22B", 48, 64, 6144, 1, 4, 4, 1, {"full": (1.42, -0.0172), "selective": (1.10, 0.0333)}),
-        ("175B", 96, 96, 12288, 8, 1, 64, 3, {"full": (18.13, -0.0056), "selective": (13.75, -0.0081)}),
-        ("530B", 105, 128, 20480, 35, 1, 280, 3, {"full": (49.05, 0.0172), "selective": (37.83, -0.0887)}),
-        ("1T", 128, 160, 25600, 64, 1, 512, 1, {"full": (94.42, -0.0460), "selective": (71.49, -0.0762)})]
-TENSOR, CONTEXT, VOCABULARY = 8, 2048, 51200
-
-# As partition/cost/costs_device.c has them, of an A100-80.
-PEAK, MEMORY, LAUNCH, DEPTH = 312e12 * 0.869, 2039e9 * 0.85, 3e-6, 160
-FUSED = {"forward": 312e12 * 0.65 * CONTEXT / (CONTEXT + 400), "backward": 312e12 * 0.53 * CONTEXT / (CONTEXT + 400)}
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "published_steps.json")
 
 
-def run_file(row, way):
-    _, layers, heads, channels, pipeline, micro, batch, chunks, _ = row
-    schedule = "interleaved" if chunks > 1 else "1f1b"
-    return f"""
-model: {{kind: gpt, layers: {layers}, heads: {heads}, channels: {channels}, context: {CONTEXT}, vocabulary: {VOCABULARY},
-        dropout: 0.1}}
-data: {{paths: [text]}}
-train: {{batch: {batch}, micro_batch: {micro}, precision: fp16}}
-parallel: {{pipeline: {pipeline}, tensor: {TENSOR}, data: 1, schedule: {schedule}, recompute: {way}, zero: 0,
-           sequence: {"true" if way == "selective" else "false"}{f", chunks: {chunks}" if chunks > 1 else ""}}}
-"""
+def load():
+    with open(DATA, encoding="utf-8") as file:
+        return json.load(file)
 
 
-def predict(row, way):
-    cluster = f"{row[4]}x8 a100-80 memory:96GiB nvlink:600GB/s ib:8x200Gb/s"
+def run_file(row):
+    model = ", ".join(f"{key}: {value}" for key, value in row["model"].items())
+    keys = [f"{key}: {row[key]}" for key in ("pipeline", "tensor", "data", "recompute", "zero")]
+    keys.append("schedule: " + ("interleaved" if row["chunks"] > 1 else "1f1b"))
+    if row["tensor"] > 1:
+        keys.append(f"sequence: {'true' if row['sequence'] else 'false'}")
+    if row["chunks"] > 1:
+        keys.append(f"chunks: {row['chunks']}")
+    return (f"model: {{{model}}}\ndata: {{paths: [text]}}\n"
+            f"train: {{batch: {row['batch']}, micro_batch: {row['micro_batch']}, precision: {row['precision']}}}\n"
+            f"parallel: {{{', '.join(keys)}}}\n")
+
+
+def predict(row, more=""):
+    """The prediction for a row, as in the plan's JSON; more: changed values of the program's profile."""
+    nodes, kind, links = row["cluster"].split(" ", 2)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "run.yaml")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(run_file(row, way))
-        done = subprocess.run([PENSTOCK, "plan", path, "--cluster", cluster, "--json"], capture_output=True, text=True,
-                              check=True)
-    plan = json.loads(done.stdout)
-    layout = plan["layout"] or plan["rows"][0]["layout"]
-    return {"step_s": layout["predicted"]["step_s"], "exact": layout["predicted"]["exact"], "fits": plan["fits"],
-            "seconds": plan["searched"]["seconds"]}
+            file.write(run_file(row))
+        done = subprocess.run([PENSTOCK, "plan", path, "--cluster", f"{nodes} {kind} memory:4TiB {links}", "--json",
+                               "--program", row["program"] + more], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{row['source']} {row['name']}: {done.stderr.strip()}")
+    return json.loads(done.stdout)["layout"]["predicted"]
 
 
-def product(batch, m, n, k):
-    return LAUNCH + batch * 2 * m * n * (k + DEPTH) / PEAK
+def predict_all(rows, more=lambda row: ""):
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(lambda row: predict(row, more(row)), rows))
 
 
-def stored_scores(row):
-    """By how much longer a step is when scores are stored. Forward: written, scaled and masked with softmax, dropped
-    from, multiplied; backward: two products that write, dropout and softmax, three that read. A mask has a byte each."""
-    _, layers, heads, channels, pipeline, micro, batch, chunks, _ = row
-    many, head = micro * heads // TENSOR, channels // heads
-    scores = many * CONTEXT * CONTEXT
-    moved = {"forward": (2 * (1 + 2 + 2 + 1) + 1) * scores, "backward": (2 * (1 + 1 + 2 + 3 + 2) + 1) * scores}
-    deep, shallow = product(many, CONTEXT, head, CONTEXT), product(many, CONTEXT, CONTEXT, head)
-    products = {"forward": deep + shallow, "backward": 3 * deep + shallow}
-    useful = {"forward": 2 * scores * head, "backward": 5 * scores * head}  # half of each, for the mask
-    more = {p: products[p] + moved[p] / MEMORY + 2 * LAUNCH - useful[p] / FUSED[p] for p in moved}
-    block = 2 * more["forward"] + more["backward"]  # both ways of recomputation run it again
-    return block * layers / pipeline * (batch / micro + (pipeline - 1) / chunks)
+def statistics(errors):
+    return {"rows": len(errors), "mean": sum(abs(e) for e in errors) / len(errors), "signed": sum(errors) / len(errors),
+            "largest": max((abs(e) for e in errors), default=0)}
 
 
-def measure():
-    rows = []
-    for row in ROWS:
-        for way, (measured, calculon) in row[8].items():
-            p = predict(row, way)
-            stored = p["step_s"] + stored_scores(row)
-            rows.append({"model": row[0], "recompute": way, "measured_s": measured, "predicted_s": p["step_s"],
-                         "error": p["step_s"] / measured - 1, "stored_s": stored, "stored_error": stored / measured - 1,
-                         "calculon_error": calculon, "fits": p["fits"], "exact": p["exact"], "seconds": p["seconds"]})
-    return rows
+def compare(rows):
+    found = []
+    for row, p in zip(rows, predict_all(rows)):
+        measured = row["step_s"]
+        found.append({"source": row["source"], "name": row["name"], "kept_back": row["kept_back"],
+                      "relative": row.get("relative", False), "measured_s": measured, "predicted_s": p["step_s"],
+                      "error": p["step_s"] / measured - 1, "inside": p["step_low_s"] <= measured <= p["step_high_s"]})
+    return found
 
 
-def mean(rows, key):
-    return sum(abs(r[key]) for r in rows) / len(rows)
+def summary(found):
+    lines = {}
+    for row in found:
+        if row["relative"]:
+            continue
+        for name in (row["source"], "all kept back" if row["kept_back"] else "all fitted"):
+            lines.setdefault(name, []).append(row)
+    return {name: statistics([r["error"] for r in rows]) | {"inside": sum(r["inside"] for r in rows) / len(rows)}
+            for name, rows in lines.items()}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--rows", action="store_true", help="print every row")
+    parser.add_argument("--source", help="only rows of this source")
     args = parser.parse_args()
     needs.check()
-    rows, keys = measure(), ("error", "stored_error", "calculon_error")
-    means, most = {k: mean(rows, k) for k in keys}, {k: max(abs(r[k]) for r in rows) for k in keys}
+    rows = [row for row in load()["rows"] if args.source in (None, row["source"])]
+    found = compare(rows)
     if args.json:
-        print(json.dumps({"rows": rows, "mean": means, "max": most}, indent=2))
+        print(json.dumps({"rows": found, "sources": summary(found)}, indent=2))
         return
-    print("| model | recomputation | measured | predicted | error | with stored scores | error | Calculon's error |")
-    print("|---|---|---|---|---|---|---|---|")
-    for r in rows:
-        print(f"| {r['model']} | {r['recompute']} | {r['measured_s']:.2f} s | {r['predicted_s']:.2f} s | "
-              f"{r['error']:+.1%} | {r['stored_s']:.2f} s | {r['stored_error']:+.1%} | {r['calculon_error']:+.1%} |")
-    ends = [f"{means[k]:.1%} ({most[k]:.1%})" for k in keys]
-    print(f"| mean (most) | | | | {ends[0]} | | {ends[1]} | {ends[2]} |")
+    for row in found if args.rows else []:
+        print(f"{row['source']:20s} {row['name']:36s} {row['measured_s']:9.3f} s {row['predicted_s']:9.3f} s "
+              f"{row['error']:+7.1%}{'' if row['inside'] else '  outside'}")
+    print("| source | rows | mean error | signed | largest | inside the range |")
+    print("|---|---|---|---|---|---|")
+    for name, line in summary(found).items():
+        print(f"| {name} | {line['rows']} | {line['mean']:.1%} | {line['signed']:+.1%} | {line['largest']:.1%} | "
+              f"{line['inside']:.0%} |")
 
 
 if __name__ == "__main__":

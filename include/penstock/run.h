@@ -173,6 +173,9 @@ typedef struct {
      * printed. */
     const char *const *what_if;
     int64_t n_what_if;
+    /* predict the steps of this program, as in pst_plan_run_options; only with `plan`; NULL or "":
+     * penstock */
+    const char *program;
 } pst_simulate_options;
 /* Simulates a schedule or the plan of a run without training. Writes the result to `out` as text or
  * JSON, and the requested files; in a job only rank 0 writes. EINTERNAL if the executor on the
@@ -215,6 +218,13 @@ typedef struct {
     /* "megatron", "torchtitan" or "deepspeed": write the best layout as flags or configuration of
      * that program instead of the text; what has no counterpart there is logged. NULL or "": not */
     const char *export_;
+    /* Predict the steps of this program: a name, and changed values of its profile after it, such
+     * as "fsdp attention=flash2" (docs/planning.md); NULL or "": penstock. Keys of the run file
+     * that contradict it are overridden and listed. */
+    const char *program;
+    /* folder of a run: durations of computation are multiplied by its measured step divided by the
+     * step that is predicted for it with the same costs; NULL or "": none */
+    const char *calibrate;
 } pst_plan_run_options;
 /* Searches for the layout with the shortest predicted step of a run on a cluster, or on several
  * numbers of its devices; values that the configuration sets stay fixed. Writes the layout, the

@@ -61,17 +61,29 @@ uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32
     const pst_cluster_link *link = costs->tensor_link ? costs->tensor_link : &pst_costs_link;
     uint64_t ns = costs->tensor_link ? 0 : pst_profile_exchange_ns(profile_of(costs), parts, bytes);
     if (ns) return ns;
-    if (!is_cpu(costs)) return pst_costs_ring_ns(kind, parts, link, bytes);
+    if (!is_cpu(costs))
+        return pst_costs_round((double)pst_costs_ring_ns(kind, parts, link, bytes) *
+                               (costs->program ? costs->program->tensor : 1));
     return link->latency_ns + (uint64_t)((double)bytes * 1e9 / link->bytes_per_s);
 }
 
 uint64_t pst_costs_exact_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts,
                             uint64_t bytes) {
-    return is_cpu(costs) ? 0 : pst_costs_added_ns(costs->kind, kind, parts, bytes);
+    return is_cpu(costs) ? 0 : pst_costs_added_ns(costs, kind, parts, bytes);
 }
 
-uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node,
-                           const pst_costs_work *work) {
+/* In W, which is not repeated by recomputation. */
+static uint64_t shards_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node,
+                          const pst_costs_work *work) {
+    double elements = 0;
+    if (!(costs->shard_ns > 0) || work->extra || work->pass != PST_PASS_W) return 0;
+    for (uint32_t k = 0; k < node->n_param; k++)
+        if (!node->use[k]) elements += (double)pst_param_elements(g->param + node->param[k]);
+    return pst_costs_round(costs->shard_ns * elements);
+}
+
+static uint64_t pass_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node,
+                        const pst_costs_work *work) {
     uint64_t ns =
         pst_profile_pass_ns(profile_of(costs), g, node, work->extra, work->pass, costs->busy);
     if (ns) return ns;
@@ -81,7 +93,16 @@ uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst
     if (is_cpu(costs))
         return cpu_ns(costs, costs->kind ? pst_graph_factors(g) : PST_F32, (double)work->flops,
                       (double)work->bytes);
-    return pst_costs_device_ns(costs->kind, g, node, work);
+    return pst_costs_device_ns(costs, g, node, work) + shards_ns(costs, g, node, work);
+}
+
+static uint64_t corrected(const pst_costs *costs, uint64_t ns) {
+    return costs->factor > 0 ? pst_costs_round((double)ns * costs->factor) : ns;
+}
+
+uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node,
+                           const pst_costs_work *work) {
+    return corrected(costs, pass_ns(costs, g, node, work));
 }
 
 /* A pass over `elements` that moves `bytes` per element. */
@@ -90,17 +111,20 @@ static uint64_t flush_ns(const pst_costs *costs, pst_profile_kind kind, double b
     uint64_t ns = pst_profile_ns(profile_of(costs), kind, elements, costs->busy);
     if (ns) return ns;
     bytes *= (double)elements;
-    return is_cpu(costs) ? cpu_ns(costs, PST_F32, 0, bytes) : pst_costs_move_ns(costs->kind, bytes);
+    return is_cpu(costs) ? cpu_ns(costs, PST_F32, 0, bytes) : pst_costs_move_ns(costs, bytes);
 }
 
 uint64_t pst_costs_norm_ns(const pst_costs *costs, uint64_t elements) {
-    return flush_ns(costs, PST_PROFILE_NORM, 4, elements);
+    return corrected(costs, flush_ns(costs, PST_PROFILE_NORM, 4, elements));
 }
 
 uint64_t pst_costs_step_ns(const pst_costs *costs, uint64_t elements) {
-    return flush_ns(costs, PST_PROFILE_STEP, 28, elements);
+    return corrected(costs,
+                     flush_ns(costs, PST_PROFILE_STEP, pst_costs_optimizer_bytes(costs), elements));
 }
 
 uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements) {
-    return flush_ns(costs, PST_PROFILE_REDUCE, 4, elements);
+    /* part of the exchange */
+    if (!is_cpu(costs) && pst_costs_program_is_other(costs->program)) return 0;
+    return corrected(costs, flush_ns(costs, PST_PROFILE_REDUCE, 4, elements));
 }

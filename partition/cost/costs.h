@@ -4,6 +4,7 @@
  * (costs_device.c, with sources). */
 #ifndef PST_PARTITION_COST_COSTS_H
 #define PST_PARTITION_COST_COSTS_H
+#include "partition/cost/program.h"
 #include "pipeline/cluster/cluster.h"
 #include "pipeline/compile/cut.h"
 
@@ -15,8 +16,14 @@ typedef struct {
     const pst_device_kind *kind;
     /* measured durations; missing ones are estimated. NULL: all are estimated */
     const pst_profile *profile;
+    /* what a GPU computes in a step; NULL: penstock. A measured duration takes precedence */
+    const pst_costs_program *program;
     /* number of ranks that compute at once on a host; selects the durations of a profile; 0: 1 */
     uint32_t busy;
+    /* ns per element of a parameter by which the passes of another program take longer, because it
+     * gathers weights and reduces gradients there (pst_costs_program.shards); 0: does not */
+    double shard_ns;
+    double factor; /* on all durations, from --calibrate; 0: 1 */
     /* Between the tensor ranks of a stage, and between neighbouring stages; NULL: shared memory. */
     const pst_cluster_link *tensor_link, *stage_link;
 } pst_costs;

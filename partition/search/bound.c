@@ -107,6 +107,12 @@ double pst_search_exchange_bound(const pst_search_context *x, const pst_search_c
     double least = INFINITY, d = c->data;
     for (uint32_t near = 1; near <= largest && near <= c->data; near++) {
         double bw = pst_search_min(x->node_bw, x->node_total_bw / (near * c->tensor));
+        if (pst_costs_program_is_other(x->problem->program)) {
+            const pst_costs_replicas replicas = {c->data, near, x->device_bw, bw};
+            least = pst_search_min(
+                least, 1e-9 * pst_costs_program_exchange_ns(x->problem->program, &replicas));
+            continue;
+        }
         double inside = near > 1 && x->device_bw > 0 ? (near - 1) / (d * x->device_bw) : 0;
         double outside = near < c->data && bw > 0 ? (d - near) / (d * bw) : 0;
         least = pst_search_min(least, pst_search_max(inside, outside));

@@ -135,38 +135,6 @@ static pst_status check_border(pst_search_context *x, const pst_search_config *c
                     t->key.tensor, other->key.tensor, item);
 }
 
-pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config *c,
-                                 const pst_candidate *candidate, const pst_search_flight *flight,
-                                 uint32_t replica, pst_search_times *times) {
-    const pst_search_problem *p = x->problem;
-    for (uint32_t k = 0; k < candidate->layout.n_chunk; k++) {
-        const pst_search_table *t;
-        uint32_t from = candidate->layout.first_item[k], to = candidate->layout.first_item[k + 1],
-                 stage = flight->stage[k];
-        double speed;
-        PST_TRY(find_speed(p, c, candidate->layout.device, stage, replica, &speed));
-        uint32_t kind =
-            p->cluster->device[device_of(c, candidate->layout.device, stage, replica)].kind;
-        PST_TRY(pst_search_table_of(x, c, kind, stage, &t));
-        if (!t->table) return pst_search_infeasible(t);
-        uint64_t again =
-            pst_search_run(t, PST_SEARCH_SUM_AGAIN + candidate->layout.recompute[k], from, to);
-        times->ns[k] =
-            (pst_pass_ns){slowed(pst_search_run(t, PST_SEARCH_SUM_F, from, to), speed),
-                          slowed(pst_search_run(t, PST_SEARCH_SUM_B, from, to) + again, speed),
-                          slowed(pst_search_run(t, PST_SEARCH_SUM_W, from, to), speed)};
-        times->next_link[k] = (pst_cluster_link){0};
-        times->bytes[k] = 0;
-        if (k + 1 == candidate->layout.n_chunk || flight->stage[k + 1] == stage) continue;
-        times->bytes[k] = t->table->cross[to];
-        PST_TRY(check_border(x, c, t, kind, flight->stage[k + 1], to));
-        const uint32_t hop[] = {stage, flight->stage[k + 1]};
-        PST_TRY(
-            find_hop(p->cluster, c, candidate->layout.device, hop, replica, &times->next_link[k]));
-    }
-    return PST_OK;
-}
-
 /* --- flush ------------------------------------------------------------------------------------ */
 
 /* Counts, for each node, the ranks in replica groups that extend over several nodes: these ranks
@@ -192,6 +160,7 @@ typedef struct {
     const uint32_t *device;
     uint32_t *spanning, *on_node; /* [nodes] ranks whose replicas span several nodes; counters, zero
                                   between uses */
+    int shards;                   /* 1: ns per element of sharded weights, instead of per byte */
 } flush_search;
 
 static uint32_t at_stage(const flush_search *f, uint32_t stage, uint32_t replica) {
@@ -205,6 +174,7 @@ static pst_status exchange_of(const flush_search *f, uint32_t at, uint32_t other
     const uint32_t node = cluster->device[at].node, data = f->c->data;
     const pst_cluster_link in = cluster->node[node].link[PST_LEVEL_DEVICE];
     pst_cluster_link out = {0};
+    const pst_costs_program *program = f->x->problem->program;
     double inside = 0, outside = 0;
     if (near > 1 && in.bytes_per_s <= 0) return no_link(cluster, at, at);
     if (near > 1) inside = (near - 1) * 1e9 / (data * in.bytes_per_s);
@@ -214,6 +184,11 @@ static pst_status exchange_of(const flush_search *f, uint32_t at, uint32_t other
         outside =
             (data - near) * 1e9 / (data * shared(cluster, at, out.bytes_per_s, f->spanning[node]));
     slowest->bytes_per_s = inside > outside ? inside : outside;
+    const pst_costs_replicas replicas = {data, near, in.bytes_per_s,
+                                         shared(cluster, at, out.bytes_per_s, f->spanning[node])};
+    if (pst_costs_program_is_other(program))
+        slowest->bytes_per_s = f->shards ? pst_costs_program_shard_ns(program, &replicas)
+                                         : pst_costs_program_exchange_ns(program, &replicas);
     slowest->latency_ns = near < data ? out.latency_ns : in.latency_ns;
     return PST_OK;
 }
@@ -243,6 +218,25 @@ static pst_status find_exchange(const flush_search *f, uint32_t stage, double *n
         if (one.latency_ns > *latency_ns) *latency_ns = one.latency_ns;
     }
     for (uint32_t k = 0; k < data; k++) f->on_node[of[at_stage(f, stage, k)].node] = 0;
+    return status;
+}
+
+/* Another program's exchange of sharded weights: *ns per element and
+ * micro-batch. */
+static pst_status find_shards(pst_search_context *x, const pst_search_config *c,
+                              const uint32_t *device, uint32_t stage, double *ns) {
+    const pst_costs_program *program = x->problem->program;
+    const uint32_t n = x->problem->cluster->n_node;
+    uint64_t latency;
+    *ns = 0;
+    if (!pst_costs_program_is_other(program) || !(program->shards > 0) || c->data < 2)
+        return PST_OK;
+    uint32_t *count = calloc(2 * (size_t)n, sizeof *count);
+    if (!count) return pst_fail(PST_ENOMEM, "no memory to score a layout");
+    const flush_search f = {x, c, device, count, count + n, 1};
+    count_spanning(x->problem, c, device, count, count + n);
+    pst_status status = find_exchange(&f, stage, ns, &latency);
+    free(count);
     return status;
 }
 
@@ -302,7 +296,7 @@ pst_status pst_search_flush_of(pst_search_context *x, const pst_search_config *c
     const pst_cluster *cluster = x->problem->cluster;
     uint32_t *count = calloc(2 * (size_t)cluster->n_node, sizeof *count);
     if (!count) return pst_fail(PST_ENOMEM, "no memory to score a layout");
-    const flush_search f = {x, c, device, count, count + cluster->n_node};
+    const flush_search f = {x, c, device, count, count + cluster->n_node, 0};
     pst_status status = PST_OK;
     if (c->data > 1) count_spanning(x->problem, c, device, count, count + cluster->n_node);
     for (uint32_t s = 0; s < c->pipeline && status == PST_OK; s++)
@@ -310,4 +304,58 @@ pst_status pst_search_flush_of(pst_search_context *x, const pst_search_config *c
     *norm_latency_ns = find_norm_latency(cluster, device, pst_grid_size(pst_search_grid_of(c)));
     free(count);
     return status;
+}
+
+/* --- passes and messages ---------------------------------------------------------------------- */
+
+/* Another program's passes wait for messages, which then take no other time. The last chunk waits
+ * for those from the one before. */
+static void wait_for_messages(const pst_costs_program *program, uint32_t n_chunk,
+                              pst_search_times *times) {
+    uint64_t hop = 0;
+    if (!program || !(program->messages > 0)) return;
+    for (uint32_t k = 0; k < n_chunk; k++) {
+        if (times->bytes[k]) hop = pst_search_hop_ns(times, k);
+        const uint64_t waits = (uint64_t)(program->messages * (double)hop);
+        times->ns[k].f += waits;
+        times->ns[k].b += waits;
+        times->next_link[k] = (pst_cluster_link){0};
+    }
+}
+
+pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config *c,
+                                 const pst_candidate *candidate, const pst_search_flight *flight,
+                                 uint32_t replica, pst_search_times *times) {
+    const pst_search_problem *p = x->problem;
+    for (uint32_t k = 0; k < candidate->layout.n_chunk; k++) {
+        const pst_search_table *t;
+        uint32_t from = candidate->layout.first_item[k], to = candidate->layout.first_item[k + 1],
+                 stage = flight->stage[k];
+        double speed;
+        PST_TRY(find_speed(p, c, candidate->layout.device, stage, replica, &speed));
+        uint32_t kind =
+            p->cluster->device[device_of(c, candidate->layout.device, stage, replica)].kind;
+        PST_TRY(pst_search_table_of(x, c, kind, stage, &t));
+        if (!t->table) return pst_search_infeasible(t);
+        uint64_t again =
+            pst_search_run(t, PST_SEARCH_SUM_AGAIN + candidate->layout.recompute[k], from, to);
+        double shard_ns;
+        PST_TRY(find_shards(x, c, candidate->layout.device, stage, &shard_ns));
+        const uint64_t shards =
+            (uint64_t)(shard_ns * (double)pst_search_run(t, PST_SEARCH_SUM_ELEMENTS, from, to));
+        times->ns[k] = (pst_pass_ns){
+            slowed(pst_search_run(t, PST_SEARCH_SUM_F, from, to), speed),
+            shards + slowed(pst_search_run(t, PST_SEARCH_SUM_B, from, to) + again, speed),
+            slowed(pst_search_run(t, PST_SEARCH_SUM_W, from, to), speed)};
+        times->next_link[k] = (pst_cluster_link){0};
+        times->bytes[k] = 0;
+        if (k + 1 == candidate->layout.n_chunk || flight->stage[k + 1] == stage) continue;
+        times->bytes[k] = t->table->cross[to];
+        PST_TRY(check_border(x, c, t, kind, flight->stage[k + 1], to));
+        const uint32_t hop[] = {stage, flight->stage[k + 1]};
+        PST_TRY(
+            find_hop(p->cluster, c, candidate->layout.device, hop, replica, &times->next_link[k]));
+    }
+    wait_for_messages(p->program, candidate->layout.n_chunk, times);
+    return PST_OK;
 }

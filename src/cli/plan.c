@@ -51,6 +51,16 @@ int pst_cli_plan(const pst_cli_call *call) {
          "Use the profile even if it was measured with another model, machine or precision; "
          "missing durations are estimated.",
          &o.run.force},
+        {0, "program", "NAME", PST_OPTION_STRING, 0, 0,
+         "Predict the steps of this program: penstock (default), megatron-2021, megatron-core, "
+         "fsdp or llm.c; changed values of its profile may follow, such as 'fsdp "
+         "attention=flash2'. Keys of the run file that contradict it are overridden and listed. "
+         "Memory is that of penstock.",
+         &o.run.program},
+        {0, "calibrate", "RUN", PST_OPTION_STRING, 0, 0,
+         "Folder of a run on such a device, such as runs/NAME: multiply durations of computation "
+         "by its measured step divided by the step that is predicted for it.",
+         &o.run.calibrate},
         {'o', "output", "PLAN.yaml", PST_OPTION_STRING, 0, 0,
          "Write the best layout to this file; a run uses it with parallel.plan.", &o.run.plan},
         {0, "report", "FILE", PST_OPTION_STRING, 0, 0,
@@ -141,15 +151,16 @@ int pst_cli_plan(const pst_cli_call *call) {
     if (pst_cli_parse(&command, call, &n, &done)) return done;
     int of_run = o.run.ranks || o.run.profile || o.run.force || o.run.plan || o.run.report ||
                  o.run.top || o.run.margin || o.run.export_ || o.run.tokens || o.run.days > 0 ||
-                 o.run.gpus || o.run.price || o.run.mtbf > 0 || o.run.storage > 0;
+                 o.run.gpus || o.run.price || o.run.mtbf > 0 || o.run.storage > 0 ||
+                 o.run.program || o.run.calibrate;
     int of_graph = o.graph.devices || o.graph.machines || o.graph.memory > 0 ||
                    o.graph.bandwidth > 0 || o.graph.between > 0 || o.graph.compression > 0 ||
                    o.straight || o.graph.cost_model || o.graph.evaluate;
     if (o.graph.graph && (n || of_run))
-        return pst_cli_wrong(
-            "--graph replaces the run file and excludes -n, --profile, --force, "
-            "-o, --report, --top, --margin, --export, --tokens and its options: leave those "
-            "options out");
+        return pst_cli_wrong("--graph replaces the run file and excludes -n, --profile, --force, "
+                             "--program, --calibrate, -o, --report, --top, --margin, --export, "
+                             "--tokens and its options: leave those "
+                             "options out");
     if (o.graph.graph) return plan_graph(&o);
     if (of_graph)
         return pst_cli_wrong("--devices, --machines, --memory, --bandwidth, --between, --straight, "

@@ -101,6 +101,11 @@ int pst_cli_simulate(const pst_cli_call *call) {
          "link.ib.latency=20us, device.3.speed=0.5 or device.*.memory=40GiB; may be given several "
          "times.",
          &what_if},
+        {0, "program", "NAME", PST_OPTION_STRING, 0, 0,
+         "Simulate the plan with the durations of this program: penstock (default), "
+         "megatron-2021, megatron-core, fsdp or llm.c; changed values of its profile may follow, "
+         "such as 'fsdp attention=flash2'.",
+         &o.program},
         {0, "trace", "FILE", PST_OPTION_STRING, 0, 0,
          "Write the timeline as Chrome trace JSON, for Perfetto.", &o.trace},
         {0, "svg", "FILE", PST_OPTION_STRING, 0, 0, "Write the timeline as an SVG picture.",
@@ -146,6 +151,9 @@ int pst_cli_simulate(const pst_cli_call *call) {
     if (what_if.n && (n == 0 || o.transport))
         return pst_cli_wrong(n ? "--what-if and --transport exclude each other: leave out one"
                                : "--what-if needs a plan");
+    if (o.program && (n == 0 || o.transport))
+        return pst_cli_wrong(n ? "--program and --transport exclude each other: leave out one"
+                               : "--program needs a plan");
     if (n == 1) o.plan = call->argv[1];
     if (o.transport) pst_cli_ignore_sigpipe();
     return pst_cli_end(pst_simulate_study(&o, stdout));

@@ -11,8 +11,9 @@ typedef struct {
     pst_cut *cut;
     pst_job *job;
     pst_slots *slots;
-    pst_config *config;     /* with a plan */
-    pst_prepared *prepared; /* set with a plan: owns what the fields above point to */
+    pst_config *config;        /* with a plan */
+    pst_costs_program program; /* whose durations are simulated; set with a plan */
+    pst_prepared *prepared;    /* set with a plan: owns what the fields above point to */
     /* lower bound of the step's duration over all orders of passes, without the flush; for `solved`
      * only orders that fit in the ranks' memory */
     uint64_t bound_ns;

@@ -23,6 +23,8 @@ pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
                         plan->n_override, &s->config);
     if (status == PST_OK && (plan->run || pst_config_is_auto(s->config)))
         status = pst_planned_apply(s->config, plan, o->plan);
+    if (status == PST_OK)
+        status = pst_costs_program_parse(o->program ? o->program : "penstock", &s->program);
     if (status == PST_OK) {
         pst_prepare_options options = {.threads = 1,
                                        .isa = pst_prepare_isa_to_inspect(s->config),
@@ -34,6 +36,7 @@ pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
         options.score = !o->transport;
         options.what_if = o->what_if;
         options.n_what_if = (uint32_t)o->n_what_if;
+        options.program = &s->program;
         if (s->config->parallel.threads) options.threads = (uint32_t)s->config->parallel.threads;
         else if (plan->run && !*s->config->parallel.cluster)
             options.threads = pst_machine_threads(options.n_rank);

@@ -1,6 +1,7 @@
 /* Properties of a plan, and the format of numbers. Declared in planning/planning.h. */
 #include "base/bytes.h"
 #include "base/plural.h"
+#include "partition/cost/range.h"
 #include "planning/planning.h"
 #include <inttypes.h>
 #include <math.h>
@@ -43,6 +44,27 @@ double pst_planning_mfu(const pst_planning *x, const pst_candidate *c) {
     double flops = flops_of((pst_planning *)(uintptr_t)x, c) *
                    (c->layout.tensor_before ? 1 : c->layout.tensor);
     return flops * c->layout.n_micro / ((double)c->step_ns * 1e-9 * peak);
+}
+
+int pst_planning_range(const pst_planning *x, const pst_candidate *c, double *low, double *high) {
+    const double step = (double)c->step_ns * 1e-9;
+    pst_costs_range widest = {1, 1};
+    const pst_device_kind *before = NULL;
+    for (uint32_t i = 0; i < pst_grid_size(pst_layout_grid(&c->layout)); i++) {
+        const pst_device_kind *kind =
+            x->cluster->kind + x->cluster->device[c->layout.device[i]].kind;
+        pst_costs_range range;
+        if (x->local && x->datasheet) kind = x->datasheet;
+        if (kind == before) continue;
+        before = kind;
+        if (!pst_costs_range_of(kind, x->parameters, x->profile != NULL, x->factor > 0, &range))
+            return 0;
+        widest.low = range.low < widest.low ? range.low : widest.low;
+        widest.high = range.high > widest.high ? range.high : widest.high;
+    }
+    *low = step * widest.low;
+    *high = step * widest.high;
+    return 1;
 }
 
 const pst_search_row *pst_planning_nearest(const pst_planning *x) {

@@ -58,9 +58,9 @@ typedef struct pst_budget {
 pst_status pst_budget_read(const pst_plan_run_options *options, pst_budget_request *request);
 /* Fills row->write_s and all that depends on the step: step_s, devices and nodes are set. */
 void pst_budget_follow(const pst_budget *budget, pst_budget_row *row);
-/* budget_counts.c. Plans for each number of devices, and prints the answer. Errors as
- * pst_plan_run. */
-pst_status pst_budget_run(const pst_config *config, const pst_plan_run_options *options, FILE *out);
+/* budget_counts.c. Plans for each number of devices, beginning with a copy of `begun` (config,
+ * options, program), and prints the answer. Errors as pst_plan_run. */
+pst_status pst_budget_run(const pst_planning *begun, FILE *out);
 /* budget_text.c: print the table; return it as JSON (the caller's; NULL: no memory); fill the page
  * of the chosen layout, ENOMEM. */
 void pst_budget_text(const pst_budget *budget, FILE *out);

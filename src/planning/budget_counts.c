@@ -20,6 +20,7 @@ typedef struct {
 } attempt;
 
 typedef struct {
+    const pst_planning *begun; /* with which each number of devices begins */
     const pst_config *config;
     const pst_plan_run_options *options;
     const char *cluster; /* as given; "": this machine */
@@ -150,8 +151,9 @@ static attempt *try_count(counts *k, const search_of *of, pst_status *status) {
     }
     a->options = *k->options;
     if (of->limit_s > 0) a->options.time_limit = of->limit_s;
-    a->x = (pst_planning){
-        .config = k->config, .options = &a->options, .open = "", .unverified = of->unverified};
+    a->x = *k->begun;
+    a->x.options = &a->options;
+    a->x.unverified = of->unverified;
     *status = devices ? pst_cluster_resize(k->cluster, devices, a->cluster) : PST_OK;
     if (*status == PST_OK && devices) {
         a->options.cluster = a->cluster;
@@ -329,8 +331,12 @@ static pst_status try_cluster(counts *k) {
     return try_ascending(k, each, larger ? PST_RANKS_MAX : have);
 }
 
-pst_status pst_budget_run(const pst_config *config, const pst_plan_run_options *o, FILE *out) {
-    counts k = {.config = config, .options = o, .budget = calloc(1, sizeof *k.budget)};
+pst_status pst_budget_run(const pst_planning *begun, FILE *out) {
+    const pst_plan_run_options *o = begun->options;
+    counts k = {.begun = begun,
+                .config = begun->config,
+                .options = o,
+                .budget = calloc(1, sizeof *k.budget)};
     if (!k.budget) return pst_fail(PST_ENOMEM, "no memory to plan");
     k.cluster = *o->cluster ? o->cluster : config->parallel.cluster;
     pst_status status = pst_budget_read(o, &k.budget->request);

@@ -17,8 +17,10 @@ static pst_status check_output(const char *path, const pst_config *c,
     return PST_OK;
 }
 
-static pst_status plan_once(const pst_config *config, const pst_plan_run_options *o, FILE *out) {
+static pst_status plan(pst_config *config, const pst_plan_run_options *o, FILE *out) {
     pst_planning x = {.config = config, .options = o, .open = ""};
+    PST_TRY(pst_planning_program(&x, config, o->program));
+    if (o->tokens && *o->tokens) return pst_budget_run(&x, out);
     pst_status status = pst_planning_search(&x);
     if (status == PST_OK) status = pst_planning_answer(&x, out);
     pst_planning_close(&x);
@@ -34,6 +36,8 @@ pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *op
     if (!o.profile) o.profile = "";
     if (!o.plan) o.plan = "";
     if (!o.report) o.report = "";
+    if (!o.program) o.program = "";
+    if (!o.calibrate) o.calibrate = "";
     if (!o.margin) o.margin = "";
     if (!o.export_) o.export_ = "";
     if (*o.export_) PST_TRY(pst_planning_check_export(o.export_));
@@ -52,8 +56,7 @@ pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *op
         status = pst_config_override(own, "parallel", "profile_force", "true");
     if (status == PST_OK && *o.cluster && *own->parallel.cluster)
         status = pst_config_override(own, "parallel", "cluster", o.cluster);
-    if (status == PST_OK)
-        status = o.tokens && *o.tokens ? pst_budget_run(own, &o, out) : plan_once(own, &o, out);
+    if (status == PST_OK) status = plan(own, &o, out);
     pst_config_close(own);
     return status;
 }

@@ -59,6 +59,8 @@ static pst_costs costs_of(const pst_planning *x, uint32_t kind) {
              most = x->profile ? pst_profile_head_of(x->profile)->ranks : 1;
     return (pst_costs){.kind = x->local ? x->datasheet : &x->cluster->kind[kind],
                        .profile = x->profile,
+                       .program = &x->program,
+                       .factor = x->factor,
                        .busy = n < most ? n : most};
 }
 

@@ -53,6 +53,8 @@ static pst_status prepare(pst_planning *x, const pst_candidate *found, int small
                              .smaller = smaller,
                              .layout = &layout,
                              .score = 1,
+                             .program = &x->program,
+                             .factor = x->factor,
                              .quiet = 1};
     PST_TRY(fill_config(x));
     PST_TRY(pst_planning_layout(x, &found->layout, &layout));

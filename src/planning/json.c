@@ -50,6 +50,8 @@ static json_t *room_of(const pst_planning *x, const pst_candidate *c) {
     return list;
 }
 
+static json_t *real_if(int known, double value) { return known ? json_real(value) : json_null(); }
+
 /* A layout and its predictions. */
 static json_t *layout_of(const pst_planning *x, const pst_candidate *candidate) {
     json_t *j = json_pack(
@@ -67,6 +69,8 @@ static json_t *layout_of(const pst_planning *x, const pst_candidate *candidate) 
         list32(candidate->layout.device, pst_grid_size(pst_layout_grid(&candidate->layout))));
     if (j && candidate->layout.tensor_before)
         json_object_set_new(j, "tensors", degrees_of(pst_layout_grid(&candidate->layout)));
+    double low = 0, high = 0;
+    const int known = pst_planning_range(x, candidate, &low, &high);
     json_t *predicted = json_pack(
         "{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:b}", "step_s",
         seconds(candidate->step_ns), "flush_s", seconds(candidate->flush_ns), "bound_s",
@@ -76,6 +80,8 @@ static json_t *layout_of(const pst_planning *x, const pst_candidate *candidate) 
         candidate->bubble, "peak_bytes", list64(candidate->peak_bytes, candidate->layout.pipeline),
         "room_bytes", room_of(x, candidate), "in_flight", in_flight_of(candidate), "exact",
         candidate->exact);
+    if (predicted) json_object_set_new(predicted, "step_low_s", real_if(known, low));
+    if (predicted) json_object_set_new(predicted, "step_high_s", real_if(known, high));
     if (!j || json_object_set_new(j, "predicted", predicted) == 0) return j;
     json_decref(j);
     return NULL;
@@ -117,8 +123,6 @@ static json_t *searched(const pst_planning *x) {
                      (json_int_t)r->n_verified, "seconds", x->seconds, "timed_out", r->timed_out);
 }
 
-static json_t *real_if(int known, double value) { return known ? json_real(value) : json_null(); }
-
 static json_t *fewer_of(const pst_planning *x) {
     if (!x->fewer) return json_null();
     return json_pack("{s:i,s:f}", "devices", (int)x->fewer, "step_s", seconds(x->fewer_ns));
@@ -133,19 +137,31 @@ static json_t *batches_of(const pst_planning *x) {
                      x->batches.run_ns * 1e-9);
 }
 
+static json_t *overridden_of(const pst_planning *x) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < x->n_override; i++)
+        json_array_append_new(list, json_string(x->override[i]));
+    return list;
+}
+
 pst_status pst_planning_json(pst_planning *x, const char *change, const char *cluster, FILE *out) {
     const pst_search_result *r = x->result;
     const pst_candidate *best = r->best;
     double step = best ? seconds(best->step_ns) : 1, mfu = best ? pst_planning_mfu(x, best) : 0;
-    double tokens = (double)x->problem.batch * x->model.context;
-    json_t *j = json_pack("{s:b,s:s,s:i,s:s,s:s,s:s}", "fits", best != NULL, "cluster",
+    double tokens = (double)x->problem.batch * x->model.context, low = 0, high = 0;
+    const int known = best && pst_planning_range(x, best, &low, &high);
+    json_t *j = json_pack("{s:b,s:s,s:i,s:s,s:s,s:o,s:s,s:s}", "fits", best != NULL, "cluster",
                           x->cluster_text, "devices", (int)x->cluster->n_device, "costs",
-                          pst_planning_source(x), "change", change, "smallest_cluster", cluster);
+                          pst_planning_source(x), "program", x->program.name, "overridden",
+                          overridden_of(x), "change", change, "smallest_cluster", cluster);
     int failed =
         !j ||
         json_object_set_new(j, "lower_bound_s", real_if(best != NULL, seconds(r->bound_ns))) != 0 ||
         json_object_set_new(j, "gap", real_if(best != NULL, r->gap)) != 0 ||
         json_object_set_new(j, "step_s", real_if(best != NULL, step)) != 0 ||
+        json_object_set_new(j, "step_low_s", real_if(known, low)) != 0 ||
+        json_object_set_new(j, "step_high_s", real_if(known, high)) != 0 ||
+        json_object_set_new(j, "calibration", real_if(x->factor > 0, x->factor)) != 0 ||
         json_object_set_new(j, "tokens_per_s", real_if(best != NULL, tokens / step)) != 0 ||
         json_object_set_new(j, "mfu", real_if(mfu > 0, mfu)) != 0 ||
         json_object_set_new(j, "fewer", fewer_of(x)) != 0 ||

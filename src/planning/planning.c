@@ -128,6 +128,7 @@ static void fill_problem(pst_planning *x) {
     int half = pst_dtype_is_half(pst_dtype_stored(x->model.dtype));
     x->problem =
         (pst_search_problem){.cluster = x->cluster,
+                             .program = &x->program,
                              .batch = (uint32_t)c->train.batch,
                              .least_batch = (uint32_t)c->train.batch_warmup.from,
                              .weight_bytes = half ? 2 : 4,
@@ -143,6 +144,8 @@ static void fill_problem(pst_planning *x) {
 
 pst_status pst_planning_search(pst_planning *x) {
     uint64_t start = pst_monotonic_ns();
+    uint32_t n;
+    if (!x->program.name) x->program = pst_costs_programs(&n)[0];
     double limit = x->options->time_limit;
     pst_planning_part *part;
     x->end_ns = limit > 0 && limit < 1e9 ? start + (uint64_t)(limit * 1e9) : UINT64_MAX;
@@ -151,6 +154,9 @@ pst_status pst_planning_search(pst_planning *x) {
     fill_problem(x);
     PST_TRY(pst_planning_graph(x, 1, 0, (uint32_t)x->config->train.micro_batch, &part));
     x->problem.n_item = part->n;
+    for (uint32_t i = 0; i < part->graph->n_param; i++)
+        x->parameters += (double)pst_param_elements(part->graph->param + i);
+    PST_TRY(pst_planning_calibrate(x));
     PST_TRY(pst_planning_profile(x, part->graph));
     PST_TRY(pst_planning_shorten(x));
     PST_TRY(pst_planning_search_space(x));

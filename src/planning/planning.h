@@ -29,6 +29,7 @@ typedef struct {
     pst_graph *graph;
 } pst_planning_model;
 
+enum { PST_PLANNING_OVERRIDES = 8 };
 typedef struct {
     const pst_config *config;
     const pst_plan_run_options *options;
@@ -36,8 +37,17 @@ typedef struct {
     const char *cluster_text;
     pst_cluster *cluster;
     pst_profile *profile; /* NULL: none */
-    const char *open;     /* a key that is searched although the run file sets it; "": none */
-    int local;            /* 1: the devices are those of this machine */
+    /* the program whose steps are predicted (partition/cost/program.h); no name: penstock */
+    pst_costs_program program;
+    /* keys of the run file that contradicted the program: "parallel.zero=2, not 0" */
+    char override[PST_PLANNING_OVERRIDES][96];
+    uint32_t n_override;
+    /* of --calibrate: measured and predicted step of the run, s, and their quotient, by which all
+     * durations of computation are multiplied; 0: not given */
+    double measured_s, predicted_s, factor;
+    double parameters; /* number of parameters of the model */
+    const char *open;  /* a key that is searched although the run file sets it; "": none */
+    int local;         /* 1: the devices are those of this machine */
     const pst_device_ops *device; /* the device that computes; NULL: CPU cores */
     /* datasheet of this machine's device; NULL: costs are those of a nominal CPU core, or
      * measured */
@@ -94,6 +104,20 @@ pst_status pst_planning_answer(pst_planning *x, FILE *out);
 pst_status pst_planning_infeasible(const pst_planning *x, const char *change, const char *cluster);
 void pst_planning_close(pst_planning *x);
 
+/* planning/calibrate.c: sets x->factor from --calibrate. EINPUT: there is no such run, it has too
+ * few steps, or it cannot be predicted on this cluster. */
+pst_status pst_planning_calibrate(pst_planning *x);
+/* planning/answers.c: sets *low and *high to the range in which the measured step of a layout is
+ * expected, s. Returns 0 if it is unknown. */
+int pst_planning_range(const pst_planning *x, const pst_candidate *candidate, double *low,
+                       double *high);
+/* planning/program.c */
+/* Sets x->program from the text of --program, and the keys of the run file that contradict it in
+ * `config`, which are listed in x->override. EINPUT: no such program. */
+pst_status pst_planning_program(pst_planning *x, pst_config *config, const char *text);
+/* Return 1 if the program has this value of a key of `parallel`, or this schedule. */
+int pst_planning_allows_schedule(const pst_planning *x, const pst_schedule_row *row);
+int pst_planning_allows(const pst_planning *x, const char *key, const char *value);
 /* planning/search_space.c: sets the search space from the run file. EINPUT: keys contradict each
  * other. */
 pst_status pst_planning_search_space(pst_planning *x);

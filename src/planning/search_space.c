@@ -268,7 +268,9 @@ static pst_status choose_all_schedules(pst_planning *x) {
     const pst_schedule_row *row = pst_schedule_rows(&n);
     p->n_schedule = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (row[i].kind != PST_SCHEDULE_GENERATED || (less && !row[i].within_1f1b)) continue;
+        if (row[i].kind != PST_SCHEDULE_GENERATED || (less && !row[i].within_1f1b) ||
+            !pst_planning_allows_schedule(x, row + i))
+            continue;
         if (p->n_schedule == PST_SEARCH_SCHEDULES)
             return pst_fail(PST_EINTERNAL, "cannot search more than %d schedules: no room for %s",
                             PST_SEARCH_SCHEDULES, row[i].name);
@@ -303,7 +305,9 @@ static pst_status choose_recompute(pst_planning *x) {
     const pst_config *c = x->config;
     pst_recompute mode;
     if (!is_given(x, "parallel", "recompute")) {
-        memset(x->problem.recompute, 1, sizeof x->problem.recompute);
+        for (mode = PST_RECOMPUTE_NONE; mode < PST_RECOMPUTE_COUNT; mode++)
+            x->problem.recompute[mode] =
+                (uint8_t)pst_planning_allows(x, "recompute", pst_recompute_name(mode));
         return PST_OK;
     }
     if (c->parallel.n_recompute != 1)
@@ -313,6 +317,13 @@ static pst_status choose_recompute(pst_planning *x) {
     memset(x->problem.recompute, 0, sizeof x->problem.recompute);
     x->problem.recompute[mode] = 1;
     return PST_OK;
+}
+
+static void choose_zero(pst_planning *x) {
+    static const char *const stages[] = {"0", "1", "2"};
+    x->problem.zero.n = 0;
+    for (uint32_t i = 0; i < 3; i++)
+        if (pst_planning_allows(x, "zero", stages[i])) add(&x->problem.zero, i);
 }
 
 static void choose_rest(pst_planning *x) {
@@ -325,7 +336,7 @@ static void choose_rest(pst_planning *x) {
     else
         for (uint32_t k = 3; k <= MOST_CHUNKS; k++) add(&p->chunks, k);
     if (is_given(x, "parallel", "zero")) fix(&p->zero, (uint64_t)c->parallel.zero);
-    else p->zero = (pst_search_values){.n = 3, .value = {0, 1, 2}};
+    else choose_zero(x);
     if (is_given(x, "parallel", "sequence"))
         fix(&p->sequence, !strcmp(c->parallel.sequence, "true"));
     else p->sequence = (pst_search_values){.n = 2, .value = {0, 1}};

@@ -73,6 +73,16 @@ static void print_layout(const pst_candidate *candidate, FILE *out) {
     fputc('\n', out);
 }
 
+/* 8 of 10 published steps were within it. */
+static void print_range(const pst_planning *x, const pst_candidate *c, FILE *out) {
+    double low, high;
+    if (!pst_planning_range(x, c, &low, &high)) return;
+    fputs("\n            measured steps are expected from ", out);
+    print_seconds((uint64_t)(low * 1e9), out);
+    fputs(" to ", out);
+    print_seconds((uint64_t)(high * 1e9), out);
+}
+
 static void print_speed(const pst_planning *x, const pst_candidate *c, FILE *out) {
     double mfu = pst_planning_mfu(x, c), s = (double)c->step_ns * 1e-9;
     fputs("step        ", out);
@@ -81,6 +91,7 @@ static void print_speed(const pst_planning *x, const pst_candidate *c, FILE *out
     print_rate((double)x->problem.batch * x->model.context / s, out);
     fputs(" tokens/s", out);
     if (mfu > 0) fprintf(out, ", MFU %.1f%%", mfu * 100);
+    print_range(x, c, out);
     fprintf(out, "\n            bubble %.1f%%, flush %.1f%%, recomputation %.1f%%\n",
             c->bubble * 100, share(c, c->flush_ns), share(c, c->again_ns));
     if (!c->solved) /* unknown for solved schedules */
@@ -207,6 +218,14 @@ static void print_oversubscribed(const pst_planning *x, const pst_candidate *c, 
             ranks, threads, pst_plural(threads), processors, pst_plural(processors));
 }
 
+static void print_program(const pst_planning *x, FILE *out) {
+    if (strcmp(x->program.name, "penstock") != 0)
+        fprintf(out, "program     %s: %s; memory is that of penstock\n", x->program.name,
+                x->program.what);
+    for (uint32_t i = 0; i < x->n_override; i++)
+        fprintf(out, "            the run file contradicts it: %s\n", x->override[i]);
+}
+
 static void print_costs(const pst_planning *x, FILE *out) {
     fprintf(out, "costs       ");
     if (x->profile) fprintf(out, "profile %s\n", x->config->parallel.profile);
@@ -223,6 +242,9 @@ static void print_costs(const pst_planning *x, FILE *out) {
     for (uint32_t k = 0; !x->profile && !x->local && k < x->cluster->n_kind; k++)
         fprintf(out, "%s%s%s", k ? ", " : "", x->cluster->kind[k].name,
                 k + 1 == x->cluster->n_kind ? "\n" : "");
+    if (x->factor > 0)
+        fprintf(out, "            multiplied by %.3f: %s took %.4g s per step, %.4g s predicted\n",
+                x->factor, x->options->calibrate, x->measured_s, x->predicted_s);
     fputs("searched    ", out);
     print_count(x->result->n_layout, out);
     fprintf(out, " layout%s estimated, ", pst_plural(x->result->n_layout));
@@ -293,6 +315,7 @@ pst_status pst_planning_text(pst_planning *x, FILE *out) {
         print_oversubscribed(x, best, out);
         print_fewer(x, out);
     }
+    print_program(x, out);
     print_costs(x, out);
     print_rows(x, out);
     if (x->budget) pst_budget_text(x->budget, out);

@@ -366,17 +366,20 @@ static pst_status open_grid(pst_prepared *p) {
 }
 
 static void choose_costs(pst_prepared *p) {
+    p->costs.factor = p->options.factor;
     if (!p->cluster) p->costs.kind = pst_prepare_datasheet(p->config, p->options.device);
     if (!p->cluster) return;
     p->costs.kind = p->cluster->kind + p->cluster->device[p->device[0]].kind;
     if (!p->options.device) p->options.device = pst_prepare_device_of(p->config, p->costs.kind);
     p->costs.tensor_link = &p->tensor_link;
     p->costs.stage_link = &p->stage_link;
+    p->costs.program = p->options.program;
 }
 
 static pst_status prepare_into(pst_prepared *p) {
     PST_TRY(open_grid(p));
     choose_costs(p);
+    PST_TRY(pst_prepare_shard_ns(p, &p->costs.shard_ns));
     PST_TRY(pst_prepare_graph(p));
     if (*p->config->parallel.measured && !p->options.infer)
         PST_TRY(pst_measured_load(p->config->parallel.measured, p->graph, &p->measured));

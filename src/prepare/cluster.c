@@ -180,6 +180,27 @@ static pst_status time_rank_alone(const pst_prepared *p, pst_job *job, uint32_t 
     return PST_OK;
 }
 
+/* Passes of another program wait for the messages between stages, which then take no other time. */
+static void wait_for_messages(const pst_prepared *p, pst_job *job, uint32_t rank) {
+    const pst_costs_program *program = p->options.program;
+    pst_instr_list *list = &job->list[rank];
+    uint64_t longest = 0;
+    if (!program || !(program->messages > 0)) return;
+    for (uint32_t i = 0; i < list->n_instr; i++) {
+        pst_instr *in = &list->instr[i];
+        if ((in->opcode != PST_OP_SEND && in->opcode != PST_OP_RECV) || in->param != PST_NONE)
+            continue;
+        longest = in->ns > longest ? in->ns : longest;
+        in->ns = in->wire_ns = 0;
+    }
+    const uint64_t waits = (uint64_t)(program->messages * (double)longest);
+    for (uint32_t i = 0; i < list->n_instr; i++) {
+        pst_instr *in = &list->instr[i];
+        if (in->opcode == PST_OP_F || in->opcode == PST_OP_B || in->opcode == PST_OP_BW)
+            in->ns += waits;
+    }
+}
+
 pst_status pst_prepare_time_messages(pst_prepared *p) {
     pst_job *job = p->job;
     int alone = p->options.lane && pst_grid_lanes(p->grid) > 1;
@@ -187,5 +208,6 @@ pst_status pst_prepare_time_messages(pst_prepared *p) {
     if (!alone) PST_TRY(share_hosts(p, job));
     for (uint32_t r = 0; r < job->n_rank; r++)
         PST_TRY((alone ? time_rank_alone : time_rank)(p, job, r));
+    for (uint32_t r = 0; r < job->n_rank; r++) wait_for_messages(p, job, r);
     return PST_OK;
 }

@@ -52,7 +52,9 @@ void pst_prepare_choose_lane(pst_prepared *p) {
     if (!p->options.score || !l->n_chunk || p->options.lane || p->options.schedules ||
         pst_schedule_kind_of(l->schedule) == PST_SCHEDULE_SOLVED)
         return;
-    if (p->options.n_rank > RANKS || (uint64_t)p->grid.tensor * l->n_chunk * l->n_micro > PASSES ||
+    /* the exchange of another program is known only in sum */
+    if ((pst_costs_program_is_other(p->options.program) && p->cluster && p->grid.data > 1) ||
+        p->options.n_rank > RANKS || (uint64_t)p->grid.tensor * l->n_chunk * l->n_micro > PASSES ||
         count_exchanges(p, l) > (are_equal(p, l) ? EXCHANGES : UNEQUAL_EXCHANGES))
         p->options.lane = 1 + longest(p, l);
 }
@@ -72,6 +74,44 @@ static void count_leaving(const pst_prepared *p, uint32_t *n) {
             leaves = node_of(p, pst_grid_rank(p->grid, at.stage, k, at.tensor)) != node_of(p, r);
         n[node_of(p, r)] += (uint32_t)leaves;
     }
+}
+
+static pst_costs_replicas replicas_of(const pst_prepared *p, uint32_t rank,
+                                      const uint32_t *leaving) {
+    const pst_grid_place at = pst_grid_at(p->grid, rank);
+    const pst_cluster_node *node = &p->cluster->node[node_of(p, rank)];
+    uint32_t near = 0;
+    for (uint32_t k = 0; k < p->grid.data; k++)
+        near += node_of(p, pst_grid_rank(p->grid, at.stage, k, at.tensor)) == node_of(p, rank);
+    double between = node->link[PST_LEVEL_NODE].bytes_per_s;
+    if (leaving[node_of(p, rank)] && node->node_bytes_per_s > 0)
+        between = fmin(between, node->node_bytes_per_s / leaving[node_of(p, rank)]);
+    return (pst_costs_replicas){p->grid.data, near, node->link[PST_LEVEL_DEVICE].bytes_per_s,
+                                between};
+}
+
+/* As each_other, of another program, whose replicas exchange within nodes first. */
+static double other_program_s(const pst_prepared *p, uint32_t rank, const uint32_t *leaving) {
+    const pst_costs_replicas replicas = replicas_of(p, rank, leaving);
+    return pst_costs_program_exchange_ns(p->options.program, &replicas) * 1e-9 * p->grid.data;
+}
+
+pst_status pst_prepare_shard_ns(const pst_prepared *p, double *ns) {
+    const pst_costs_program *program = p->options.program;
+    *ns = 0;
+    if (!pst_costs_program_is_other(program) || !(program->shards > 0) || !p->cluster ||
+        p->grid.data == 1)
+        return PST_OK;
+    uint32_t *leaving = calloc(p->cluster->n_node, sizeof *leaving);
+    if (!leaving)
+        return pst_fail(PST_ENOMEM, "no memory for the links of %u ranks", p->options.n_rank);
+    count_leaving(p, leaving);
+    for (uint32_t r = 0; r < p->options.n_rank; r++) {
+        const pst_costs_replicas replicas = replicas_of(p, r, leaving);
+        *ns = fmax(*ns, pst_costs_program_shard_ns(program, &replicas));
+    }
+    free(leaving);
+    return PST_OK;
 }
 
 /* *s: seconds to send one byte to every other replica, or to receive one from each; *latency_ns:
@@ -94,6 +134,7 @@ static pst_status each_other(const pst_prepared *p, uint32_t rank, const uint32_
         }
     }
     *s = fmax(within, fmax(apart, together));
+    if (pst_costs_program_is_other(p->options.program)) *s = other_program_s(p, rank, leaving);
     return PST_OK;
 }
 

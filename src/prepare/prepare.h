@@ -71,6 +71,10 @@ typedef struct {
      * slowest replica. Needs a layout with a cut. */
     int score;
     int quiet; /* 1: print no warnings: they were already printed */
+    /* Predict what this program would take (partition/cost/program.h); NULL: penstock. Only with
+     * `score`. Borrowed until the prepared run is closed. */
+    const pst_costs_program *program;
+    double factor; /* on all durations of computation; 0: 1 */
     /* Changes to the cluster (pst_cluster_change); without parallel.cluster, to a default cluster
      * with one device per rank. Borrowed during the call. */
     const char *const *what_if;
@@ -167,6 +171,8 @@ pst_status pst_prepare_choose(void *arg, const pst_graph *graph, const pst_node 
 /* prepare/lane.c. With options.score: sets options.lane if the job is large. The model must be
  * known. */
 void pst_prepare_choose_lane(pst_prepared *p);
+/* *ns: pst_costs.shard_ns, of the slowest rank. */
+pst_status pst_prepare_shard_ns(const pst_prepared *p, double *ns);
 /* prepare/share.c. Divides n_micro micro-batches among the replicas: as the run file specifies,
  * else in proportion to the replicas' speeds. first: [grid.data + 1], all 0 before; becomes the
  * first micro-batch of each replica. p->throttle, cluster and slow must be set. EINPUT: keys

@@ -2,10 +2,12 @@
  * layout has; times grow with sizes. */
 #include "models/model.h"
 #include "partition/cost/costs.h"
+#include "partition/cost/range.h"
 #include "pipeline/case.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -444,6 +446,103 @@ static void devices_have_curves(void **unused) {
     }
 }
 
+/* --- programs --------------------------------------------------------------------------------- */
+
+/* Of the attention of a GPT with this program, forward and backward, ns. */
+static double attention_ns(const pst_device_kind *kind, const char *program, uint32_t context) {
+    pst_costs_program p;
+    MUST(pst_costs_program_parse(program, &p));
+    const pst_costs costs = {.kind = kind, .program = &p};
+    const pst_model_config config = {.kind = "gpt",
+                                     .layers = 1,
+                                     .heads = 16,
+                                     .channels = 2048,
+                                     .context = context,
+                                     .vocabulary = 64,
+                                     .micro_batch = 2,
+                                     .activation = PST_ACT_GELU_TANH,
+                                     .dtype = PST_BF16};
+    pst_graph *g;
+    double ns = 0;
+    MUST(pst_model_gpt.build(&config, &g));
+    for (uint32_t i = 0; i < g->n_node; i++)
+        for (pst_pass pass = PST_PASS_F; pass < PST_PASS_W; pass++) {
+            uint64_t flops, bytes;
+            if (strcmp(g->node[i].op->name, "attention") != 0) continue;
+            g->node[i].op->cost(g, g->node + i, pass, &flops, &bytes);
+            ns += (double)pst_costs_pass_ns(&costs, g, g->node + i,
+                                            &(pst_costs_work){0, pass, flops, bytes});
+        }
+    pst_graph_close(g);
+    return ns;
+}
+
+/* As the figures of FlashAttention-2 and 3 show: the order of the kernels, and rates that grow with
+ * the length. Heads of 128. */
+static void attention_has_ways(void **unused) {
+    (void)unused;
+    const pst_device_kind *a100, *h100;
+    MUST(pst_device_kind_find("A100-80", NULL, 0, &a100));
+    MUST(pst_device_kind_find("H100", NULL, 0, &h100));
+    const double flops = 3.5 * 2 * 2 * 2048. * 2048 * 2048; /* 3.5 x 2 b T^2 C */
+    const double rate = flops / attention_ns(a100, "fsdp attention=flash2", 2048) / 1e3;
+    if (rate < 145 || rate > 165) fail_msg("FlashAttention-2 on A100: %.0f, not 155", rate);
+    const double fast = flops / attention_ns(h100, "fsdp attention=flash2", 2048) / 1e3;
+    if (fast < 250 || fast > 280) fail_msg("FlashAttention-2 on H100: %.0f, not 265", fast);
+    static const char *const slower[] = {"fsdp attention=stored", "fsdp attention=flash1",
+                                         "fsdp attention=flash2", "fsdp attention=flash3"};
+    for (int i = 0; i < 3; i++)
+        assert_true(attention_ns(h100, slower[i], 4096) > attention_ns(h100, slower[i + 1], 4096));
+    for (uint32_t length = 512; length < 16384; length *= 2)
+        for (int i = 0; i < 4; i++)
+            assert_true(attention_ns(h100, slower[i], 2 * length) <
+                        4.1 * attention_ns(h100, slower[i], length));
+    assert_true(attention_ns(h100, "megatron-core", 2048) < attention_ns(a100, "llm.c", 2048));
+}
+
+static void replicas_of_programs_exchange(void **unused) {
+    (void)unused;
+    pst_costs_program core, hidden, sharded;
+    MUST(pst_costs_program_parse("megatron-2021", &core));
+    MUST(pst_costs_program_parse("megatron-2021 overlap=1", &hidden));
+    MUST(pst_costs_program_parse("fsdp", &sharded));
+    /* all on one node; eight on each of four; one on each of 32 */
+    const pst_costs_replicas within = {8, 8, 300e9, 25e9}, eight = {32, 8, 300e9, 25e9},
+                             alone = {32, 1, 300e9, 25e9};
+    const double fastest = pst_costs_program_exchange_ns(&core, &within),
+                 nodes = pst_costs_program_exchange_ns(&core, &eight),
+                 slowest = pst_costs_program_exchange_ns(&core, &alone);
+    assert_true(fastest > 0 && nodes > 1.2 * fastest);
+    assert_float_equal(slowest, 8 * nodes, 1e-9 * slowest); /* eight NICs share it */
+    assert_float_equal(pst_costs_program_exchange_ns(&hidden, &alone), 0, 0);
+    assert_float_equal(pst_costs_program_shard_ns(&core, &alone), 0, 0);
+    assert_float_equal(pst_costs_program_exchange_ns(&sharded, &alone), 0, 0);
+    assert_true(pst_costs_program_shard_ns(&sharded, &alone) > slowest);
+    assert_false(pst_costs_program_is_other(NULL));
+    uint32_t n;
+    assert_false(pst_costs_program_is_other(&pst_costs_programs(&n)[0]));
+    for (uint32_t i = 1; i < n; i++)
+        assert_true(pst_costs_program_is_other(&pst_costs_programs(&n)[i]));
+}
+
+static void predictions_have_ranges(void **unused) {
+    (void)unused;
+    uint32_t n;
+    const pst_device_kind *kind = pst_device_kinds(&n);
+    pst_costs_range r, measured;
+    for (uint32_t i = 0; i < n; i++) {
+        assert_int_equal(pst_costs_range_of(kind + i, 1e9, 0, 0, &r), !pst_costs_is_cpu(kind + i));
+        if (pst_costs_is_cpu(kind + i)) continue;
+        assert_true(r.low > 0.5 && r.low < 1 && r.high > 1 && r.high < 1.5);
+        assert_int_equal(pst_costs_range_of(kind + i, 1e9, 1, 0, &measured), 1);
+        assert_true(measured.high - measured.low < r.high - r.low); /* a profile narrows it */
+        assert_int_equal(pst_costs_range_of(kind + i, 1e9, 0, 1, &measured), 1);
+        assert_true(measured.high - measured.low < r.high - r.low);
+    }
+    const pst_costs twice = {.factor = 2};
+    assert_int_equal(pst_costs_step_ns(&twice, 2000), 2 * pst_costs_step_ns(&nominal, 2000));
+}
+
 /* Tables of the largest models are made within the time of a search. */
 static void large(void **unused) {
     (void)unused;
@@ -470,6 +569,9 @@ int main(void) {
         cmocka_unit_test(devices_have_curves),
         cmocka_unit_test(factors_have_rates),
         cmocka_unit_test(convolutions_have_rates),
+        cmocka_unit_test(attention_has_ways),
+        cmocka_unit_test(replicas_of_programs_exchange),
+        cmocka_unit_test(predictions_have_ranges),
         cmocka_unit_test(large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
