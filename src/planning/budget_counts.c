@@ -338,7 +338,7 @@ pst_status pst_budget_run(const pst_planning *begun, FILE *out) {
                 .options = o,
                 .budget = calloc(1, sizeof *k.budget)};
     if (!k.budget) return pst_fail(PST_ENOMEM, "no memory to plan");
-    k.cluster = *o->cluster ? o->cluster : config->parallel.cluster;
+    k.cluster = *o->cluster ? o->cluster : begun->config->parallel.cluster;
     pst_status status = pst_budget_read(o, &k.budget->request);
     if (status == PST_OK && k.budget->request.n_count && !*k.cluster)
         status = pst_fail(PST_EINPUT, "--gpus needs --cluster, whose nodes are used");

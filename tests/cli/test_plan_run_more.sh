@@ -39,7 +39,7 @@ train: {batch: 16}' >nano.yaml
 echo 'model: {kind: mlp, layers: 5, channels: 128, context: 128}
 data: {paths: [text.txt]}
 train: {batch: 12}' >mlp.yaml
-free xl.yaml '4x8 h100 ib:10Gb/s' schedule=dualpipev data=4 tensor=1
+free xl.yaml '4x8 h100 ib:10Gb/s' schedule=dualpipev data=4
 free gpt2.yaml '4x1 h100 ethernet:10Gb/s' schedule=dualpipev recompute=selective micro_batch=4
 free gpt2.yaml '8x1 h100 ethernet:10Gb/s' zero=0 schedule=zb-v pipeline=2
 free gpt2.yaml '1x3 h100 + 2x2 v100 ib:25Gb/s' micro_batch=8
