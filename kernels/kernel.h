@@ -61,11 +61,11 @@ const pst_kernel_row *pst_kernels_cpu(uint32_t *n);
 const pst_kernel_row *pst_kernels_ref(uint32_t *n);
 
 /* Operands of an optimizer update of n elements; state[i]: as in the optimizer's row
- * (pst_optim_row). */
+ * (pst_optim_row), of type pst_optim_hyper.state. */
 typedef struct {
     float *weight;
     const float *grad;
-    float *state[2];
+    void *state[2];
     uint64_t n;
 } pst_flat_param;
 
@@ -74,7 +74,8 @@ typedef struct {
 typedef struct {
     const char *name;
     uint32_t isa;
-    /* Updates weight and state in one pass over memory. */
+    /* Updates weight and state in one pass over memory. LAMB: h->lr is multiplied by the trust
+     * ratio, from `lamb_squares`. */
     void (*update)(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h,
                    const pst_flat_param *p);
     /* Sum of squares in fp64: one sum per block of 4096 elements, then the block sums in order. */
@@ -86,6 +87,10 @@ typedef struct {
     void (*narrow)(pst_pool *pool, pst_dtype dtype, const float *x, uint16_t *y, uint64_t n);
     /* The sum of n <= 2^21 squares in any order (kernels/squares.h). */
     pst_squares (*squares)(pst_pool *pool, const float *x, uint64_t n);
+    /* The sums of the squares of the weight, [0], and of LAMB's step before it is scaled, [1], in
+     * any order; p->n <= 2^21. */
+    void (*lamb_squares)(pst_pool *pool, const pst_optim_hyper *h, const pst_flat_param *p,
+                         pst_squares out[2]);
 } pst_flat;
 const pst_flat *pst_flat_choose(uint32_t isa);
 const pst_flat *pst_flat_ref(void);
@@ -95,26 +100,26 @@ const pst_flat *pst_flat_ref(void);
 typedef struct {
     float *weight;
     const float *grad;
-    float *state[2];
+    void *state[2]; /* of type pst_optim_hyper.state */
     /* where the new weight is also stored, rounded to the graph's dtype (PST_BF16 or PST_F16);
      * NULL: nowhere */
     uint16_t *narrow;
     uint64_t n;
     float decay; /* weight decay of this parameter, used instead of that of the hyper-parameters */
+    float trust; /* LAMB: trust ratio */
 } pst_arith_param;
-/* A parameter that is updated as a whole (kernels/whole.h), as a matrix; scratch: pst_whole_scratch
- * bytes. */
+/* A parameter that Muon updates (kernels/muon.h); scratch: pst_muon_scratch bytes. */
 typedef struct {
     uint64_t rows, cols;
-} pst_whole_shape;
+} pst_matrix_shape;
 typedef struct {
     pst_arith_param param;
-    pst_whole_shape shape;
+    pst_matrix_shape shape;
     void *scratch;
-} pst_whole_update;
+} pst_muon_update;
 typedef struct {
     /* Updates the n parameters of the list; `type` is the dtype of `narrow`. The caller may reuse
-     * the list on return. */
+     * the list on return. LAMB: lr is multiplied by that of each parameter (trust). */
     pst_status (*update)(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h,
                          pst_dtype type, const pst_arith_param *list, uint32_t n);
     /* out[i] = sum of squares of the n[i] elements at x[i] in fp64, in the order of pst_flat. `out`
@@ -137,9 +142,13 @@ typedef struct {
      * at most 2^21. NULL: not supported. */
     pst_status (*squares)(pst_device *device, const float *const *x, const uint64_t *n,
                           uint32_t count, pst_squares *out);
-    /* Updates one parameter as a whole by LAMB or Muon. NULL: not supported. */
-    pst_status (*whole)(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h,
-                        pst_dtype type, const pst_whole_update *w);
+    /* Sums of squares for LAMB's trust ratio, as of pst_flat, of all elements of a parameter, on
+     * the host. NULL: not supported. */
+    pst_status (*lamb_squares)(pst_device *device, const pst_optim_hyper *h,
+                               const pst_arith_param *p, pst_squares_total out[2]);
+    /* Updates one matrix by Muon. NULL: not supported. */
+    pst_status (*muon)(pst_device *device, const pst_optim_hyper *h, pst_dtype type,
+                       const pst_muon_update *m);
 } pst_arith;
 enum { PST_ARITH_ADDENDS = 64 };
 extern const pst_arith pst_arith_cpu; /* kernels/cpu/arith.c */

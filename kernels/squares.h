@@ -86,4 +86,34 @@ static inline pst_squares pst_squares_of_block(const float *x, uint64_t n) {
     pst_squares_split(rest, 1, &out);
     return out;
 }
+
+/* A sum of more squares: each term's sums in halves, so that many terms add exactly. */
+typedef struct {
+    pst_squares high, low;
+} pst_squares_total;
+static const pst_squares_total PST_SQUARES_ZERO = {{PST_SQUARES_NONE, {0}},
+                                                   {PST_SQUARES_NONE, {0}}};
+
+static inline void pst_squares_total_add(pst_squares_total *to, const pst_squares *term) {
+    pst_squares high = *term, low = high;
+    if (high.top == PST_SQUARES_NONE) return; /* all are zero */
+    for (int k = 0; k < 3; k++) {
+        double unit = ldexp(1, pst_squares_exponent(high.top) - 32 * k + 24);
+        high.sum[k] = trunc(high.sum[k] / unit) * unit;
+        low.sum[k] -= high.sum[k];
+    }
+    pst_squares_add(&to->high, &high);
+    pst_squares_add(&to->low, &low);
+}
+
+static inline void pst_squares_total_join(pst_squares_total *to, const pst_squares_total *from) {
+    pst_squares_add(&to->high, &from->high);
+    pst_squares_add(&to->low, &from->low);
+}
+
+static inline double pst_squares_total_value(const pst_squares_total *of) {
+    double sum = 0;
+    for (int k = 0; k < 3; k++) sum += of->high.sum[k] + of->low.sum[k];
+    return sum;
+}
 #endif

@@ -1,7 +1,8 @@
 /* Arithmetic of the flush on the CPU (optimizer, norms, sums): the loops of its instruction set,
  * one array after the other. */
 #include "kernels/cpu/cpu.h"
-#include "kernels/whole.h"
+#include "kernels/muon.h"
+#include "kernels/shape.h"
 
 static const pst_flat *flat_of(const pst_device *device) { return pst_flat_choose(device->isa); }
 
@@ -12,6 +13,7 @@ static pst_status update(pst_device *device, pst_optim_kind kind, const pst_opti
     for (uint32_t i = 0; i < n; i++) {
         const pst_arith_param *p = list + i;
         own.decay = p->decay;
+        if (kind == PST_OPTIM_LAMB) own.lr = h->lr * p->trust;
         pst_flat_param flat_param = {p->weight, p->grad, {p->state[0], p->state[1]}, p->n};
         flat->update(device->pool, kind, &own, &flat_param);
         if (p->narrow) flat->narrow(device->pool, type, p->weight, p->narrow, p->n);
@@ -75,13 +77,33 @@ static pst_status combine(pst_device *device, pst_dtype type, const void *const 
     return PST_OK;
 }
 
-static pst_status whole(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h,
-                        pst_dtype type, const pst_whole_update *w) {
-    const pst_arith_param *p = &w->param;
-    PST_TRY(pst_whole_cpu(device, kind, h, p, &w->shape, w->scratch));
+static pst_status lamb_squares(pst_device *device, const pst_optim_hyper *h,
+                               const pst_arith_param *p, pst_squares_total out[2]) {
+    enum { MOST = 1 << 21 };
+    const uint64_t size = pst_dtype_bytes(h->state);
+    pst_optim_hyper own = *h;
+    own.decay = p->decay;
+    out[0] = out[1] = PST_SQUARES_ZERO;
+    for (uint64_t from = 0; from < p->n; from += MOST) {
+        pst_squares term[2];
+        const pst_flat_param part = {
+            p->weight + from,
+            p->grad + from,
+            {(uint8_t *)p->state[0] + from * size, (uint8_t *)p->state[1] + from * size},
+            pst_min_u64(MOST, p->n - from)};
+        flat_of(device)->lamb_squares(device->pool, &own, &part, term);
+        for (int k = 0; k < 2; k++) pst_squares_total_add(out + k, term + k);
+    }
+    return PST_OK;
+}
+
+static pst_status muon(pst_device *device, const pst_optim_hyper *h, pst_dtype type,
+                       const pst_muon_update *m) {
+    const pst_arith_param *p = &m->param;
+    PST_TRY(pst_muon_cpu(device, h, p, &m->shape, m->scratch));
     if (p->narrow) flat_of(device)->narrow(device->pool, type, p->weight, p->narrow, p->n);
     return PST_OK;
 }
 
-const pst_arith pst_arith_cpu = {update,  sum_squares, accumulate, narrow,
-                                 average, combine,     squares,    whole};
+const pst_arith pst_arith_cpu = {update,  sum_squares, accumulate,   narrow, average,
+                                 combine, squares,     lamb_squares, muon};

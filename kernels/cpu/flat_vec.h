@@ -5,72 +5,145 @@ enum { SUM_BLOCK = 4096, SUM_CHUNK = 1024 /* block sums held at a time */ };
 
 typedef struct {
     const pst_optim_hyper *h;
-    float *weight, *m, *v, *y;
+    float *weight, *y;
+    void *m, *v; /* states */
     pst_dtype dtype;
     uint16_t *half;
     const float *x;
     double *block;
+    pst_squares *squares; /* [tiles][2] of lamb_squares */
     uint64_t n;
 } array_job;
 
-static void adamw_tile(void *arg, uint64_t tile, uint32_t thread) {
-    (void)thread;
-    const array_job *j = arg;
+/* --- optimizer: half: 1 if the states are bf16 ------------------------------------------------ */
+
+/* pst_optim_random for a vector of elements; 0 if nothing is rounded. */
+VEC_INLINE vi noise_of(const pst_optim_hyper *h, vf weight, vf grad, int half) {
+    if (!half) return vi_set(0);
+    const vi one = vi_set(0x85ebca6b), two = vi_set(0xc2b2ae35);
+    vi x = vi_xor(v_bits(weight), vi_set(h->noise[0]));
+    x = vi_low_product(vi_xor(x, vi_right(x, 16)), one);
+    x = vi_add(vi_xor(x, vi_right(x, 13)), vi_xor(v_bits(grad), vi_set(h->noise[1])));
+    x = vi_low_product(vi_xor(x, vi_right(x, 16)), one);
+    x = vi_low_product(vi_xor(x, vi_right(x, 13)), two);
+    return vi_xor(x, vi_right(x, 16));
+}
+
+VEC_INLINE vf state_load(const void *state, uint64_t i, unsigned n, int half) {
+    if (half) return v_load_upper_n((const uint16_t *)state + i, n);
+    return v_load_n((const float *)state + i, n);
+}
+
+/* random: of which the lower 16 bits count. */
+VEC_INLINE void state_store(void *state, uint64_t i, vf x, vi random, unsigned n, int half) {
+    if (half)
+        v_store_upper_n((uint16_t *)state + i, vi_add(v_bits(x), vi_and(random, vi_set(0xffff))),
+                        n);
+    else v_store_n((float *)state + i, x, n);
+}
+
+/* The moments of Adam after a step. */
+VEC_INLINE void next_moments(const array_job *j, uint64_t i, unsigned n, vf g, vf out[2],
+                             int half) {
+    const pst_optim_hyper *h = j->h;
+    vf rest1 = v_set(1.0f - h->beta1), rest2 = v_set(1.0f - h->beta2);
+    out[0] = v_set(h->beta1) * state_load(j->m, i, n, half) + rest1 * g;
+    out[1] = v_set(h->beta2) * state_load(j->v, i, n, half) + rest2 * (g * g);
+}
+
+/* The same, which are stored. */
+VEC_INLINE void moments(const array_job *j, uint64_t i, unsigned n, vf g, vi noise, vf out[2],
+                        int half) {
+    next_moments(j, i, n, g, out, half);
+    state_store(j->m, i, out[0], noise, n, half);
+    state_store(j->v, i, out[1], vi_right(noise, 16), n, half);
+}
+
+VEC_INLINE void adamw_of(const array_job *j, uint64_t tile, int half) {
     const pst_optim_hyper *h = j->h;
     vf step = v_set(h->lr / h->correction1), root2 = v_set(sqrtf(h->correction2));
-    vf keep = v_set(1.0f - h->lr * h->decay);
-    vf rest1 = v_set(1.0f - h->beta1), rest2 = v_set(1.0f - h->beta2), eps = v_set(h->eps);
-    vf beta1 = v_set(h->beta1), beta2 = v_set(h->beta2), scale = v_set(h->grad_scale);
+    vf keep = v_set(1.0f - h->lr * h->decay), eps = v_set(h->eps), scale = v_set(h->grad_scale);
     uint64_t from = tile * PST_FLAT_TILE;
-    float *weight = j->weight + from, *m_at = j->m + from, *v_at = j->v + from;
     VEC_EACH(i, n, pst_min_u64(PST_FLAT_TILE, j->n - from), {
-        vf g = v_load_n(j->x + from + i, n) * scale;
-        vf m = beta1 * v_load_n(m_at + i, n) + rest1 * g;
-        vf v = beta2 * v_load_n(v_at + i, n) + rest2 * (g * g);
-        v_store_n(m_at + i, m, n);
-        v_store_n(v_at + i, v, n);
-        v_store_n(weight + i, v_load_n(weight + i, n) * keep - step * m / (v_sqrt(v) / root2 + eps),
-                  n);
+        vf w = v_load_n(j->weight + from + i, n), g = v_load_n(j->x + from + i, n), to[2];
+        moments(j, from + i, n, g * scale, noise_of(h, w, g, half), to, half);
+        v_store_n(j->weight + from + i, w * keep - step * to[0] / (v_sqrt(to[1]) / root2 + eps), n);
     });
 }
 
-static void adam_tile(void *arg, uint64_t tile, uint32_t thread) {
-    (void)thread;
-    const array_job *j = arg;
+VEC_INLINE void adam_of(const array_job *j, uint64_t tile, int half) {
     const pst_optim_hyper *h = j->h;
     vf step = v_set(h->lr / h->correction1), root2 = v_set(sqrtf(h->correction2));
-    vf rest1 = v_set(1.0f - h->beta1), rest2 = v_set(1.0f - h->beta2), eps = v_set(h->eps);
-    vf beta1 = v_set(h->beta1), beta2 = v_set(h->beta2), scale = v_set(h->grad_scale);
-    vf decay = v_set(h->decay);
+    vf eps = v_set(h->eps), scale = v_set(h->grad_scale), decay = v_set(h->decay);
     uint64_t from = tile * PST_FLAT_TILE;
-    float *weight = j->weight + from, *m_at = j->m + from, *v_at = j->v + from;
     VEC_EACH(i, n, pst_min_u64(PST_FLAT_TILE, j->n - from), {
-        vf w = v_load_n(weight + i, n);
-        vf g = v_load_n(j->x + from + i, n) * scale + decay * w;
-        vf m = beta1 * v_load_n(m_at + i, n) + rest1 * g;
-        vf v = beta2 * v_load_n(v_at + i, n) + rest2 * (g * g);
-        v_store_n(m_at + i, m, n);
-        v_store_n(v_at + i, v, n);
-        v_store_n(weight + i, w - step * m / (v_sqrt(v) / root2 + eps), n);
+        vf w = v_load_n(j->weight + from + i, n), g = v_load_n(j->x + from + i, n), to[2];
+        moments(j, from + i, n, g * scale + decay * w, noise_of(h, w, g, half), to, half);
+        v_store_n(j->weight + from + i, w - step * to[0] / (v_sqrt(to[1]) / root2 + eps), n);
     });
 }
 
-static void sgd_tile(void *arg, uint64_t tile, uint32_t thread) {
-    (void)thread;
-    const array_job *j = arg;
+VEC_INLINE void sgd_of(const array_job *j, uint64_t tile, int half) {
     vf decay = v_set(j->h->decay), scale = v_set(j->h->grad_scale), rate = v_set(j->h->lr);
     vf momentum = v_set(j->h->momentum);
     uint64_t from = tile * PST_FLAT_TILE;
-    float *weight = j->weight + from, *buffer = j->m + from;
     VEC_EACH(i, n, pst_min_u64(PST_FLAT_TILE, j->n - from), {
-        vf w = v_load_n(weight + i, n);
-        vf x = v_load_n(j->x + from + i, n) * scale + decay * w, g = x;
-        if (j->h->t > 1) g = momentum * v_load_n(buffer + i, n) + g;
-        v_store_n(buffer + i, g, n);
+        vf w = v_load_n(j->weight + from + i, n), raw = v_load_n(j->x + from + i, n);
+        vf x = raw * scale + decay * w, g = x;
+        if (j->h->t > 1) g = momentum * state_load(j->m, from + i, n, half) + g;
+        state_store(j->m, from + i, g, noise_of(j->h, w, raw, half), n, half);
         if (j->h->nesterov) g = x + momentum * g;
-        v_store_n(weight + i, w - rate * g, n);
+        v_store_n(j->weight + from + i, w - rate * g, n);
     });
 }
+
+/* LAMB's step before it is scaled, from the new moments. */
+VEC_INLINE vf lamb_direction(const pst_optim_hyper *h, vf w, const vf to[2]) {
+    vf root = v_sqrt(to[1] / v_set(h->correction2)) + v_set(h->eps);
+    return to[0] / v_set(h->correction1) / root + v_set(h->decay) * w;
+}
+
+VEC_INLINE void lamb_of(const array_job *j, uint64_t tile, int half) {
+    const pst_optim_hyper *h = j->h;
+    const vf scale = v_set(h->grad_scale), rate = v_set(h->lr);
+    uint64_t from = tile * PST_FLAT_TILE;
+    VEC_EACH(i, n, pst_min_u64(PST_FLAT_TILE, j->n - from), {
+        vf w = v_load_n(j->weight + from + i, n), g = v_load_n(j->x + from + i, n), to[2];
+        moments(j, from + i, n, g * scale, noise_of(h, w, g, half), to, half);
+        v_store_n(j->weight + from + i, w - rate * lamb_direction(h, w, to), n);
+    });
+}
+
+/* The sums of squares of a block of weights, and of steps. */
+VEC_INLINE void lamb_squares_of(const array_job *j, uint64_t tile, int half) {
+    const uint64_t from = tile * PST_SQUARES_BLOCK,
+                   count = pst_min_u64(PST_SQUARES_BLOCK, j->n - from);
+    const vf scale = v_set(j->h->grad_scale);
+    float step[PST_SQUARES_BLOCK];
+    VEC_EACH(i, n, count, {
+        vf to[2];
+        next_moments(j, from + i, n, v_load_n(j->x + from + i, n) * scale, to, half);
+        v_store_n(step + i, lamb_direction(j->h, v_load_n(j->weight + from + i, n), to), n);
+    });
+    j->squares[2 * tile] = pst_squares_of_block(j->weight + from, count);
+    j->squares[2 * tile + 1] = pst_squares_of_block(step, count);
+}
+
+#define UPDATE_TILE(rule, half)                                                                    \
+    static void rule##_tile_##half(void *arg, uint64_t tile, uint32_t thread) {                    \
+        (void)thread;                                                                              \
+        rule##_of(arg, tile, half);                                                                \
+    }
+UPDATE_TILE(adamw, 0)
+UPDATE_TILE(adamw, 1)
+UPDATE_TILE(adam, 0)
+UPDATE_TILE(adam, 1)
+UPDATE_TILE(sgd, 0)
+UPDATE_TILE(sgd, 1)
+UPDATE_TILE(lamb, 0)
+UPDATE_TILE(lamb, 1)
+UPDATE_TILE(lamb_squares, 0)
+UPDATE_TILE(lamb_squares, 1)
 
 static void run_pool(pst_pool *pool, pst_tile_fn fn, array_job *j, uint64_t tiles) {
     if (pool) pst_pool_run(pool, fn, j, tiles);
@@ -82,9 +155,35 @@ static void flat_update(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyp
                         const pst_flat_param *p) {
     array_job j = {
         .h = h, .weight = p->weight, .x = p->grad, .m = p->state[0], .v = p->state[1], .n = p->n};
-    static const pst_tile_fn tile[PST_OPTIM_COUNT] = {adamw_tile, sgd_tile, adam_tile};
-    run_pool(pool, tile[kind], &j, pst_div_up(p->n, PST_FLAT_TILE));
+    static const pst_tile_fn tile[PST_OPTIM_COUNT][2] = {{adamw_tile_0, adamw_tile_1},
+                                                         {sgd_tile_0, sgd_tile_1},
+                                                         {adam_tile_0, adam_tile_1},
+                                                         {lamb_tile_0, lamb_tile_1}};
+    run_pool(pool, tile[kind][h->state == PST_BF16], &j, pst_div_up(p->n, PST_FLAT_TILE));
 }
+
+static void flat_lamb_squares(pst_pool *pool, const pst_optim_hyper *h, const pst_flat_param *p,
+                              pst_squares out[2]) {
+    enum { BLOCKS = 64 };
+    const uint64_t size = h->state == PST_BF16 ? sizeof(uint16_t) : sizeof(float);
+    pst_squares squares[2 * BLOCKS];
+    out[0] = out[1] = (pst_squares){PST_SQUARES_NONE, {0}};
+    for (uint64_t from = 0; from < p->n; from += BLOCKS * PST_SQUARES_BLOCK) {
+        array_job j = {.h = h,
+                       .weight = p->weight + from,
+                       .x = p->grad + from,
+                       .m = (uint8_t *)p->state[0] + from * size,
+                       .v = (uint8_t *)p->state[1] + from * size,
+                       .squares = squares,
+                       .n = pst_min_u64(BLOCKS * PST_SQUARES_BLOCK, p->n - from)};
+        const uint64_t blocks = pst_div_up(j.n, PST_SQUARES_BLOCK);
+        run_pool(pool, h->state == PST_BF16 ? lamb_squares_tile_1 : lamb_squares_tile_0, &j,
+                 blocks);
+        for (uint64_t b = 0; b < 2 * blocks; b++) pst_squares_add(out + b % 2, squares + b);
+    }
+}
+
+/* --- sums, and the rest ----------------------------------------------------------------------- */
 
 /* Running sum l has the elements i with i % 16 == l, as in kernels/ref/flat.c. */
 static double block_sum(const float *x, uint64_t n) {

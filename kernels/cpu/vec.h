@@ -75,6 +75,21 @@ VEC_INLINE void vi_mul(vi a, vi b, vi *high, vi *low) {
 VEC_INLINE vf vi_uniform(vi word) {
     return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_srli_epi32(word, 8)), v_set(0x1p-24f));
 }
+VEC_INLINE vi vi_low_product(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
+VEC_INLINE vi vi_right(vi a, int n) { return _mm512_srl_epi32(a, _mm_cvtsi32_si128(n)); }
+VEC_INLINE vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
+VEC_INLINE vi v_bits(vf a) { return _mm512_castps_si512(a); }
+/* Numbers of the upper 16 of 32 bits, such as bf16; the lower bits are 0, or are dropped. */
+VEC_INLINE vf v_load_upper_n(const uint16_t *p, unsigned n) {
+    __m256i half = n == VEC_W ? _mm256_loadu_si256((const __m256i *)p)
+                              : _mm256_maskz_loadu_epi16(v_first(n), p);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+}
+VEC_INLINE void v_store_upper_n(uint16_t *p, vi bits, unsigned n) {
+    __m256i half = _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16));
+    if (n == VEC_W) _mm256_storeu_si256((__m256i *)p, half);
+    else _mm256_mask_storeu_epi16(p, v_first(n), half);
+}
 VEC_INLINE vi vi_low32(vi a, vi b) { return _mm512_unpacklo_epi32(a, b); }
 VEC_INLINE vi vi_high32(vi a, vi b) { return _mm512_unpackhi_epi32(a, b); }
 VEC_INLINE vi vi_low64(vi a, vi b) { return _mm512_unpacklo_epi64(a, b); }
@@ -181,6 +196,27 @@ VEC_INLINE void vi_mul(vi a, vi b, vi *high, vi *low) {
 }
 VEC_INLINE vf vi_uniform(vi word) {
     return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_srli_epi32(word, 8)), v_set(0x1p-24f));
+}
+VEC_INLINE vi vi_low_product(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
+VEC_INLINE vi vi_right(vi a, int n) { return _mm256_srl_epi32(a, _mm_cvtsi32_si128(n)); }
+VEC_INLINE vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
+VEC_INLINE vi v_bits(vf a) { return _mm256_castps_si256(a); }
+VEC_INLINE vf v_load_upper_n(const uint16_t *p, unsigned n) {
+    uint16_t part[VEC_W] = {0};
+    if (n != VEC_W) {
+        __builtin_memcpy(part, p, n * sizeof *p);
+        p = part;
+    }
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+VEC_INLINE void v_store_upper_n(uint16_t *p, vi bits, unsigned n) {
+    __m256i upper = _mm256_srli_epi32(bits, 16);
+    __m128i half =
+        _mm_packus_epi32(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1));
+    uint16_t part[VEC_W];
+    _mm_storeu_si128((__m128i *)(n == VEC_W ? p : part), half);
+    if (n != VEC_W) __builtin_memcpy(p, part, n * sizeof *p);
 }
 VEC_INLINE vi vi_low32(vi a, vi b) { return _mm256_unpacklo_epi32(a, b); }
 VEC_INLINE vi vi_high32(vi a, vi b) { return _mm256_unpackhi_epi32(a, b); }

@@ -18,7 +18,9 @@ static pst_cuda_rule rule_of(pst_optim_kind kind, const pst_optim_hyper *h) {
                            .step = kind != PST_OPTIM_SGD ? h->lr / h->correction1 : 0,
                            .root2 = kind != PST_OPTIM_SGD ? sqrtf(h->correction2) : 0,
                            .rest1 = 1.0f - h->beta1,
-                           .rest2 = 1.0f - h->beta2};
+                           .rest2 = 1.0f - h->beta2,
+                           .narrow_state = h->state == PST_BF16,
+                           .noise = {h->noise[0], h->noise[1]}};
 }
 
 static pst_status update(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h,
@@ -100,5 +102,5 @@ static pst_status combine(pst_device *device, pst_dtype type, const void *const 
     return pst_cuda_launched("sum over tensor ranks");
 }
 
-const pst_arith pst_cuda_arith = {update,  sum_squares, accumulate, narrow,
-                                  average, combine,     NULL,       NULL};
+const pst_arith pst_cuda_arith = {update,  sum_squares, accumulate, narrow, average,
+                                  combine, NULL,        NULL,       NULL};

@@ -28,34 +28,56 @@ struct four {
     float w[4], g[4], m[4], v[4];
 };
 
-template <int KIND>
-__device__ inline void load_four(const pst_cuda_update_entry &e, uint64_t i, four &x) {
-    widen_pack<float>(load_pack(e.weight + i), x.w), widen_pack<float>(load_pack(e.grad + i), x.g);
-    widen_pack<float>(load_pack(e.state[0] + i), x.m);
-    if (KIND != RULE_SGD) widen_pack<float>(load_pack(e.state[1] + i), x.v);
+/* S: type of the states, float or bf16. */
+template <typename S> __device__ inline void load_state(const S *from, float (&x)[4]) {
+    widen_pack<S>(*reinterpret_cast<const typename raw_bytes<4 * sizeof(S)>::type *>(from), x);
 }
 
-/* decay: the array's weight decay; for AdamW the factor on a weight. */
-template <int KIND>
+template <int KIND, typename S>
+__device__ inline void load_four(const pst_cuda_update_entry &e, uint64_t i, four &x) {
+    widen_pack<float>(load_pack(e.weight + i), x.w), widen_pack<float>(load_pack(e.grad + i), x.g);
+    load_state((const S *)e.state[0] + i, x.m);
+    if (KIND != RULE_SGD) load_state((const S *)e.state[1] + i, x.v);
+}
+
+/* The bits of an fp32 number that is rounded at random to bf16, as pst_optim_rounded. */
+__device__ inline float rounded(float x, uint32_t random) {
+    return __uint_as_float((__float_as_uint(x) + (random & 0xffffu)) & 0xffff0000u);
+}
+
+/* decay: the array's weight decay; for AdamW the factor on a weight. S = bf16: afterwards the
+ * states are bf16 numbers. */
+template <int KIND, typename S>
 __device__ inline void update_one(const pst_cuda_rule &h, float decay, float g, float &w, float &m,
                                   float &v) {
+    uint32_t random = sizeof(S) == 2 ? element_noise(h.noise, w, g) : 0;
     if (KIND == RULE_ADAMW) adamw(h, decay, g, w, m, v);
     else if (KIND == RULE_ADAM) adam(h, decay, g, w, m, v);
     else sgd(h, decay, g, w, m);
+    if (sizeof(S) == 4) return;
+    m = rounded(m, random);
+    v = rounded(v, random >> 16);
 }
 
-template <int KIND, typename T>
+template <int KIND, typename T, typename S>
 __device__ inline void store_four(const pst_cuda_update_entry &e, uint64_t i, const four &x) {
     store_pack(e.weight + i, x.w);
-    store_pack(e.state[0] + i, x.m);
-    if (KIND != RULE_SGD) store_pack(e.state[1] + i, x.v);
+    store_pack((S *)e.state[0] + i, x.m);
+    if (KIND != RULE_SGD) store_pack((S *)e.state[1] + i, x.v);
     if (e.narrow)
         *reinterpret_cast<uint2 *>(e.narrow + i) =
             make_uint2(join(T(), x.w[0], x.w[1]), join(T(), x.w[2], x.w[3]));
 }
 
+/* Whether four elements can be loaded and stored at once. */
+template <typename S> __device__ inline bool is_aligned(const pst_cuda_update_entry &e) {
+    uintptr_t states = (uintptr_t)e.state[0] | (uintptr_t)e.state[1];
+    return ((uintptr_t)e.weight | (uintptr_t)e.grad) % 16 == 0 && states % (4 * sizeof(S)) == 0 &&
+           (uintptr_t)e.narrow % 8 == 0;
+}
+
 /* Block: a tile of one array. T: type of the rounded weights. */
-template <int KIND, typename T>
+template <int KIND, typename T, typename S>
 __global__ void __launch_bounds__(THREADS)
     update(const __grid_constant__ pst_cuda_update_list list) {
     enum { DEEP = 2 };
@@ -65,43 +87,50 @@ __global__ void __launch_bounds__(THREADS)
     float decay = KIND == RULE_ADAMW ? plus(1.0f, -times(h.lr, e.decay)) : e.decay;
     uint64_t from = (uint64_t)(blockIdx.x - e.tile) * PST_CUDA_TILE;
     uint32_t n = (uint32_t)least(e.n - from, PST_CUDA_TILE);
-    uint64_t together =
-        (uintptr_t)e.weight | (uintptr_t)e.grad | (uintptr_t)e.state[0] | (uintptr_t)e.state[1];
-    uint32_t packed = together % 16 || (uintptr_t)e.narrow % 8 ? 0 : n / 4 * 4;
+    uint32_t packed = is_aligned<S>(e) ? n / 4 * 4 : 0;
     for (uint32_t i = threadIdx.x * 4; i < packed; i += THREADS * 4 * DEEP) {
         four x[DEEP];
 #pragma unroll
         for (uint32_t k = 0; k < DEEP; k++)
-            if (i + k * THREADS * 4 < packed) load_four<KIND>(e, from + i + k * THREADS * 4, x[k]);
+            if (i + k * THREADS * 4 < packed)
+                load_four<KIND, S>(e, from + i + k * THREADS * 4, x[k]);
 #pragma unroll
         for (uint32_t k = 0; k < DEEP; k++) {
             if (i + k * THREADS * 4 >= packed) continue;
 #pragma unroll
             for (uint32_t c = 0; c < 4; c++)
-                update_one<KIND>(h, decay, x[k].g[c], x[k].w[c], x[k].m[c], x[k].v[c]);
-            store_four<KIND, T>(e, from + i + k * THREADS * 4, x[k]);
+                update_one<KIND, S>(h, decay, x[k].g[c], x[k].w[c], x[k].m[c], x[k].v[c]);
+            store_four<KIND, T, S>(e, from + i + k * THREADS * 4, x[k]);
         }
     }
+    S *first = (S *)e.state[0], *second = (S *)e.state[1];
     for (uint64_t i = from + packed + threadIdx.x; i < from + n; i += THREADS) {
-        float w = e.weight[i], m = e.state[0][i], v = KIND != RULE_SGD ? e.state[1][i] : 0;
-        update_one<KIND>(h, decay, e.grad[i], w, m, v);
+        float w = e.weight[i], m = widen(first[i]), v = KIND != RULE_SGD ? widen(second[i]) : 0;
+        update_one<KIND, S>(h, decay, e.grad[i], w, m, v);
         e.weight[i] = w;
-        e.state[0][i] = m;
-        if (KIND != RULE_SGD) e.state[1][i] = v;
+        first[i] = narrowed<S>(m);
+        if (KIND != RULE_SGD) second[i] = narrowed<S>(v);
         if (e.narrow) reinterpret_cast<T *>(e.narrow)[i] = narrowed<T>(w);
     }
 }
 
-template <typename T> static void run_update(pst_cuda_queue q, const pst_cuda_update_list *list) {
+template <typename T, typename S>
+static void run_update(pst_cuda_queue q, const pst_cuda_update_list *list) {
     dim3 grid(list->tiles), block(THREADS);
-    if (list->rule.kind == RULE_ADAMW) launch(q, update<RULE_ADAMW, T>, grid, block, *list);
-    else if (list->rule.kind == RULE_ADAM) launch(q, update<RULE_ADAM, T>, grid, block, *list);
-    else launch(q, update<RULE_SGD, T>, grid, block, *list);
+    if (list->rule.kind == RULE_ADAMW) launch(q, update<RULE_ADAMW, T, S>, grid, block, *list);
+    else if (list->rule.kind == RULE_ADAM) launch(q, update<RULE_ADAM, T, S>, grid, block, *list);
+    else launch(q, update<RULE_SGD, T, S>, grid, block, *list);
+}
+
+template <typename T>
+static void run_update_of(pst_cuda_queue q, const pst_cuda_update_list *list) {
+    if (list->rule.narrow_state) run_update<T, bf16>(q, list);
+    else run_update<T, float>(q, list);
 }
 
 void pst_cuda_update(pst_cuda_queue q, pst_dtype narrow, const pst_cuda_update_list *list) {
-    if (narrow == PST_F16) run_update<f16>(q, list);
-    else run_update<bf16>(q, list);
+    if (narrow == PST_F16) run_update_of<f16>(q, list);
+    else run_update_of<bf16>(q, list);
 }
 
 /* 16 threads sum a block of 4096 elements: element i in thread i % 16, then pairwise. The square of

@@ -179,7 +179,7 @@ enum { PST_CUDA_LIST = 448, PST_CUDA_TILE = 4096 /* elements per thread block */
 typedef struct {
     float *weight;
     const float *grad;
-    float *state[2];
+    void *state[2]; /* fp32, or bf16 if the rule says so */
     uint16_t *narrow;
     uint64_t n;
     float decay;
@@ -191,6 +191,8 @@ typedef struct {
     int begins; /* 1: first update of SGD */
     int nesterov;
     float lr, beta1, beta2, eps, momentum, grad_scale, step, root2, rest1, rest2;
+    int narrow_state;  /* 1: states are bf16, rounded with `noise` */
+    uint32_t noise[2]; /* as in pst_optim_hyper */
 } pst_cuda_rule;
 typedef struct {
     pst_cuda_rule rule;

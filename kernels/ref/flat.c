@@ -2,6 +2,9 @@
  * rounded one by one (no fused multiply-add), so that the vector tables give the same bits. */
 #include "kernels/kernel.h"
 #include <math.h>
+#include <string.h>
+
+/* --- optimizer -------------------------------------------------------------------------------- */
 
 static void adamw(const pst_optim_hyper *h, float *w, const float *g, float *m, float *v,
                   uint64_t n) {
@@ -37,13 +40,86 @@ static void sgd(const pst_optim_hyper *h, float *w, const float *g, float *buf, 
     }
 }
 
-static void update(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h,
-                   const pst_flat_param *p) {
-    (void)pool;
+/* The step before it is scaled, from the new states. */
+static float lamb_direction(const pst_optim_hyper *h, float w, float m, float v) {
+    return m / h->correction1 / (sqrtf(v / h->correction2) + h->eps) + h->decay * w;
+}
+
+static void lamb(const pst_optim_hyper *h, float *w, const float *g, float *m, float *v,
+                 uint64_t n) {
+    float rest1 = 1.0f - h->beta1, rest2 = 1.0f - h->beta2;
+    for (uint64_t i = 0; i < n; i++) {
+        float x = g[i] * h->grad_scale;
+        m[i] = h->beta1 * m[i] + rest1 * x;
+        v[i] = h->beta2 * v[i] + rest2 * (x * x);
+        w[i] = w[i] - h->lr * lamb_direction(h, w[i], m[i], v[i]);
+    }
+}
+
+static void update_f32(pst_optim_kind kind, const pst_optim_hyper *h, const pst_flat_param *p) {
     if (kind == PST_OPTIM_ADAMW) adamw(h, p->weight, p->grad, p->state[0], p->state[1], p->n);
     if (kind == PST_OPTIM_ADAM) adam(h, p->weight, p->grad, p->state[0], p->state[1], p->n);
     if (kind == PST_OPTIM_SGD) sgd(h, p->weight, p->grad, p->state[0], p->n);
+    if (kind == PST_OPTIM_LAMB) lamb(h, p->weight, p->grad, p->state[0], p->state[1], p->n);
 }
+
+static uint32_t bits_of(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* One element at a time, in fp32; then its states are rounded. */
+static void update_bf16(pst_optim_kind kind, const pst_optim_hyper *h, const pst_flat_param *p) {
+    const int n_state = kind == PST_OPTIM_SGD ? 1 : 2;
+    for (uint64_t i = 0; i < p->n; i++) {
+        float state[2] = {0};
+        const pst_flat_param one = {p->weight + i, p->grad + i, {state, state + 1}, 1};
+        uint32_t random = pst_optim_random(h->noise, bits_of(p->weight[i]), bits_of(p->grad[i]));
+        for (int s = 0; s < n_state; s++)
+            state[s] = pst_f32_from_bf16(((const uint16_t *)p->state[s])[i]);
+        update_f32(kind, h, &one);
+        for (int s = 0; s < n_state; s++) {
+            uint32_t part = s ? random >> 16 : random & 0xffff;
+            ((uint16_t *)p->state[s])[i] = pst_optim_rounded(bits_of(state[s]), part);
+        }
+    }
+}
+
+static void update(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h,
+                   const pst_flat_param *p) {
+    (void)pool;
+    if (h->state == PST_BF16) update_bf16(kind, h, p);
+    else update_f32(kind, h, p);
+}
+
+static float state_at(const pst_optim_hyper *h, const void *state, uint64_t i) {
+    if (h->state == PST_BF16) return pst_f32_from_bf16(((const uint16_t *)state)[i]);
+    return ((const float *)state)[i];
+}
+
+static void lamb_squares(pst_pool *pool, const pst_optim_hyper *h, const pst_flat_param *p,
+                         pst_squares out[2]) {
+    const float rest1 = 1.0f - h->beta1, rest2 = 1.0f - h->beta2;
+    float u[PST_SQUARES_BLOCK];
+    (void)pool;
+    out[0] = out[1] = (pst_squares){PST_SQUARES_NONE, {0}};
+    for (uint64_t from = 0, n; from < p->n; from += n) {
+        n = p->n - from < PST_SQUARES_BLOCK ? p->n - from : PST_SQUARES_BLOCK;
+        for (uint64_t i = 0; i < n; i++) {
+            float x = p->grad[from + i] * h->grad_scale;
+            float m = h->beta1 * state_at(h, p->state[0], from + i) + rest1 * x;
+            float v = h->beta2 * state_at(h, p->state[1], from + i) + rest2 * (x * x);
+            u[i] = lamb_direction(h, p->weight[from + i], m, v);
+        }
+        const pst_squares of[2] = {pst_squares_of_block(p->weight + from, n),
+                                   pst_squares_of_block(u, n)};
+        pst_squares_add(out, of);
+        pst_squares_add(out + 1, of + 1);
+    }
+}
+
+/* --- sums ------------------------------------------------------------------------------------- */
 
 /* 16 running sums per block (element i goes to sum i%16), then added in halves, as vector code
  * does. The square of a float is exact in double. */
@@ -85,6 +161,7 @@ static pst_squares squares(pst_pool *pool, const float *x, uint64_t n) {
 }
 
 const pst_flat *pst_flat_ref(void) {
-    static const pst_flat flat = {"ref", 0, update, sum_squares, accumulate, narrow, squares};
+    static const pst_flat flat = {"ref",      0,      update,  sum_squares,
+                                  accumulate, narrow, squares, lamb_squares};
     return &flat;
 }

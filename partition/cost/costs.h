@@ -26,6 +26,7 @@ typedef struct {
     double factor; /* on all durations, from --calibrate; 0: 1 */
     /* Between the tensor ranks of a stage, and between neighbouring stages; NULL: shared memory. */
     const pst_cluster_link *tensor_link, *stage_link;
+    int narrow_state; /* 1: optimizer states are bf16, not fp32 */
 } pst_costs;
 extern const pst_cluster_link pst_costs_link;
 

@@ -102,8 +102,10 @@ uint64_t pst_costs_move_ns(const pst_costs *costs, double bytes) {
     return pst_costs_round(pst_costs_launch_ns(costs) + pst_costs_move_s(costs, bytes) * 1e9);
 }
 
+/* Two states of 16 bits take 8 bytes less to read and write. */
 double pst_costs_optimizer_bytes(const pst_costs *costs) {
-    return costs->program ? costs->program->optimizer : OPTIMIZER_BYTES;
+    double bytes = costs->program ? costs->program->optimizer : OPTIMIZER_BYTES;
+    return costs->narrow_state ? bytes - 8 : bytes;
 }
 
 uint64_t pst_costs_device_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node,

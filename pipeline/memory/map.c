@@ -57,9 +57,14 @@ static void set_owned(pst_memory_map_builder *b) {
     }
 }
 
-/* The size of a master weight, or of one optimizer state. */
+/* The size of a master weight. */
 static uint64_t stepped_bytes(const pst_memory_map *x, uint32_t p) {
     return (x->step_to[p] - x->step_from[p]) * sizeof(float);
+}
+
+/* The size of one optimizer state. */
+static uint64_t state_bytes(const pst_memory_map *x, uint32_t p) {
+    return (x->step_to[p] - x->step_from[p]) * x->state_size;
 }
 
 static void place_state(pst_memory_map_builder *b, const pst_optim_row *optim) {
@@ -74,7 +79,7 @@ static void place_state(pst_memory_map_builder *b, const pst_optim_row *optim) {
     for (uint32_t i = 0; i < 2; i++)
         for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
             x->state[i][p] = i < pst_optim_states(optim, b->g->param + p) && stepped_bytes(x, p)
-                                 ? pst_memory_map_take(b, stepped_bytes(x, p))
+                                 ? pst_memory_map_take(b, state_bytes(x, p))
                                  : ABSENT;
     pst_memory_map_finish(b, PST_REGION_STATE);
 }
@@ -192,8 +197,10 @@ static void place_undo(pst_memory_map_builder *b, uint64_t start, const pst_opti
         uint64_t bytes = stepped_bytes(x, p);
         x->undo[p] = ABSENT;
         if (!bytes || !b->job->post || !optim) continue;
+        const uint64_t state = state_bytes(x, p), n = pst_optim_states(optim, b->g->param + p);
         x->undo[p] = at;
-        x->undo_end = at + pst_optim_states(optim, b->g->param + p) * pst_align(bytes) + bytes;
+        x->undo_end = at + bytes;
+        if (n) x->undo_end = at + pst_align(bytes) + (n - 1) * pst_align(state) + state;
         at = pst_align(x->undo_end);
     }
 }
@@ -320,6 +327,7 @@ pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map 
     x->eval_cut = spec->eval_cut;
     x->parts = spec->job->parts;
     x->norm_words = pst_graph_norm_words(spec->g);
+    x->state_size = optim ? (uint32_t)pst_optim_state_bytes(optim) : 0;
     x->part_micros = pst_job_micros(spec->job, spec->rank) / spec->job->parts;
     pst_memory_map_builder b = {.g = spec->g,
                                 .cut = spec->cut,

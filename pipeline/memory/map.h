@@ -38,6 +38,7 @@ struct pst_memory_map {
      * optimizer states, for the elements that STEP updates on this rank; UINT64_MAX: none. A frozen
      * parameter has only, for dtype F32, a master: the whole weight. */
     uint64_t *master, *state[2];
+    uint32_t state_size; /* bytes of an element of an optimizer state */
     /* [n_param] This rank owns elements [own_from, own_to) of a parameter: it reduces their
      * gradients over replicas, counts them in the norm and writes them to checkpoints. It updates
      * elements [step_from, step_to), and has master weights and states for these. */

@@ -58,8 +58,9 @@ static void add_params(ranges *all, const pst_memory_map *x, const pst_graph *g)
             pst_param_bytes(g, g->param + p) + pst_param_pad_bytes(g, g->param + p), p);
         uint64_t stepped = (x->step_to[p] - x->step_from[p]) * sizeof(float);
         if (g->dtype != PST_F32) add(all, x, PST_REGION_STATE, x->master[p], stepped, p);
-        add(all, x, PST_REGION_STATE, x->state[0][p], stepped, p);
-        add(all, x, PST_REGION_STATE, x->state[1][p], stepped, p);
+        uint64_t state = (x->step_to[p] - x->step_from[p]) * x->state_size;
+        add(all, x, PST_REGION_STATE, x->state[0][p], state, p);
+        add(all, x, PST_REGION_STATE, x->state[1][p], state, p);
         uint64_t parts = (x->parts - 1) * pst_align(bytes) + bytes;
         if (x->gradient_in_slot[p] != ABSENT)
             parts = (x->own_to[p] - x->own_from[p]) * sizeof(float);

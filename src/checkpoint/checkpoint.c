@@ -89,11 +89,11 @@ static const pst_param *param_of(const pst_graph *g, const char *tensor) {
 
 /* Adds a part to the parts of the same tensor from earlier ranks. */
 static pst_status add_part(json_t *tensors, const pst_graph *graph, const char *tensor,
-                           json_t *part) {
+                           const char *dtype, json_t *part) {
     json_t *all = json_object_get(tensors, tensor);
     const pst_param *param = param_of(graph, tensor);
     if (!all && param) {
-        all = json_pack("{s:s, s:o, s:[]}", "dtype", "F32", "shape",
+        all = json_pack("{s:s, s:o, s:[]}", "dtype", dtype, "shape",
                         shape_json(param->dim, param->n_dim), "parts");
         if (json_object_set_new(tensors, tensor, all)) all = NULL;
     }
@@ -112,7 +112,7 @@ static pst_status add_tensor(json_t *tensors, const pst_graph *graph, const char
     if (is_part(e->name, &base, &from, &to, slice) && base < sizeof tensor) {
         memcpy(tensor, e->name, base);
         tensor[base] = 0;
-        return add_part(tensors, graph, tensor,
+        return add_part(tensors, graph, tensor, e->dtype,
                         json_pack("{s:s, s:s*, s:I, s:I, s:s}", "file", file, "slice",
                                   *slice ? slice : NULL, "from", (json_int_t)from, "to",
                                   (json_int_t)to, "xxh3", hash));

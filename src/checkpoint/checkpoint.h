@@ -58,12 +58,12 @@ typedef struct {
 } pst_ckpt_info;
 
 /* A parameter that this rank stores, or elements [from, from + n) of the parameter. The caller owns
- * the arrays, which are fp32 with dimensions in the graph's order. */
+ * the arrays, which have dimensions in the graph's order; the weight is fp32. */
 typedef struct {
     const pst_param *param;
-    const float *weight;   /* starts at element `from` */
-    const float *state[2]; /* the optimizer's n_state arrays, with the same elements */
-    uint64_t from, n;      /* n 0: all */
+    const float *weight;  /* starts at element `from` */
+    const void *state[2]; /* the optimizer's n_state arrays, of its type, with the same elements */
+    uint64_t from, n;     /* n 0: all */
 } pst_ckpt_entry;
 /* A tensor's name in a shard: "wte.weight.m"; "wte.weight.m[262144:524288]" for a part;
  * "wte.weight.m[0=0+128][0:8192]" for a part of a tensor rank's slice. */
@@ -114,6 +114,7 @@ typedef struct {
      * whole has one part */
     pst_ckpt_part *part;
     uint64_t dim[PST_MAX_DIM], elements;
+    pst_dtype dtype; /* PST_F32, or PST_BF16: optimizer state */
 } pst_ckpt_tensor;
 typedef struct pst_ckpt {
     pst_ckpt_info info;
@@ -140,8 +141,8 @@ pst_status pst_ckpt_open(const char *folder, pst_ckpt **ckpt);
 void pst_ckpt_close(pst_ckpt *ckpt);
 /* The tensor with this name; NULL if there is none. */
 const pst_ckpt_tensor *pst_ckpt_tensor_find(const pst_ckpt *ckpt, const char *name);
-/* Reads a tensor and checks the hash; EINPUT names the file and the tensor if the tensor is
- * damaged, missing or of another size. Several threads may read from a pst_ckpt. */
+/* Reads a tensor, as fp32, and checks the hash; EINPUT names the file and the tensor if the tensor
+ * is damaged, missing or of another size. Several threads may read from a pst_ckpt. */
 pst_status pst_ckpt_read(const pst_ckpt *ckpt, const char *name, float *out, uint64_t elements);
 /* Like pst_ckpt_read, but reads only elements [from, to) of a tensor with `elements` elements. */
 pst_status pst_ckpt_read_range(const pst_ckpt *ckpt, const char *name, uint64_t elements,
@@ -151,16 +152,19 @@ pst_status pst_ckpt_read_range(const pst_ckpt *ckpt, const char *name, uint64_t 
 pst_status pst_ckpt_read_held(const pst_ckpt *ckpt, const char *name, const pst_param *param,
                               uint64_t from, uint64_t to, float *out);
 /* Reads the weight of a parameter and, unless rule is NULL, the optimizer's state; of a slice, only
- * the elements of the slice. Checks shapes. EINPUT if the stored state is of another optimizer. */
+ * the elements of the slice. Checks shapes. States are converted to the type rule->state, rounded
+ * to nearest even. EINPUT if the stored state is of another optimizer. */
 pst_status pst_ckpt_read_param(const pst_ckpt *ckpt, const pst_param *param,
-                               const pst_optim_row *rule, float *weight, float *const state[2]);
+                               const pst_optim_row *rule, float *weight, void *const state[2]);
 /* Read elements [from, to) of the weight only, or of the optimizer's state only; from == to reads
  * nothing. */
 pst_status pst_ckpt_read_weight(const pst_ckpt *ckpt, const pst_param *param, uint64_t from,
                                 uint64_t to, float *weight);
 pst_status pst_ckpt_read_state(const pst_ckpt *ckpt, const pst_param *param,
-                               const pst_optim_row *rule, float *const state[2], uint64_t from,
+                               const pst_optim_row *rule, void *const state[2], uint64_t from,
                                uint64_t to);
+/* The type of the stored optimizer states of trained parameters; PST_F32 also if there are none. */
+pst_dtype pst_ckpt_state_type(const pst_ckpt *ckpt);
 /* Prints the index as text and checks the hash of every tensor; EINPUT if one does not match.
  * `path` as for pst_ckpt_find. */
 pst_status pst_ckpt_print(const char *path, FILE *out);

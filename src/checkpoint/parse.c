@@ -219,7 +219,9 @@ static pst_status parse_tensor(const json_t *value, const char *file, const char
     size_t n = json_array_size(parts);
     if (!(t->name = strdup(name)) || !(t->part = calloc(n + 1, sizeof *t->part)))
         return pst_no_memory("to read a checkpoint's index");
-    if (!dtype || strcmp(dtype, "F32")) return BAD("%s: tensor %s is not F32", file, name);
+    if (!dtype || (strcmp(dtype, "F32") && strcmp(dtype, "BF16")))
+        return BAD("%s: tensor %s is not F32 or BF16", file, name);
+    t->dtype = strcmp(dtype, "BF16") ? PST_F32 : PST_BF16;
     if (n > 1 << 20) return BAD("%s: tensor %s has too many parts", file, name);
     PST_TRY(parse_shape(value, file, t));
     if (parts) return parse_parts(parts, file, c, t);

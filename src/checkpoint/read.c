@@ -53,7 +53,7 @@ static const pst_safetensors_entry *entry_of(const pst_ckpt *c, const pst_ckpt_t
     if (!pst_ckpt_whole(t)) pst_ckpt_part_name(t->name, &part->slice, part->from, part->to, name);
     const pst_safetensors_entry *e =
         pst_safetensors_find(c->shard[part->file], pst_ckpt_whole(t) ? t->name : name);
-    if (!e || strcmp(e->dtype, "F32")) return NULL;
+    if (!e || strcmp(e->dtype, pst_dtype_name(t->dtype))) return NULL;
     if (!pst_ckpt_whole(t)) return e->n_dim == 1 && e->dim[0] == part->to - part->from ? e : NULL;
     return e->n_dim == t->n_dim && !memcmp(e->dim, t->dim, sizeof t->dim) ? e : NULL;
 }
@@ -110,12 +110,23 @@ pst_status pst_ckpt_open(const char *folder, pst_ckpt **out) {
     return status;
 }
 
+/* Reads the part's n numbers as they are stored, for the hash, and widens them. */
+static pst_status read_numbers(const pst_safetensors_file *shard, const pst_safetensors_entry *e,
+                               const pst_ckpt_tensor *t, float *out, uint64_t n, uint64_t *hash) {
+    const uint64_t bytes = n * pst_dtype_bytes(t->dtype);
+    uint8_t *at = (uint8_t *)out + (n * sizeof *out - bytes);
+    PST_TRY(pst_safetensors_read_bytes(shard, e, 0, at, bytes));
+    *hash = pst_hash_bytes(at, bytes);
+    if (t->dtype == PST_BF16) pst_bf16_unpack(out, n);
+    return PST_OK;
+}
+
 static pst_status read_part(const pst_ckpt *c, const pst_ckpt_tensor *t, const pst_ckpt_part *part,
                             float *out) {
     const pst_safetensors_file *shard = c->shard[part->file];
     const pst_safetensors_entry *e = entry_of(c, t, part);
-    PST_TRY(pst_safetensors_read_f32(shard, e, out, part->to - part->from, 0));
-    uint64_t hash = pst_hash_bytes(out, (part->to - part->from) * sizeof *out);
+    uint64_t hash = 0;
+    PST_TRY(read_numbers(shard, e, t, out, part->to - part->from, &hash));
     if (hash == part->xxh3) return PST_OK;
     return BAD("%s: tensor %s is damaged: its hash is %016" PRIx64
                ", but the index gives %016" PRIx64,
@@ -173,15 +184,34 @@ pst_status pst_ckpt_read_held(const pst_ckpt *c, const char *name, const pst_par
     return status;
 }
 
+/* Through memory of its own. */
+static pst_status read_bf16(const pst_ckpt *c, const char *name, const pst_param *param,
+                            uint64_t from, uint64_t to, uint16_t *out) {
+    float *wide = malloc((to - from) * sizeof *wide);
+    pst_status status = wide ? pst_ckpt_read_held(c, name, param, from, to, wide)
+                             : pst_no_memory("to read a checkpoint");
+    for (uint64_t i = 0; status == PST_OK && i < to - from; i++)
+        out[i] = pst_bf16_from_f32(wide[i]);
+    free(wide);
+    return status;
+}
+
+pst_dtype pst_ckpt_state_type(const pst_ckpt *c) {
+    for (uint32_t i = 0; i < c->n_tensor; i++)
+        if (c->tensor[i].dtype != PST_F32) return c->tensor[i].dtype;
+    return PST_F32;
+}
+
 pst_status pst_ckpt_read_state(const pst_ckpt *c, const pst_param *param, const pst_optim_row *rule,
-                               float *const state[2], uint64_t from, uint64_t to) {
+                               void *const state[2], uint64_t from, uint64_t to) {
     char name[PST_NAME_MAX + 16];
     if (strcmp(rule->name, c->info.optimizer))
         return BAD("checkpoint %s contains the state of optimizer %s, not of %s", c->path,
                    *c->info.optimizer ? c->info.optimizer : "(none)", rule->name);
     for (uint32_t i = 0; from < to && i < pst_optim_states(rule, param); i++) {
         snprintf(name, sizeof name, "%s.%s", param->name, rule->state_name[i]);
-        PST_TRY(pst_ckpt_read_held(c, name, param, from, to, state[i]));
+        if (rule->state == PST_BF16) PST_TRY(read_bf16(c, name, param, from, to, state[i]));
+        else PST_TRY(pst_ckpt_read_held(c, name, param, from, to, state[i]));
     }
     return PST_OK;
 }
@@ -198,7 +228,7 @@ pst_status pst_ckpt_read_weight(const pst_ckpt *c, const pst_param *param, uint6
 }
 
 pst_status pst_ckpt_read_param(const pst_ckpt *c, const pst_param *param, const pst_optim_row *rule,
-                               float *weight, float *const state[2]) {
+                               float *weight, void *const state[2]) {
     PST_TRY(pst_ckpt_read_weight(c, param, 0, pst_param_elements(param), weight));
     return rule ? pst_ckpt_read_state(c, param, rule, state, 0, pst_param_elements(param)) : PST_OK;
 }

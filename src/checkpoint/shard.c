@@ -23,14 +23,14 @@ enum { JUDGE = 5 }; /* 1/JUDGE of the available time must pass before the disk's
  * ------------------------------------------------------------------------ */
 
 static pst_status add_tensor(pst_shard *s, const pst_ckpt_entry *e, const char *suffix,
-                             const float *memory) {
+                             pst_dtype dtype, const void *memory) {
     const pst_param *param = e->param;
     pst_shard_tensor *t = &s->tensor[s->n++];
     uint64_t n = e->n ? e->n : pst_param_elements(param);
     char name[PST_CKPT_NAME], part[PST_CKPT_NAME];
     snprintf(name, sizeof name, "%s%s%s", param->name, *suffix ? "." : "", suffix);
-    *t = (pst_shard_tensor){.memory = (const uint8_t *)memory, .bytes = n * sizeof(float)};
-    s->decl[s->n - 1] = (pst_safetensors_decl){.dtype = PST_F32, .n_dim = e->n ? 1 : param->n_dim};
+    *t = (pst_shard_tensor){.memory = memory, .dtype = dtype, .bytes = n * pst_dtype_bytes(dtype)};
+    s->decl[s->n - 1] = (pst_safetensors_decl){.dtype = dtype, .n_dim = e->n ? 1 : param->n_dim};
     if (e->n) s->decl[s->n - 1].dim[0] = n;
     else memcpy(s->decl[s->n - 1].dim, param->dim, sizeof param->dim);
     const char *stored =
@@ -78,9 +78,9 @@ static pst_status plan_file(pst_shard *s, const pst_optim_row *rule, const pst_c
     if (!s->tensor || !s->decl || !s->until || !s->taking || !s->reading)
         return pst_no_memory("to write a checkpoint");
     for (uint32_t i = 0; i < n; i++) {
-        PST_TRY(add_tensor(s, &entry[i], "", entry[i].weight));
+        PST_TRY(add_tensor(s, &entry[i], "", PST_F32, entry[i].weight));
         for (uint32_t k = 0; k < pst_optim_states(rule, entry[i].param); k++)
-            PST_TRY(add_tensor(s, &entry[i], rule->state_name[k], entry[i].state[k]));
+            PST_TRY(add_tensor(s, &entry[i], rule->state_name[k], rule->state, entry[i].state[k]));
     }
     PST_TRY(make_header(s, &s->header, &s->header_bytes));
     s->end = s->header_bytes;
@@ -220,6 +220,30 @@ static int collect_memory(const pst_shard *s, piece *p, uint64_t to) {
     return 1;
 }
 
+/* Whether the bf16 numbers, or the upper halves of fp32 numbers, are of finite numbers. */
+static int halves_are_finite(const uint8_t *at, uint64_t n) {
+    enum { EXPONENT = 0x7f80 };
+    uint32_t wrong = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        uint16_t half;
+        memcpy(&half, at + 2 * i, sizeof half);
+        wrong |= (half & EXPONENT) == EXPONENT;
+    }
+    return !wrong;
+}
+
+/* Bytes [at, at + n) of a tensor, whose address is `from`, hold no infinity and no NaN. Behind bf16
+ * numbers, a piece may begin or end in the middle of an fp32 number, of which it then has the upper
+ * or the lower half. */
+static int is_finite(const pst_shard *s, const pst_shard_tensor *t, uint64_t at,
+                     const uint8_t *from, uint64_t n) {
+    if (t->dtype == PST_BF16) return halves_are_finite(from, n / 2);
+    const uint64_t behind = at % sizeof(float) ? 2 : 0;
+    if (behind && !halves_are_finite(from, 1)) return 0;
+    const float *numbers = (const float *)(const void *)(from + behind);
+    return isfinite(s->flat->sum_squares(NULL, numbers, (n - behind) / sizeof *numbers));
+}
+
 /* Hashes the next n bytes of the next tensor; copies them if `copy` is set. */
 static pst_status take_bytes(pst_shard *s, uint64_t n, uint8_t *copy) {
     pst_shard_tensor *t = &s->tensor[s->next];
@@ -231,9 +255,8 @@ static pst_status take_bytes(pst_shard *s, uint64_t n, uint8_t *copy) {
     for (uint64_t done = 0; done < n; done += BLOCK) {
         const uint8_t *from = memory + done;
         size_t bytes = n - done < BLOCK ? n - done : BLOCK;
-        double squares =
-            s->flat->sum_squares(NULL, (const float *)(const void *)from, bytes / sizeof(float));
-        if (!isfinite(squares)) return pst_fail(PST_EINPUT, "%s is not finite", t->name);
+        if (!is_finite(s, t, s->offset + done, from, bytes))
+            return pst_fail(PST_EINPUT, "%s is not finite", t->name);
         pst_hasher_add(s->taking, from, bytes);
         if (copy && !s->fetch) memcpy(copy + done, from, bytes);
     }

@@ -12,6 +12,7 @@ enum { PST_SHARD_PARTS = 64 };
 typedef struct {
     char *key, *name;      /* "xxh3:NAME" (owned), and a pointer to NAME in it */
     const uint8_t *memory; /* borrowed */
+    pst_dtype dtype;       /* PST_F32 or PST_BF16 */
     uint64_t bytes, hash;  /* hash of the bytes, set when all were read */
 } pst_shard_tensor;
 
@@ -22,8 +23,8 @@ typedef struct {
 } pst_shard_flight;
 
 struct pst_shard {
-    const pst_flat *flat; /* vector functions; the fp64 sum of squares shows whether all numbers are
-                             finite */
+    const pst_flat *flat; /* vector functions; the fp64 sum of squares shows whether fp32 numbers
+                             are finite */
     pst_shard_read fetch; /* NULL: tensors are read directly */
     void *fetch_arg;
     uint32_t n, align;          /* align: bytes, for direct I/O */

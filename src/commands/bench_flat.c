@@ -17,14 +17,22 @@ static const pst_optim_hyper adamw = {.lr = 1e-3f,
                                       .correction1 = 0.1f,
                                       .correction2 = 0.05f,
                                       .t = 1};
-enum { UPDATE, SQUARES, ACCUMULATE, NARROW, N_FLAT };
+enum { UPDATE, SQUARES, ACCUMULATE, NARROW, UPDATE_BF16, N_FLAT };
 static const struct {
     const char *name;
     double bytes, flops; /* per element */
-} flat_rows[N_FLAT] = {{"adamw", 28, 12}, {"norm", 4, 2}, {"accumulate", 12, 1}, {"narrow", 6, 0}};
+} flat_rows[N_FLAT] = {{"adamw", 28, 12},
+                       {"norm", 4, 2},
+                       {"accumulate", 12, 1},
+                       {"narrow", 6, 0},
+                       {"adamw-bf16-state", 20, 12}};
 
+/* x: weights, two states, gradients, and both states in bf16. */
 static void run_flat(suite *s, const pst_flat *flat, float *x, uint64_t n, double time[N_FLAT]) {
     float *state[2] = {x + n, x + 2 * n}, *grad = x + 3 * n;
+    uint16_t *half = (uint16_t *)(void *)(x + 4 * n);
+    pst_optim_hyper narrow_state = adamw;
+    narrow_state.state = PST_BF16;
     pst_pool *pool = s->target.device->pool;
     uint64_t at[N_FLAT + 1];
     at[0] = pst_bench_now_ns();
@@ -37,6 +45,9 @@ static void run_flat(suite *s, const pst_flat *flat, float *x, uint64_t n, doubl
     at[3] = pst_bench_now_ns();
     flat->narrow(pool, s->dtype == PST_F32 ? PST_BF16 : s->dtype, grad, (uint16_t *)state[1], n);
     at[4] = pst_bench_now_ns();
+    flat->update(pool, PST_OPTIM_ADAMW, &narrow_state,
+                 &(pst_flat_param){x, grad, {half, half + n}, n});
+    at[5] = pst_bench_now_ns();
     for (int i = 0; i < N_FLAT; i++) time[i] = (double)(at[i + 1] - at[i]) * 1e-9;
 }
 
@@ -77,9 +88,9 @@ static pst_status time_flat(suite *s) {
     double time[FLAT_RUNS + 1][N_FLAT];
     pst_arena arena;
     count_elements(s->graph, &all, &shared);
-    PST_TRY(pst_arena_open(4 * n * sizeof(float), 0, &arena));
+    PST_TRY(pst_arena_open(5 * n * sizeof(float), 0, &arena));
     float *x = (float *)(void *)arena.base;
-    for (uint64_t i = 0; i < 4 * n; i++) x[i] = 1e-3f;
+    for (uint64_t i = 0; i < 5 * n; i++) x[i] = 1e-3f;
     for (int run = 0; run <= FLAT_RUNS; run++)
         run_flat(s, flat, x, n, time[run]); /* the first run does not count */
     pst_arena_close(&arena);

@@ -42,7 +42,7 @@ struct pst_config {
         double epochs;
         double time_limit; /* seconds; 0: none */
         int64_t steps, batch, micro_batch, seed, warmup, log_every;
-        char *optimizer, *nesterov, *decay, *precision, *residual, *non_finite;
+        char *optimizer, *optimizer_state, *nesterov, *decay, *precision, *residual, *non_finite;
         double loss_scale, loss_scale_start, loss_scale_backoff; /* 0: dynamic in fp16, else 1 */
         int64_t loss_scale_interval;
         double warmup_given; /* value in the run file, so that a resumed run with more steps uses

@@ -66,6 +66,9 @@ static const foreign_key keys[] = {
      NULL, "a step has train.batch / train.micro_batch micro-batches"},
     {"random_seed|manual_seed|rng_seed", "train.seed", NULL},
     {"optim|optimizer_type|optimizer_name", "train.optimizer", NULL},
+    {"exp_avg_dtype|exp_avg_sq_dtype|optimizer_state_dtype|optimizer_dtype|state_dtype|"
+     "optimizer_states|state",
+     "train.optimizer_state", NULL},
     {"learning_rate|lr_rate|base_lr|max_lr|peak_lr", "train.lr", NULL},
     {"min_lr|end_lr|final_lr", "train.lr_min", NULL},
     {"warmup_steps|warmup_iters|warmup_ratio|num_warmup_steps|lr_warmup_iters|lr_warmup_steps|lr_"

@@ -163,6 +163,9 @@ static const pst_row rows[] = {
         "gradient. lamb: for large batches. muon: for matrices of hidden layers, adamw for "
         "embeddings, output, norms and biases, with the same lr. lamb and muon: CPUs only, without "
         "tensor ranks."),
+    TEXT(train, optimizer_state, "fp32", 0, "fp32|bf16",
+         "Number format in which the optimizer keeps its state. bf16: half the memory, rounded at "
+         "random so that small changes are not lost."),
     REAL(train, lr, "0.0003", 0, INFINITY, ABOVE, "Peak learning rate, reached after the warmup."),
     REAL(train, lr_min, "0", 0, INFINITY, 0, "Learning rate at the end of the decay."),
     {"train", "warmup", PST_ROW_STEPS, "20", 0, 1e12, 0, NULL, AT(train.warmup_given), 0,

@@ -1,14 +1,21 @@
 /* The table of optimizer rules. */
 #include "graph/optim.h"
+#include "base/rng.h"
 #include "graph/op.h"
 #include <stddef.h>
 #include <string.h>
 
-static const pst_optim_row rows[PST_OPTIM_COUNT] = {
-    {PST_OPTIM_ADAMW, "adamw", 2, {"m", "v"}, 0}, {PST_OPTIM_SGD, "sgd", 1, {"momentum", NULL}, 0},
-    {PST_OPTIM_ADAM, "adam", 2, {"m", "v"}, 0},   {PST_OPTIM_LAMB, "lamb", 2, {"m", "v"}, 1},
-    {PST_OPTIM_MUON, "muon", 2, {"m", "v"}, 1},
-};
+#define ROWS(type)                                                                                 \
+    {                                                                                              \
+        {PST_OPTIM_ADAMW, "adamw", 2, {"m", "v"}, 0, type},                                        \
+            {PST_OPTIM_SGD, "sgd", 1, {"momentum", NULL}, 0, type},                                \
+            {PST_OPTIM_ADAM, "adam", 2, {"m", "v"}, 0, type},                                      \
+            {PST_OPTIM_LAMB, "lamb", 2, {"m", "v"}, 1, type}, {                                    \
+            PST_OPTIM_MUON, "muon", 2, {"m", "v"}, 1, type                                         \
+        }                                                                                          \
+    }
+static const pst_optim_row rows[PST_OPTIM_COUNT] = ROWS(PST_F32);
+static const pst_optim_row rows_bf16[PST_OPTIM_COUNT] = ROWS(PST_BF16);
 
 const pst_optim_row *pst_optim_rows(void) { return rows; }
 
@@ -18,6 +25,10 @@ const pst_optim_row *pst_optim_find(const char *name) {
     return NULL;
 }
 
+const pst_optim_row *pst_optim_with(const pst_optim_row *row, pst_dtype state) {
+    return (state == PST_BF16 ? rows_bf16 : rows) + row->kind;
+}
+
 uint32_t pst_optim_states(const pst_optim_row *row, const pst_param *param) {
     if (!row) return 0;
     return param->matrix ? 1 : row->n_state;
@@ -25,6 +36,14 @@ uint32_t pst_optim_states(const pst_optim_row *row, const pst_param *param) {
 
 uint32_t pst_optim_least_states(const pst_optim_row *row) {
     return row->kind == PST_OPTIM_MUON ? 1 : row->n_state;
+}
+
+uint64_t pst_optim_state_bytes(const pst_optim_row *row) { return pst_dtype_bytes(row->state); }
+
+void pst_optim_noise(pst_optim_hyper *h, uint64_t seed) {
+    uint32_t word[4];
+    pst_rng_words(pst_rng_key(seed, "optimizer.state"), 0, h->t, word);
+    memcpy(h->noise, word, sizeof h->noise);
 }
 
 /* Without a trust ratio and without decay, LAMB's step is AdamW's. */

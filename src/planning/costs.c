@@ -61,7 +61,8 @@ static pst_costs costs_of(const pst_planning *x, uint32_t kind) {
                        .profile = x->profile,
                        .program = &x->program,
                        .factor = x->factor,
-                       .busy = n < most ? n : most};
+                       .busy = n < most ? n : most,
+                       .narrow_state = x->optim->state == PST_BF16};
 }
 
 /* Extends the table for x->layers layers, which is freed, to all layers. */

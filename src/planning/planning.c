@@ -119,27 +119,29 @@ static pst_status open_model(pst_planning *x) {
     PST_TRY(pst_prepare_model(c, &x->row, &x->model));
     x->model.dtype = pst_dtype_of_precision(c->train.precision);
     x->optim = pst_optim_find(c->train.optimizer);
-    return x->optim ? PST_OK : pst_fail(PST_EINPUT, "unknown optimizer '%s'", c->train.optimizer);
+    if (!x->optim) return pst_fail(PST_EINPUT, "unknown optimizer '%s'", c->train.optimizer);
+    x->optim = pst_optim_with(x->optim, pst_dtype_of_precision(c->train.optimizer_state));
+    return PST_OK;
 }
 
 /* Bytes per element of a parameter: weights, and optimizer state with masters. */
 static void fill_problem(pst_planning *x) {
     const pst_config *c = x->config;
     int half = pst_dtype_is_half(pst_dtype_stored(x->model.dtype));
-    x->problem =
-        (pst_search_problem){.cluster = x->cluster,
-                             .program = &x->program,
-                             .batch = (uint32_t)c->train.batch,
-                             .least_batch = (uint32_t)c->train.batch_warmup.from,
-                             .weight_bytes = half ? 2 : 4,
-                             .state_bytes = 4 * pst_optim_least_states(x->optim) + (half ? 4 : 0),
-                             .grad_bytes = 4,
-                             .parts = (uint32_t)c->parallel.reproducible,
-                             .memory = rank_memory(x),
-                             .table = pst_planning_table,
-                             .verify = x->unverified ? NULL : pst_planning_verify,
-                             .arg = x,
-                             .time_limit_s = x->options->time_limit};
+    uint32_t states = pst_optim_least_states(x->optim) * (uint32_t)pst_optim_state_bytes(x->optim);
+    x->problem = (pst_search_problem){.cluster = x->cluster,
+                                      .program = &x->program,
+                                      .batch = (uint32_t)c->train.batch,
+                                      .least_batch = (uint32_t)c->train.batch_warmup.from,
+                                      .weight_bytes = half ? 2 : 4,
+                                      .state_bytes = states + (half ? 4 : 0),
+                                      .grad_bytes = 4,
+                                      .parts = (uint32_t)c->parallel.reproducible,
+                                      .memory = rank_memory(x),
+                                      .table = pst_planning_table,
+                                      .verify = x->unverified ? NULL : pst_planning_verify,
+                                      .arg = x,
+                                      .time_limit_s = x->options->time_limit};
 }
 
 pst_status pst_planning_search(pst_planning *x) {

@@ -1,6 +1,6 @@
 /* See layout.h: from a layout to the job, phase by phase. graph.c builds the graph; fits.c checks
  * whether it fits in memory. */
-#include "kernels/whole.h"
+#include "kernels/muon.h"
 #include "prepare/prepare.h"
 #include "prepare/layout.h"
 #include "prepare/flush_time.h"
@@ -255,9 +255,8 @@ static pst_status find_whole(pst_prepared *p) {
     if (!p->whole_scratch) return pst_no_memory("for the memory maps");
     for (uint32_t i = 0; i < g->n_param; i++) {
         const uint64_t rows = g->param[i].dim[0];
-        const pst_whole_shape of = {rows, pst_param_elements(g->param + i) / rows};
-        if (g->param[i].whole)
-            p->whole_scratch[i] = pst_whole_scratch(p->optim->kind, &of, p->options.threads);
+        const pst_matrix_shape of = {rows, pst_param_elements(g->param + i) / rows};
+        if (g->param[i].matrix) p->whole_scratch[i] = pst_muon_scratch(&of, p->options.threads);
     }
     return PST_OK;
 }
@@ -367,6 +366,7 @@ static pst_status open_grid(pst_prepared *p) {
 
 static void choose_costs(pst_prepared *p) {
     p->costs.factor = p->options.factor;
+    p->costs.narrow_state = !strcmp(p->config->train.optimizer_state, "bf16");
     if (!p->cluster) p->costs.kind = pst_prepare_datasheet(p->config, p->options.device);
     if (!p->cluster) return;
     p->costs.kind = p->cluster->kind + p->cluster->device[p->device[0]].kind;

@@ -400,7 +400,7 @@ static pst_status set_optimizer(pst_prepared *p) {
     if (!rule) return pst_fail(PST_EINPUT, "unknown optimizer '%s'", c->train.optimizer);
     PST_TRY(pst_config_at(c, "train", "optimizer", check_whole(p, rule)));
     PST_TRY(pst_config_at(c, "train", "optimizer", pst_optim_assign(rule, p->whole)));
-    p->optim = rule;
+    p->optim = pst_optim_with(rule, pst_dtype_of_precision(c->train.optimizer_state));
     return PST_OK;
 }
 

@@ -47,7 +47,8 @@ void pst_profile_here(const pst_config *c, uint32_t threads, pst_profile_head *h
     make_plain(h->cpu);
     snprintf(h->isa, sizeof h->isa, "%s", pst_isa_name(isa));
     snprintf(h->precision, sizeof h->precision, "%s", c->train.precision);
-    snprintf(h->optimizer, sizeof h->optimizer, "%s", c->train.optimizer);
+    snprintf(h->optimizer, sizeof h->optimizer, "%s%s", c->train.optimizer,
+             strcmp(c->train.optimizer_state, "bf16") ? "" : "-bf16");
     snprintf(h->penstock, sizeof h->penstock, "%s", PST_VERSION);
     strftime(h->date, sizeof h->date, "%Y-%m-%d", gmtime_r(&now, &day));
     name_device(c, h);

@@ -16,7 +16,7 @@ float *pst_rank_weight(const pst_rank *r, uint32_t param) {
     return at(r, r->memory->master[param]);
 }
 
-float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i) {
+void *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i) {
     return at(r, r->memory->state[i][param]);
 }
 

@@ -99,23 +99,13 @@ void pst_rank_add_squares(pst_rank_squares *to, const double *piece, uint32_t wo
         to->sum += *piece;
         return;
     }
-    pst_squares high, low;
-    memcpy(&high, piece, sizeof high);
-    if (high.top == PST_SQUARES_NONE) return; /* all are zero */
-    low = high;
-    for (int k = 0; k < 3; k++) { /* halves, so that many pieces can be added exactly */
-        double unit = ldexp(1, pst_squares_exponent(high.top) - 32 * k + 24);
-        high.sum[k] = trunc(high.sum[k] / unit) * unit;
-        low.sum[k] -= high.sum[k];
-    }
-    pst_squares_add(&to->high, &high);
-    pst_squares_add(&to->low, &low);
+    pst_squares term;
+    memcpy(&term, piece, sizeof term);
+    pst_squares_total_add(&to->exact, &term);
 }
 
 double pst_rank_total_squares(const pst_rank_squares *of) {
-    double sum = of->sum;
-    for (int k = 0; k < 3; k++) sum += of->high.sum[k] + of->low.sum[k];
-    return sum;
+    return of->sum + pst_squares_total_value(&of->exact);
 }
 
 /* --- totals ----------------------------------------------------------------------------------- */
@@ -198,6 +188,10 @@ pst_status pst_rank_norm_open(pst_rank *r) {
     r->piece = calloc(n + (size_t)1, sizeof *r->piece);
     r->piece_n = calloc(n + (size_t)1, sizeof *r->piece_n);
     r->step_param = calloc(r->graph->n_param + (size_t)1, sizeof *r->step_param);
+    if (r->p->optim->kind == PST_OPTIM_LAMB) {
+        r->trust = calloc(r->graph->n_param + (size_t)1, sizeof *r->trust);
+        if (!r->trust) return pst_fail(PST_ENOMEM, "no memory for the flush of a step");
+    }
     r->control = r->on_device ? calloc(1, control_bytes(x)) : r->arena.base + x->norm_own;
     if (!r->piece || !r->piece_n || !r->step_param || !r->control)
         return pst_fail(PST_ENOMEM, "no memory for the flush of a step");
@@ -209,6 +203,7 @@ void pst_rank_norm_close(pst_rank *r) {
     free(r->piece);
     free(r->piece_n);
     free(r->step_param);
+    free(r->trust);
     free(r->term);
     r->control = NULL;
     r->piece = NULL;

@@ -81,6 +81,7 @@ struct pst_rank {
     const pst_arith *arith;
     /* [n_param] list of the parameters that STEP updates in one launch */
     pst_arith_param *step_param;
+    float *trust;        /* [n_param] LAMB's trust ratios of the step; NULL: another optimizer */
     const float **piece; /* ranges of gradients, at most PST_PIECE elements each, whose squares NORM
                             sums */
     uint64_t *piece_n;   /* number of elements of each range */
@@ -193,12 +194,14 @@ pst_status pst_rank_norm(pst_device *device, const void *block);
 /* Adds up sums of squares of pieces, of `words` numbers each (pst_graph_norm_words). */
 typedef struct {
     double sum;
-    pst_squares high, low;
+    pst_squares_total exact;
 } pst_rank_squares;
 #define PST_RANK_NO_SQUARES                                                                        \
     {                                                                                              \
-        0, {PST_SQUARES_NONE, {0}}, {                                                              \
-            PST_SQUARES_NONE, { 0 }                                                                \
+        0, {                                                                                       \
+            {PST_SQUARES_NONE, {0}}, {                                                             \
+                PST_SQUARES_NONE, { 0 }                                                            \
+            }                                                                                      \
         }                                                                                          \
     }
 void pst_rank_add_squares(pst_rank_squares *to, const double *piece, uint32_t words);
@@ -229,11 +232,11 @@ pst_memory_view pst_rank_view(const pst_rank *r);
 void pst_rank_record_op(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t began,
                         uint64_t ended);
 
-/* rank/address.c. The fp32 weight, and optimizer state i < optim->n_state, of the elements of a
- * parameter that this rank updates, from element memory->step_from on. NULL: it updates none. In
- * fp32 also the whole weight of a frozen parameter, which has no state. */
+/* rank/address.c. The fp32 weight, and optimizer state i < optim->n_state (of type optim->state),
+ * of the elements of a parameter that this rank updates, from element memory->step_from on. NULL:
+ * it updates none. In fp32 also the whole weight of a frozen parameter, which has no state. */
 float *pst_rank_weight(const pst_rank *r, uint32_t param);
-float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i);
+void *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i);
 /* The gradient accumulator of one use of a parameter, from element memory->grad_from on; NULL: not
  * on this rank. */
 float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use);

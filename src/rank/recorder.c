@@ -280,20 +280,26 @@ pst_status pst_recorder_exchanged(pst_rank *r, uint32_t chunk, const pst_step *s
 
 /* --- the end of a step ------------------------------------------------------------------------ */
 
-/* Elements [from, to) of an fp32 array of a parameter, `at` being the address of element `from`,
- * in pieces that begin at the same elements in every layout. */
-static pst_status record_array(pst_rank *r, pst_record *record, uint32_t param, uint64_t from,
-                               uint64_t to, const float *at) {
+/* Elements [from, to) of an array of a parameter, `at` being the address of element `from`, in
+ * pieces that begin at the same elements in every layout. */
+typedef struct {
+    const void *at;
+    pst_dtype dtype;
+    uint64_t from, to;
+} array;
+
+static pst_status record_array(pst_rank *r, pst_record *record, uint32_t param, const array *a) {
     const pst_param *p = r->graph->param + param;
+    const uint64_t size = pst_dtype_bytes(a->dtype);
     record->micro = PST_NONE;
     record->slice = p->slice;
     set_shape(record, p->n_dim, p->dim);
-    for (uint64_t first = from; at && first < to;) {
+    for (uint64_t first = a->from; a->at && first < a->to;) {
         uint64_t next = (first / PST_PIECE + 1) * PST_PIECE;
-        if (next > to) next = to;
-        const pst_extent e = {.dtype = PST_F32, .n = next - first};
+        if (next > a->to) next = a->to;
+        const pst_extent e = {.dtype = a->dtype, .n = next - first};
         record->from = first;
-        PST_TRY(write_record(r, record, &e, at + (first - from)));
+        PST_TRY(write_record(r, record, &e, (const uint8_t *)a->at + (first - a->from) * size));
         first = next;
     }
     return PST_OK;
@@ -308,8 +314,9 @@ pst_status pst_recorder_gradients(pst_rank *r) {
             .phase = PST_RECORD_GRADIENT, .kind = PST_RECORD_SUM, .position = param};
         if (x->own_from[param] >= x->own_to[param]) continue;
         snprintf(record.tensor, sizeof record.tensor, "gradient of %s", p->name);
-        PST_TRY(record_array(r, &record, param, x->own_from[param], x->own_to[param],
-                             pst_rank_sum(r, param, x->own_from[param])));
+        const array a = {pst_rank_sum(r, param, x->own_from[param]), PST_F32, x->own_from[param],
+                         x->own_to[param]};
+        PST_TRY(record_array(r, &record, param, &a));
     }
     return PST_OK;
 }
@@ -320,14 +327,17 @@ static pst_status record_state(pst_rank *r, pst_record_phase phase) {
         const pst_rank_part part = pst_rank_part_of(r, i);
         if (part.from >= part.to) continue;
         memcpy(record.tensor, r->graph->param[i].name, PST_NAME_MAX);
-        PST_TRY(record_array(r, &record, i, part.from, part.to, pst_rank_weight(r, i)));
+        array a = {pst_rank_weight(r, i), PST_F32, part.from, part.to};
+        PST_TRY(record_array(r, &record, i, &a));
+        a.dtype = r->p->optim->state;
         if (r->graph->param[i].frozen) continue;
         uint32_t n = pst_optim_states(r->p->optim, r->graph->param + i);
         for (uint32_t s = 0; s < n; s++) {
             snprintf(record.tensor, sizeof record.tensor, "%s.%s", r->graph->param[i].name,
                      r->p->optim->state_name[s]);
             record.part = s + 1;
-            PST_TRY(record_array(r, &record, i, part.from, part.to, pst_rank_state(r, i, s)));
+            a.at = pst_rank_state(r, i, s);
+            PST_TRY(record_array(r, &record, i, &a));
         }
     }
     return PST_OK;

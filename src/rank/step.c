@@ -48,10 +48,13 @@ static void copy_tile(void *arg, uint64_t tile, uint32_t thread) {
 
 /* Array 0 is the master weight, the others are the optimizer's states. */
 static pst_status copy_array(const pst_rank *r, uint32_t param, uint32_t array, int back) {
-    uint64_t bytes = (r->memory->step_to[param] - r->memory->step_from[param]) * sizeof(float);
-    float *own = array ? pst_rank_state(r, param, array - 1) : pst_rank_weight(r, param);
-    void *kept = at(r, r->memory->undo[param] + array * pst_align(bytes));
-    copying c = {back ? (void *)own : kept, back ? kept : (void *)own, bytes};
+    const uint64_t n = r->memory->step_to[param] - r->memory->step_from[param],
+                   of_state = n * r->memory->state_size;
+    uint64_t bytes = array ? of_state : n * sizeof(float), offset = r->memory->undo[param];
+    if (array) offset += pst_align(n * sizeof(float)) + (array - 1) * pst_align(of_state);
+    void *own = array ? pst_rank_state(r, param, array - 1) : pst_rank_weight(r, param);
+    void *kept = at(r, offset);
+    copying c = {back ? own : kept, back ? kept : own, bytes};
     if (r->on_device) return pst_rank_copy(r, c.to, c.from, bytes);
     pst_pool_run(r->device->pool, copy_tile, &c, (bytes + COPY_TILE - 1) / COPY_TILE);
     return PST_OK;
@@ -76,6 +79,7 @@ static pst_arith_param changing(const pst_rank *r, uint32_t param) {
                            .decay = r->graph->param[param].decay ? r->hyper.decay : 0};
     uint32_t n = pst_optim_states(r->p->optim, r->graph->param + param);
     for (uint32_t s = 0; s < n; s++) out.state[s] = pst_rank_state(r, param, s);
+    if (r->trust) out.trust = r->trust[param];
     if (r->graph->dtype != PST_F32) out.narrow = (uint16_t *)at(r, x->weight[param]) + from;
     return out;
 }
@@ -93,13 +97,32 @@ static pst_status change(pst_rank *r, const pst_optim_hyper *h, int statistics, 
     return r->arith->average(r->device, STATISTIC_RATE, scale, type, r->step_param, n);
 }
 
+/* --- parameters that are updated as a whole --------------------------------------------------- */
+
+/* LAMB's trust ratios, which the weights and steps of whole parameters determine. */
+static pst_status find_trust(pst_rank *r, const pst_optim_hyper *h) {
+    for (uint32_t i = 0; i < r->graph->n_param; i++) {
+        pst_squares_total total[2];
+        if (!steps(r, i) || !r->graph->param[i].whole) continue;
+        const pst_arith_param p = changing(r, i);
+        PST_TRY(r->arith->lamb_squares(r->device, h, &p, total));
+        const double weight = sqrt(pst_squares_total_value(total)),
+                     step = sqrt(pst_squares_total_value(total + 1));
+        r->trust[i] = weight > 0 && step > 0 ? (float)(weight / step) : 1;
+    }
+    return PST_OK;
+}
+
 static pst_status change_whole(pst_rank *r, const pst_optim_hyper *h, uint32_t param) {
     const pst_param *p = r->graph->param + param;
     uint64_t rows = p->dim[0];
-    const pst_whole_update w = {
+    const pst_muon_update m = {
         changing(r, param), {rows, pst_param_elements(p) / rows}, at(r, r->memory->whole)};
-    return r->arith->whole(r->device, r->p->optim->kind, h, r->graph->dtype, &w);
+    if (p->matrix) return r->arith->muon(r->device, h, r->graph->dtype, &m);
+    return r->arith->update(r->device, PST_OPTIM_LAMB, h, r->graph->dtype, &m.param, 1);
 }
+
+/* --- the step --------------------------------------------------------------------------------- */
 
 /* In one launch, unless a checkpoint still needs some of the parameters. keeps: makes a backup
  * before. */
@@ -122,6 +145,9 @@ static pst_status apply_to(pst_rank *r, const pst_optim_hyper *h, int statistics
 static pst_status apply(pst_rank *r, double clip_scale, int keeps) {
     pst_optim_hyper h = r->hyper;
     h.grad_scale = (float)(clip_scale / r->loss_scale);
+    h.state = r->p->optim->state;
+    if (h.state == PST_BF16) pst_optim_noise(&h, (uint64_t)r->p->config->train.seed);
+    if (r->trust) PST_TRY(find_trust(r, &h));
     PST_TRY(apply_to(r, &h, 0, keeps));
     return apply_to(r, &h, 1, keeps);
 }

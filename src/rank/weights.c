@@ -58,8 +58,9 @@ static pst_status init_weight(pst_rank *r, uint32_t p, pst_pool *pool) {
 
 static pst_status zero_state(const pst_rank *r, uint32_t p, uint32_t s) {
     const pst_rank_part part = pst_rank_part_of(r, p);
-    float *state = pst_rank_state(r, p, s);
-    return state ? pst_rank_fill(r, state, 0, (part.to - part.from) * sizeof *state) : PST_OK;
+    void *state = pst_rank_state(r, p, s);
+    return state ? pst_rank_fill(r, state, 0, (part.to - part.from) * r->memory->state_size)
+                 : PST_OK;
 }
 
 static pst_status init_all(pst_rank *r, pst_pool *pool) {

@@ -17,8 +17,8 @@ static uint64_t checkpoint_bytes(const pst_prepared *p, uint32_t rank) {
     const pst_memory_map *x = p->memory[rank];
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < p->graph->n_param && pst_grid_lanes(p->grid) == p->grid.data; i++)
-        bytes += (x->own_to[i] - x->own_from[i]) * sizeof(float) *
-                 (1 + pst_optim_states(p->optim, p->graph->param + i));
+        bytes += (x->own_to[i] - x->own_from[i]) *
+                 (sizeof(float) + x->state_size * pst_optim_states(p->optim, p->graph->param + i));
     return bytes;
 }
 

@@ -20,21 +20,23 @@ static pst_status read_param(pst_rank *r, uint32_t i, const pst_ckpt *ckpt,
                              const pst_optim_row *rule) {
     enum { ARRAYS = 3 };
     const pst_param *param = r->graph->param + i;
-    uint64_t from = r->memory->step_from[i], to = r->memory->step_to[i],
-             bytes = (to - from) * sizeof(float);
+    uint64_t from = r->memory->step_from[i], to = r->memory->step_to[i];
+    const uint64_t of_state = (to - from) * r->memory->state_size,
+                   bytes[ARRAYS] = {(to - from) * sizeof(float), of_state, of_state};
     uint32_t n = 1 + pst_optim_states(rule, param), mapped = 0;
-    float *at[ARRAYS] = {pst_rank_weight(r, i)};
+    void *at[ARRAYS] = {pst_rank_weight(r, i)};
     void *host[ARRAYS] = {NULL};
     pst_status status = PST_OK;
     for (uint32_t k = 1; k < n; k++) at[k] = pst_rank_state(r, i, k - 1);
     while (status == PST_OK && mapped < n)
-        if ((status = pst_rank_map(r, at[mapped], bytes, 0, &host[mapped])) == PST_OK) mapped++;
+        if ((status = pst_rank_map(r, at[mapped], bytes[mapped], 0, &host[mapped])) == PST_OK)
+            mapped++;
     if (status == PST_OK) status = pst_ckpt_read_weight(ckpt, param, from, to, host[0]);
     if (status == PST_OK && rule)
         status =
-            pst_ckpt_read_state(ckpt, param, rule, (float *const[]){host[1], host[2]}, from, to);
+            pst_ckpt_read_state(ckpt, param, rule, (void *const[]){host[1], host[2]}, from, to);
     for (uint32_t k = 0; k < mapped; k++) {
-        pst_status back = pst_rank_unmap(r, at[k], bytes, status == PST_OK, host[k]);
+        pst_status back = pst_rank_unmap(r, at[k], bytes[k], status == PST_OK, host[k]);
         status = status == PST_OK ? back : status;
     }
     return status;
@@ -339,6 +341,15 @@ pst_status pst_resume_find_tokenizer(pst_config *c, const char *resume) {
     return status;
 }
 
+/* States of another type are converted. */
+static void log_conversion(const pst_prepared *p, const pst_ckpt *ckpt) {
+    const pst_dtype was = pst_ckpt_state_type(ckpt), is = p->optim->state;
+    if (was == is) return;
+    pst_log(PST_LOG_INFO, "%s has optimizer state in %s, which is converted to %s%s", ckpt->path,
+            pst_dtype_precision(was), pst_dtype_precision(is),
+            is == PST_BF16 ? " (rounded to nearest)" : "");
+}
+
 /* Logs settings that differ from the checkpoint's. Skipped without a message if memory runs out. */
 static void log_changes(const pst_trainer *t, const pst_ckpt *ckpt) {
     pst_config *was = NULL;
@@ -391,6 +402,7 @@ static pst_status load(pst_trainer *t, const pst_ckpt *ckpt) {
 
 static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
     PST_TRY(check_resume(ckpt, t->p, t->data));
+    if (t->group->leader) log_conversion(t->p, ckpt);
     if (t->group->leader && !t->p->options.graph) log_changes(t, ckpt);
     PST_TRY(load(t, ckpt));
     t->resumed = t->step;

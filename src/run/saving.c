@@ -66,7 +66,8 @@ static pst_ckpt_entry entry_of(const pst_rank *r, uint32_t i) {
         e.n = n;
     }
     for (uint32_t j = 0; j < pst_optim_states(p->optim, e.param); j++)
-        e.state[j] = pst_rank_state(r, i, j) + (from - x->step_from[i]);
+        e.state[j] =
+            (const uint8_t *)pst_rank_state(r, i, j) + (from - x->step_from[i]) * x->state_size;
     return e;
 }
 
@@ -136,9 +137,10 @@ static pst_status describe(pst_saving *s) {
     PST_TRY(pst_ckpt_base_hash(t->config, &s->info.base));
     snprintf(s->info.optimizer, sizeof s->info.optimizer, "%s", t->p->optim->name);
     for (uint32_t i = 0; i < g->n_param; i++) {
-        const uint64_t arrays = 1 + pst_optim_states(t->p->optim, g->param + i);
+        const uint64_t states = pst_optim_states(t->p->optim, g->param + i);
+        const uint64_t each = sizeof(float) + states * pst_optim_state_bytes(t->p->optim);
         if (g->param[i].frozen) continue;
-        s->bytes += pst_param_elements(g->param + i) * sizeof(float) * arrays;
+        s->bytes += pst_param_elements(g->param + i) * each;
     }
     return PST_OK;
 }

@@ -18,7 +18,7 @@ except ImportError:
     transformers = None
 
 FOLDER = sys.argv[1]
-TYPES = {"F32": torch.float32, "I32": torch.int32, "F64": torch.float64}
+TYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "I32": torch.int32, "F64": torch.float64}
 WITHIN = 1e-4  # of the largest element of a tensor
 
 
@@ -43,6 +43,11 @@ class Record:
 
     def get(self, kind, step, name, micro=-1):
         return self.tensors.get((kind, step, micro, name))
+
+    def state(self, step, name):
+        """The optimizer's, which may be bf16, in fp32."""
+        value = self.get("state", step, name)
+        return None if value is None else value.float()
 
     def number(self, step, name):
         return self.get("number", step, name)[0].item()
@@ -333,7 +338,7 @@ def make_optimizer(record, graph, weights, step):
     names = graph.trained()
 
     def state(name, which):
-        value = record.get("state", step, f"{name}.{which}")
+        value = record.state(step, f"{name}.{which}")
         return None if value is None else value.view(weights[name].shape).clone()
 
     if h["optimizer"] == "lamb":
@@ -354,7 +359,7 @@ def make_optimizer(record, graph, weights, step):
     done = record.number(step, "optimizer step") - 1
     for name in names if done else []:
         shape = weights[name].shape
-        states = {state: record.get("state", step, f"{name}.{state}") for state in ("m", "v", "momentum")}
+        states = {state: record.state(step, f"{name}.{state}") for state in ("m", "v", "momentum")}
         states = {state: value.view(shape).clone() for state, value in states.items() if value is not None}
         optimizer.state[weights[name]] = {"step": torch.tensor(float(done)), "exp_avg": states.get("m"),
                                           "exp_avg_sq": states.get("v"), "momentum_buffer": states.get("momentum")}

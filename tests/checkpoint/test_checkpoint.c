@@ -102,7 +102,7 @@ static void expect_step(uint64_t step) {
     for (int i = 0; i < PARAMS; i++) {
         const pst_param *p = &graph->param[i];
         size_t bytes = pst_param_elements(p) * sizeof(float);
-        float *const into[2] = {b, d};
+        void *const into[2] = {b, d};
         assert_int_equal(pst_ckpt_read_param(c, p, pst_optim_find("adamw"), a, into), PST_OK);
         assert_memory_equal(a, weight[i], bytes);
         assert_memory_equal(b, m[i], bytes);
@@ -319,7 +319,7 @@ static void test_mismatch(void **state) {
     assert_int_equal(save(1, 2, 2), PST_OK);
     pst_ckpt *c;
     float a[LARGEST], b[LARGEST], d[LARGEST];
-    float *const into[2] = {b, d};
+    void *const into[2] = {b, d};
     assert_int_equal(pst_ckpt_open("c/step-00000001", &c), PST_OK);
     pst_param other = {.name = "wte.weight", .n_dim = 2, .dim = {3, 4}},
               none = {.name = "x", .n_dim = 1, .dim = {1}};

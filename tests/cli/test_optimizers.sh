@@ -1,6 +1,6 @@
 #!/bin/sh
 # test: label=quick timeout=240
-# Every optimizer gives the same weights in every layout and after a resume in another one; what its checkpoints hold; and
+# Every optimizer, with states in fp32 and bf16, gives the same weights in every layout and after a resume in another one; what its checkpoints hold; and
 # what LAMB and Muon refuse.
 . "$(dirname "$0")/../script.sh"
 write_run 2
@@ -16,9 +16,10 @@ same() {
     [ "$(hash_of "runs/$name")" = "$(hash_of runs/one)" ] || fail "$*: other weights"
 }
 
-for optimizer in sgd adam lamb muon; do
+for optimizer in sgd adam lamb muon adamw-bf16 lamb-bf16 muon-bf16; do
     rm -rf runs
-    set -- "train.optimizer=$optimizer"
+    set -- "train.optimizer=${optimizer%-bf16}"
+    [ "${optimizer#*-}" = "$optimizer" ] || set -- "$@" train.optimizer_state=bf16
     [ $optimizer != sgd ] || set -- "$@" train.nesterov=true
     "$PENSTOCK" train run.yaml name=one -q parallel.reproducible.data=4 parallel.threads=1 "$@" 2>err || fail "$*: $(cat err)"
     same threads 1 "$@" parallel.threads=2
@@ -39,6 +40,16 @@ grep -q '"h.0.mlp.c_fc.weight.v"' $index && fail "a second state of a matrix"
 for param in wte.weight h.0.ln_1.weight h.0.mlp.c_fc.bias; do
     grep -q "\"$param.v\"" $index || fail "$param does not follow adamw"
 done
+
+# states in bf16: half the bytes; another type is converted with a message
+tr -d ' \n' <$index >flat
+grep -q '"h.0.mlp.c_fc.weight.m":{[^}]*"BF16"' flat || fail "the momentum is not bf16: $(grep -o '"h.0.mlp.c_fc.weight.m".\{80\}' flat)"
+grep -q '"h.0.mlp.c_fc.weight":{[^}]*"F32"' flat || fail "the weight is not fp32"
+"$PENSTOCK" inspect runs/one >out 2>err || fail "inspect: $(cat err)"
+"$PENSTOCK" train --resume runs/one train.steps=6 train.optimizer_state=fp32 >out 2>&1 || fail "resume in fp32: $(cat out)"
+grep -q "has optimizer state in bf16, which is converted to fp32" out || fail "no message: $(cat out)"
+"$PENSTOCK" train --resume runs/one train.steps=7 train.optimizer_state=bf16 >out 2>&1 || fail "resume in bf16: $(cat out)"
+grep -q "has optimizer state in fp32, which is converted to bf16 (rounded to nearest)" out || fail "no message: $(cat out)"
 
 # refuses ARGUMENTS PATTERN
 refuses() {

@@ -737,8 +737,8 @@ static const char *about(uint32_t line) {
     return line ? NULL : text;
 }
 
-static const pst_arith arith = {update,  sum_squares, accumulate, narrow,
-                                average, combine,     NULL,       NULL};
+static const pst_arith arith = {update,  sum_squares, accumulate, narrow, average,
+                                combine, NULL,        NULL,       NULL};
 static pst_module module = {.version = PST_MODULE_VERSION,
                             .bytes = sizeof module,
                             .name = "far",

@@ -202,7 +202,7 @@ static const char *forge(const char *yaml, const char *from, const char *name, i
     oracle_must(pst_ckpt_open(folder, &ckpt));
     assert_true(g->n_param <= 64);
     for (uint32_t i = 0; i < g->n_param; i++) {
-        float *state[2] = {memory[1][i], memory[2][i]};
+        void *state[2] = {memory[1][i], memory[2][i]};
         size_t bytes = pst_param_elements(g->param + i) * sizeof(float);
         assert_true(bytes <= sizeof memory[0][0]);
         oracle_must(pst_ckpt_read_param(ckpt, g->param + i, o.p->optim, memory[0][i], state));

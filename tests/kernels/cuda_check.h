@@ -551,22 +551,26 @@ static float *random_floats(uint64_t n, uint64_t key, int positive) {
 
 /* weight, grad, states of every piece here and there, `shift` elements off; what the update made
  * there is the reference's, and what lies behind it is as it was. */
-static void check_update(pst_optim_kind kind, uint64_t t, pst_dtype type, uint64_t shift) {
+static void check_update(pst_optim_kind kind, pst_optim_hyper h, pst_dtype type, uint64_t shift) {
     enum { COPIES = 60 /* of the list, so that it takes more than one launch */ };
     float *here[PIECES][ARRAYS], *there[PIECES][ARRAYS];
     uint16_t *half = calloc(50000, sizeof *half), *narrow[PIECES];
     static pst_arith_param list[PIECES * COPIES];
-    pst_optim_hyper h = hyper_of(t);
+    const uint64_t gap = h.state == PST_BF16 ? shift * sizeof(uint16_t) : shift * sizeof(float);
     for (int p = 0; p < PIECES; p++) {
         for (int a = 0; a < ARRAYS; a++) {
             here[p][a] = random_floats(sizes[p] + shift, 100 * (uint64_t)p + (uint64_t)a, a == 3);
+            if (h.state == PST_BF16 && a >= 2) pst_bf16_pack(here[p][a], sizes[p] + shift + 8);
             there[p][a] = runner->put(here[p][a], (sizes[p] + shift + 8) * sizeof(float));
         }
         narrow[p] = runner->put(half, (sizes[p] + 8) * sizeof *half);
         float **at = there[p];
-        list[p] = (pst_arith_param){
-            at[0] + shift, at[1] + shift,  {at[2] + shift, at[3] + shift}, p % 3 ? narrow[p] : NULL,
-            sizes[p],      0.1f * (float)p};
+        list[p] = (pst_arith_param){.weight = at[0] + shift,
+                                    .grad = at[1] + shift,
+                                    .state = {(uint8_t *)at[2] + gap, (uint8_t *)at[3] + gap},
+                                    .narrow = p % 3 ? narrow[p] : NULL,
+                                    .n = sizes[p],
+                                    .decay = 0.1f * (float)p};
     }
     for (int i = PIECES; i < PIECES * COPIES; i++) list[i] = (pst_arith_param){.n = 0};
     list[PIECES * COPIES - 1] = list[PIECES - 1];
@@ -575,8 +579,8 @@ static void check_update(pst_optim_kind kind, uint64_t t, pst_dtype type, uint64
                      PST_OK);
     for (int p = 0; p < PIECES; p++) {
         uint64_t n = sizes[p];
-        float *got = malloc((n + shift + 8) * sizeof *got),
-              *state[2] = {here[p][2] + shift, here[p][3] + shift};
+        float *got = malloc((n + shift + 8) * sizeof *got);
+        void *state[2] = {(uint8_t *)here[p][2] + gap, (uint8_t *)here[p][3] + gap};
         h.decay = 0.1f * (float)p;
         pst_flat_param param = {here[p][0] + shift, here[p][1] + shift, {state[0], state[1]}, n};
         pst_flat_ref()->update(NULL, kind, &h, &param);
@@ -601,14 +605,17 @@ static void check_update(pst_optim_kind kind, uint64_t t, pst_dtype type, uint64
 
 static void test_update(void **state) {
     (void)state;
-    for (uint64_t t = 1; t < 8; t += 6)
-        for (uint64_t shift = 0; shift < 2; shift++) {
-            check_update(PST_OPTIM_ADAMW, t, PST_BF16, shift);
-            check_update(PST_OPTIM_SGD, t, PST_F16, shift);
-            check_update(PST_OPTIM_ADAM, t, PST_BF16, shift);
-        }
-    check_update(PST_OPTIM_ADAMW, 2, PST_F16, 4);
-    check_update(PST_OPTIM_SGD, 2, PST_BF16, 3);
+    for (int i = 0; i < 8; i++) {
+        const uint64_t t = i % 2 ? 7 : 1, shift = (uint64_t)i / 2 % 2;
+        pst_optim_hyper h = hyper_of(t);
+        if (i / 4) h.state = PST_BF16;
+        pst_optim_noise(&h, 5);
+        check_update(PST_OPTIM_ADAMW, h, PST_BF16, shift);
+        check_update(PST_OPTIM_SGD, h, PST_F16, shift);
+        check_update(PST_OPTIM_ADAM, h, PST_BF16, shift);
+    }
+    check_update(PST_OPTIM_ADAMW, hyper_of(2), PST_F16, 4);
+    check_update(PST_OPTIM_SGD, hyper_of(2), PST_BF16, 3);
 }
 
 static void test_sum_squares(void **state) {

@@ -41,8 +41,15 @@ static void drop(float *array[ARRAYS], uint64_t shift) {
     for (int i = 0; i < ARRAYS; i++) free(array[i] - shift);
 }
 
-static void check_update(pst_optim_kind kind, uint64_t t) {
+/* The states become bf16. */
+static void make_narrow(float *array[ARRAYS], uint64_t n) {
+    for (int s = 2; s < ARRAYS; s++) pst_bf16_pack(array[s], n);
+}
+
+static void check_update(pst_optim_kind kind, uint64_t t, pst_dtype state) {
     pst_optim_hyper h = {.lr = 3e-3f,
+                         .state = state,
+                         .noise = {0x12345678, 0x9abcdef0},
                          .decay = 0.1f,
                          .beta1 = 0.9f,
                          .beta2 = 0.95f,
@@ -58,11 +65,13 @@ static void check_update(pst_optim_kind kind, uint64_t t) {
     for (size_t l = 0; l < LAST_SIZE; l++) {
         float *want[ARRAYS], *got[ARRAYS];
         make(want, lengths[l], 0);
+        if (state == PST_BF16) make_narrow(want, lengths[l]);
         pst_flat_ref()->update(NULL, kind, &h,
                                &(pst_flat_param){want[0], want[1], {want[2], want[3]}, lengths[l]});
         for (uint32_t i = 0; i < n_table * 4; i++) {
             uint64_t shift = i % 3;
             make(got, lengths[l], shift);
+            if (state == PST_BF16) make_narrow(got, lengths[l]);
             list[i / 4]->update(pools[i % 4], kind, &h,
                                 &(pst_flat_param){got[0], got[1], {got[2], got[3]}, lengths[l]});
             for (int a = 0; a < ARRAYS; a++) assert_memory_equal(got[a], want[a], 4 * lengths[l]);
@@ -72,14 +81,96 @@ static void check_update(pst_optim_kind kind, uint64_t t) {
     }
 }
 
+/* LAMB's sums: the same bits in every table, also of two halves. */
+static void check_squares(uint64_t t, pst_dtype type) {
+    const pst_flat *list[6];
+    const uint64_t n = 40001, cut = 12345, size = pst_dtype_bytes(type);
+    uint32_t n_table = tables(list);
+    pst_optim_hyper h = {.decay = 0.1f,
+                         .beta1 = 0.9f,
+                         .beta2 = 0.95f,
+                         .eps = 1e-8f,
+                         .grad_scale = 0.7f,
+                         .t = t,
+                         .correction1 = 0.271f,
+                         .correction2 = 0.1426f,
+                         .state = type};
+    float *x[ARRAYS];
+    pst_squares want[2], got[2], rest[2];
+    make(x, n, 0);
+    if (type == PST_BF16) make_narrow(x, n);
+    const pst_flat_param all = {x[0], x[1], {x[2], x[3]}, n}, low = {x[0], x[1], {x[2], x[3]}, cut};
+    const pst_flat_param high = {x[0] + cut,
+                                 x[1] + cut,
+                                 {(uint8_t *)x[2] + cut * size, (uint8_t *)x[3] + cut * size},
+                                 n - cut};
+    pst_flat_ref()->lamb_squares(NULL, &h, &all, want);
+    for (uint32_t i = 0; i < n_table * 4; i++) {
+        list[i / 4]->lamb_squares(pools[i % 4], &h, &all, got);
+        assert_memory_equal(got, want, sizeof want);
+        list[i / 4]->lamb_squares(pools[i % 4], &h, &low, got);
+        list[i / 4]->lamb_squares(pools[i % 4], &h, &high, rest);
+        for (int k = 0; k < 2; k++) pst_squares_add(got + k, rest + k);
+        assert_memory_equal(got, want, sizeof want);
+    }
+    drop(x, 0);
+}
+
 static void test_update_bits(void **state) {
     (void)state;
-    check_update(PST_OPTIM_ADAMW, 1);
-    check_update(PST_OPTIM_ADAMW, 7);
-    check_update(PST_OPTIM_ADAM, 2);
-    check_update(PST_OPTIM_SGD, 1);
-    check_update(PST_OPTIM_SGD, 7);
-    check_update(PST_OPTIM_SGD, 8);
+    for (int half = 0; half < 2; half++) {
+        const pst_dtype state_type = half ? PST_BF16 : PST_F32;
+        check_update(PST_OPTIM_ADAMW, 1, state_type);
+        check_update(PST_OPTIM_ADAMW, 7, state_type);
+        check_update(PST_OPTIM_ADAM, 2, state_type);
+        check_update(PST_OPTIM_SGD, 1, state_type);
+        check_update(PST_OPTIM_SGD, 7, state_type);
+        check_update(PST_OPTIM_SGD, 8, state_type);
+        check_update(PST_OPTIM_LAMB, 3, state_type);
+        check_squares(3, state_type);
+    }
+}
+
+/* A state that a step changes by less than half a unit in the last place: rounded at random, its
+ * mean follows the state that fp32 keeps, with neighbours and steps independent; rounded to
+ * nearest, it would stay. Exact numbers stay exact. */
+static void test_random_rounding(void **state) {
+    (void)state;
+    enum { N = 4096, STEPS = 100 };
+    static float w[N], g[N];
+    static uint16_t m[N], v[N];
+    const uint16_t start = pst_bf16_from_f32(1.0f);
+    pst_optim_hyper h = {.beta1 = 0.0f,
+                         .beta2 = 0.999f,
+                         .eps = 1e-8f,
+                         .grad_scale = 1,
+                         .correction1 = 1,
+                         .correction2 = 1,
+                         .state = PST_BF16};
+    for (int i = 0; i < N; i++) {
+        w[i] = 0.5f;
+        v[i] = start;
+    }
+    for (h.t = 1; h.t <= STEPS; h.t++) {
+        pst_optim_noise(&h, 7);
+        for (int i = 0; i < N; i++) g[i] = 1e-6f * (float)(i + 1);
+        pst_flat_choose(pst_cpu_isa())
+            ->update(NULL, PST_OPTIM_ADAMW, &h, &(pst_flat_param){w, g, {m, v}, N});
+    }
+    double mean = 0, square = 0, want = pow(0.999, STEPS), left = 0;
+    for (int i = 0; i < N; i++) {
+        double value = (double)pst_f32_from_bf16(v[i]);
+        mean += value / N;
+        square += value * value / N;
+        left += (double)pst_f32_from_bf16(m[i]) / (double)g[i] / N;
+    }
+    assert_true(fabs(mean - want) < 2e-3);
+    /* steps of 1/256: a walk of 100 draws with probability about a quarter */
+    double spread = sqrt(square - mean * mean);
+    assert_true(spread > 0.008 && spread < 0.03);
+    assert_true(fabs(left - 1) < 2e-4);
+    assert_int_equal(pst_bf16_from_f32(pst_f32_from_bf16(start) * 0.999f), start);
+    assert_int_equal(pst_optim_rounded(0x3f800000, 0xffff), start);
 }
 
 static void test_adamw_rule(void **state) {
@@ -244,10 +335,11 @@ static int close_pools(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_update_bits), cmocka_unit_test(test_adamw_rule),
-        cmocka_unit_test(test_adam_rule),   cmocka_unit_test(test_nesterov_rule),
-        cmocka_unit_test(test_narrow),      cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_device),      cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_update_bits),   cmocka_unit_test(test_random_rounding),
+        cmocka_unit_test(test_adamw_rule),    cmocka_unit_test(test_adam_rule),
+        cmocka_unit_test(test_nesterov_rule), cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_sums),          cmocka_unit_test(test_device),
+        cmocka_unit_test(test_rows),
     };
     return cmocka_run_group_tests(tests, open_pools, close_pools);
 }

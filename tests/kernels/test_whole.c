@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include "base/rng.h"
 #include "kernels/cpu/cpu.h"
-#include "kernels/whole.h"
+#include "kernels/muon.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 enum { ARRAYS = 4, GUARD = 64, POOLS = 3 };
 static const uint32_t threads[POOLS] = {1, 2, 3};
 static pst_pool *pools[POOLS];
-static const pst_whole_shape shapes[] = {{1, 1},   {3, 7},    {7, 3},    {16, 16},
-                                         {48, 96}, {100, 33}, {65, 130}, {200, 150}};
+static const pst_matrix_shape shapes[] = {{1, 1},   {3, 7},    {7, 3},    {16, 16},
+                                          {48, 96}, {100, 33}, {65, 130}, {200, 150}};
 
 static pst_optim_hyper hyper(uint64_t t) {
     return (pst_optim_hyper){.lr = 1e-2f,
@@ -48,17 +48,29 @@ static pst_arith_param param_of(float *const array[ARRAYS], uint64_t n) {
         .weight = array[0], .grad = array[1], .state = {array[2], array[3]}, .n = n, .decay = 0.1f};
 }
 
+static void run_lamb(pst_device *device, pst_optim_hyper *h, pst_arith_param *p) {
+    pst_squares_total of[2];
+    assert_int_equal(pst_arith_cpu.lamb_squares(device, h, p, of), PST_OK);
+    double weight = sqrt(pst_squares_total_value(of)), step = sqrt(pst_squares_total_value(of + 1));
+    p->trust = weight > 0 && step > 0 ? (float)(weight / step) : 1;
+    assert_int_equal(pst_arith_cpu.update(device, PST_OPTIM_LAMB, h, PST_F32, p, 1), PST_OK);
+}
+
 /* On the pool; nothing is written behind the scratch memory. */
-static void run(pst_optim_kind kind, const pst_whole_shape *of, float *const array[ARRAYS],
+static void run(pst_optim_kind kind, const pst_matrix_shape *of, float *const array[ARRAYS],
                 int pool) {
     pst_device device = {.pool = pools[pool], .isa = pst_cpu_isa()};
     pst_optim_hyper h = hyper(3);
     pst_arith_param p = param_of(array, of->rows * of->cols);
-    uint64_t bytes = pst_whole_scratch(kind, of, threads[pool]);
+    if (kind == PST_OPTIM_LAMB) {
+        run_lamb(&device, &h, &p);
+        return;
+    }
+    uint64_t bytes = pst_muon_scratch(of, threads[pool]);
     uint8_t *scratch = aligned_alloc(64, (bytes + GUARD + 63) / 64 * 64);
     assert_non_null(scratch);
     memset(scratch + bytes, 0x5a, GUARD);
-    assert_int_equal(pst_whole_cpu(&device, kind, &h, &p, of, scratch), PST_OK);
+    assert_int_equal(pst_muon_cpu(&device, &h, &p, of, scratch), PST_OK);
     for (int i = 0; i < GUARD; i++) assert_int_equal(scratch[bytes + (uint64_t)i], 0x5a);
     free(scratch);
 }
@@ -72,13 +84,14 @@ static double distance(const float *x, const float *y, uint64_t n) {
     return size > 0 ? sqrt(off / size) : sqrt(off);
 }
 
-static void check(pst_optim_kind kind, const pst_whole_shape *of) {
+static void check(pst_optim_kind kind, const pst_matrix_shape *of) {
     const uint64_t n = of->rows * of->cols;
     float *want[ARRAYS], *first[ARRAYS], *got[ARRAYS];
     const pst_optim_hyper h = hyper(3);
     make(want, n);
     const pst_arith_param p = param_of(want, n);
-    assert_int_equal(pst_whole_ref(kind, &h, &p, of), PST_OK);
+    assert_int_equal(kind == PST_OPTIM_LAMB ? pst_lamb_ref(&h, &p) : pst_muon_ref(&h, &p, of),
+                     PST_OK);
     make(first, n);
     run(kind, of, first, 0);
     for (int a = 0; a < ARRAYS; a++)
@@ -101,13 +114,13 @@ static void near_the_reference(void **state) {
         check(PST_OPTIM_LAMB, shapes + i);
         check(PST_OPTIM_MUON, shapes + i);
     }
-    check(PST_OPTIM_LAMB, &(pst_whole_shape){100, 4097}); /* many blocks */
+    check(PST_OPTIM_LAMB, &(pst_matrix_shape){100, 4097}); /* many blocks */
 }
 
 /* |step| = lr |w|; a weight of zeros moves by lr times the direction. */
 static void length_of_lamb(void **state) {
     (void)state;
-    const pst_whole_shape of = {20, 30};
+    const pst_matrix_shape of = {20, 30};
     float *before[ARRAYS], *after[ARRAYS];
     double step = 0, size = 0;
     make(before, 600);
@@ -132,7 +145,7 @@ static void length_of_lamb(void **state) {
 static void muon_is_nearly_orthogonal(void **state) {
     (void)state;
     enum { ROWS = 24, COLS = 40 };
-    const pst_whole_shape of = {ROWS, COLS};
+    const pst_matrix_shape of = {ROWS, COLS};
     float *before[ARRAYS], *after[ARRAYS];
     make(before, ROWS * COLS);
     make(after, ROWS * COLS);

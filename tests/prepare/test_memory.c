@@ -42,12 +42,13 @@ static shape random_yaml(char *yaml, size_t bytes) {
         "name: run\nmodel: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, "
         "vocabulary: %u, dropout: %g, "
         "activation: %s}\ndata: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/s*.[ch]\"]}\n"
-        "train: {steps: 2, batch: %u, micro_batch: %u, optimizer: %s, warmup: 0, seed: %u, "
+        "train: {steps: 2, batch: %u, micro_batch: %u, optimizer: %s, optimizer_state: %s, "
+        "warmup: 0, seed: %u, "
         "precision: %s, residual: %s}\n"
         "parallel: {transport: self, schedule: %s, recompute: %s, post_validation: %s}\n",
         1 + below(5), heads, channels, 1 + below(40), below(2) ? 256 : 256 + below(50),
         below(2) ? 0 : 0.1, activations[below(3)], micro_batch * n_micro, micro_batch,
-        optimizers[below(6)], below(1000),
+        optimizers[below(6)], below(2) ? "fp32" : "bf16", below(1000),
         precisions[below(pst_cpu_isa() & PST_ISA_AVX512_BF16 ? 4 : 3)], below(2) ? "fp32" : "same",
         schedules[below(3)], ways[below(5)], below(3) ? "false" : "true");
     return s;

@@ -155,14 +155,15 @@ static void draw_model(model *m, uint64_t seed) {
              "name: run\n"
              "%s"
              "train: {steps: %d, batch: %u, micro_batch: %u, lr: 1.0e-3, warmup: 2, clip: %s, "
-             "seed: %u, optimizer: %s,\n"
+             "seed: %u, optimizer: %s, optimizer_state: %s,\n"
              "        precision: %s, residual: %s, loss_scale_start: %s, loss_scale_interval: 2}\n"
              "parallel: {transport: self, tensor: %u, sequence: %s, reproducible: %u}\n"
              "checkpoint: {every: 2}\n",
              sizes, STEPS, m->micros * micro_batch, micro_batch, pick(s, clip, 3),
              (uint32_t)below(s, 1000), draw_optimizer(m, strstr(sizes, "resnet") != NULL),
-             precision, seed % 2 ? "fp32" : "same", below(s, 2) ? "16777216" : "1024", m->tensor,
-             m->sequence ? "true" : "false", m->parts);
+             seed % 3 ? "fp32" : "bf16", precision, seed % 2 ? "fp32" : "same",
+             below(s, 2) ? "16777216" : "1024", m->tensor, m->sequence ? "true" : "false",
+             m->parts);
 }
 
 /* The one that the others of its kind are compared with. */

@@ -220,7 +220,7 @@ static pst_status update(pst_device *d, pst_optim_kind kind, const pst_optim_hyp
     for (uint32_t i = 0; i < n && is("state-swapped") && resumed; i++)
         for (uint32_t k = i + 1; k < n; k++)
             if (changed[i].n == changed[k].n && !said) {
-                float *kept = changed[i].state[0];
+                void *kept = changed[i].state[0];
                 say("STEP");
                 changed[i].state[0] = changed[k].state[0];
                 changed[k].state[0] = kept;
@@ -278,8 +278,8 @@ static pst_status combine(pst_device *d, pst_dtype type, const void *const *x, u
     return pst_arith_cpu.combine(d, type, x, n_x, out, n);
 }
 
-static const pst_arith arith = {update,  sum_squares, accumulate, narrow,
-                                average, combine,     NULL,       NULL};
+static const pst_arith arith = {update,  sum_squares, accumulate, narrow, average,
+                                combine, NULL,        NULL,       NULL};
 
 /* --- the module ---------------------------------------------------------------------------------
  */

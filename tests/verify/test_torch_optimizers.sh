@@ -25,6 +25,7 @@ agrees train.optimizer=sgd train.nesterov=true
 agrees train.optimizer=adam train.label_smoothing=0.1 train.z_loss=1e-3 'train.decay_params=["*", "!*.bias"]'
 agrees train.optimizer=lamb
 agrees train.optimizer=muon
+for optimizer in adamw sgd lamb muon; do agrees train.optimizer=$optimizer train.optimizer_state=bf16; done
 agrees 'adapt.on=["*"]' adapt.rank=2 'train.freeze=["!*.bias"]'
 write_run 2
 agrees adapt.on=[attention,mlp] adapt.rank=3 adapt.alpha=7 'train.freeze=["!ln_f.*"]'

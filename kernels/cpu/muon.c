@@ -1,19 +1,19 @@
-/* LAMB and Muon on the CPU (kernels/whole.h). Sums are those of pst_flat, in blocks of a fixed
- * size, and products those of gemm.c, so threads do not change bits. */
-#include "kernels/whole.h"
+/* Muon on the CPU (kernels/muon.h). Sums are those of pst_flat, in blocks of a fixed size, and
+ * products those of gemm.c, so threads do not change bits. */
+#include "kernels/muon.h"
 #include "base/arena.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"
 #include <math.h>
+#include <string.h>
 
 enum { BLOCK = 4096 };
 
 typedef struct {
     const pst_optim_hyper *h;
     const pst_arith_param *p;
-    double *square_w, *square_u; /* [blocks] LAMB */
-    float trust, rate, *x, *y;   /* rate: of the orthogonal matrix */
-    float left, right;           /* of `combine` */
+    float rate, *x, *y; /* rate: of the orthogonal matrix */
+    float left, right;  /* of `combine` */
     uint64_t n;
 } job;
 
@@ -25,61 +25,10 @@ static uint64_t end_of(const job *j, uint64_t tile) {
     return pst_min_u64((tile + 1) * BLOCK, j->n);
 }
 
-/* --- LAMB ------------------------------------------------------------------------------------- */
-
-/* The step of an element before it is scaled, from the new states. */
-static float direction(const job *j, uint64_t i) {
-    const pst_optim_hyper *h = j->h;
-    float m = j->p->state[0][i] / h->correction1, v = j->p->state[1][i] / h->correction2;
-    return m / (sqrtf(v) + h->eps) + j->p->decay * j->p->weight[i];
-}
-
-static void lamb_states(void *arg, uint64_t tile, uint32_t thread) {
-    const job *j = arg;
-    const pst_optim_hyper *h = j->h;
-    double sum_w = 0, sum_u = 0;
-    (void)thread;
-    for (uint64_t i = tile * BLOCK; i < end_of(j, tile); i++) {
-        float g = j->p->grad[i] * h->grad_scale, w = j->p->weight[i];
-        j->p->state[0][i] = h->beta1 * j->p->state[0][i] + (1.0f - h->beta1) * g;
-        j->p->state[1][i] = h->beta2 * j->p->state[1][i] + (1.0f - h->beta2) * (g * g);
-        float u = direction(j, i);
-        sum_w += (double)w * (double)w;
-        sum_u += (double)u * (double)u;
-    }
-    j->square_w[tile] = sum_w;
-    j->square_u[tile] = sum_u;
-}
-
-static void lamb_weights(void *arg, uint64_t tile, uint32_t thread) {
-    const job *j = arg;
-    (void)thread;
-    for (uint64_t i = tile * BLOCK; i < end_of(j, tile); i++)
-        j->p->weight[i] -= j->trust * direction(j, i);
-}
-
-static double total(const double *square, uint64_t blocks) {
-    double sum = 0;
-    for (uint64_t b = 0; b < blocks; b++) sum += square[b];
-    return sqrt(sum);
-}
-
-static void lamb(pst_device *device, job *j, void *scratch) {
-    uint64_t blocks = pst_div_up(j->n, BLOCK);
-    j->square_w = scratch;
-    j->square_u = j->square_w + blocks;
-    run(device, lamb_states, j);
-    double w = total(j->square_w, blocks), u = total(j->square_u, blocks);
-    j->trust = (float)((double)j->h->lr * (w > 0 && u > 0 ? w / u : 1));
-    run(device, lamb_weights, j);
-}
-
-/* --- Muon ------------------------------------------------------------------------------------- */
-
 /* Scratch: X and Y, both [rows,cols]; A and B, both [least,least]; then that of the products. */
-static uint64_t least_of(const pst_whole_shape *of) { return pst_min_u64(of->rows, of->cols); }
+static uint64_t least_of(const pst_matrix_shape *of) { return pst_min_u64(of->rows, of->cols); }
 
-static uint64_t product_scratch(const pst_whole_shape *of, uint32_t threads) {
+static uint64_t product_scratch(const pst_matrix_shape *of, uint32_t threads) {
     const uint64_t least = least_of(of), most = of->rows + of->cols - least;
     const uint64_t size[][3] = {
         {least, least, most}, {least, least, least}, {of->rows, of->cols, least}};
@@ -93,22 +42,47 @@ static uint64_t product_scratch(const pst_whole_shape *of, uint32_t threads) {
 
 static uint64_t matrix_bytes(uint64_t elements) { return pst_align(elements * sizeof(float)); }
 
-uint64_t pst_whole_scratch(pst_optim_kind kind, const pst_whole_shape *of, uint32_t threads) {
+uint64_t pst_muon_scratch(const pst_matrix_shape *of, uint32_t threads) {
     const uint64_t n = of->rows * of->cols, least = least_of(of);
-    if (kind == PST_OPTIM_LAMB) return 2 * pst_div_up(n, BLOCK) * sizeof(double);
     return 2 * matrix_bytes(n) + 2 * matrix_bytes(least * least) + product_scratch(of, threads);
+}
+
+/* The momentum of a block, in fp32: as it is stored, or widened to `room`. */
+static float *momentum_of(const job *j, uint64_t from, uint64_t n, float *room) {
+    if (j->h->state != PST_BF16) return (float *)j->p->state[0] + from;
+    const uint16_t *state = (const uint16_t *)j->p->state[0] + from;
+    for (uint64_t i = 0; i < n; i++) room[i] = pst_f32_from_bf16(state[i]);
+    return room;
+}
+
+static uint32_t bits_of(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static void store_momentum(const job *j, uint64_t from, uint64_t n, const float *m) {
+    uint16_t *state = (uint16_t *)j->p->state[0] + from;
+    for (uint64_t i = 0; i < n; i++) {
+        const uint32_t weight = bits_of(j->p->weight[from + i]),
+                       grad = bits_of(j->p->grad[from + i]);
+        uint32_t random = pst_optim_random(j->h->noise, weight, grad) & 0xffff;
+        state[i] = pst_optim_rounded(bits_of(m[i]), random);
+    }
 }
 
 static void momentum(void *arg, uint64_t tile, uint32_t thread) {
     const job *j = arg;
     const float mu = j->h->momentum, rest = 1.0f - mu;
+    const uint64_t from = tile * BLOCK, n = end_of(j, tile) - from;
+    float room[BLOCK], *m = momentum_of(j, from, n, room);
     (void)thread;
-    for (uint64_t i = tile * BLOCK; i < end_of(j, tile); i++) {
-        float g = j->p->grad[i] * j->h->grad_scale;
-        float m = mu * j->p->state[0][i] + rest * g;
-        j->p->state[0][i] = m;
-        j->x[i] = rest * g + mu * m;
+    for (uint64_t i = 0; i < n; i++) {
+        float g = j->p->grad[from + i] * j->h->grad_scale;
+        m[i] = mu * m[i] + rest * g;
+        j->x[from + i] = rest * g + mu * m[i];
     }
+    if (m == room) store_momentum(j, from, n, m);
 }
 
 /* y = left x + right y */
@@ -199,7 +173,7 @@ static pst_status newton_schulz(pst_device *device, matrices *m) {
     return PST_OK;
 }
 
-static matrices matrices_in(const pst_whole_shape *of, void *scratch) {
+static matrices matrices_in(const pst_matrix_shape *of, void *scratch) {
     const uint64_t n = matrix_bytes(of->rows * of->cols),
                    square = matrix_bytes(least_of(of) * least_of(of));
     uint8_t *at = scratch;
@@ -212,27 +186,19 @@ static matrices matrices_in(const pst_whole_shape *of, void *scratch) {
                       .scratch = at + 2 * n + 2 * square};
 }
 
-static pst_status muon(pst_device *device, job *j, const pst_whole_shape *of, void *scratch) {
+pst_status pst_muon_cpu(pst_device *device, const pst_optim_hyper *h, const pst_arith_param *p,
+                        const pst_matrix_shape *of, void *scratch) {
     matrices m = matrices_in(of, scratch);
     const pst_flat *flat = pst_flat_choose(device->isa);
-    j->x = m.x;
-    run(device, momentum, j);
-    double norm = sqrt(flat->sum_squares(device->pool, m.x, j->n));
+    job j = {.h = h, .p = p, .x = m.x, .n = p->n};
+    run(device, momentum, &j);
+    double norm = sqrt(flat->sum_squares(device->pool, m.x, j.n));
     const float scale[] = {0, (float)(1 / (norm > PST_MUON_EPS ? norm : PST_MUON_EPS))};
-    mix(device, m.x, m.x, j->n, scale);
+    mix(device, m.x, m.x, j.n, scale);
     PST_TRY(newton_schulz(device, &m));
     uint64_t most = of->rows > of->cols ? of->rows : of->cols;
-    j->x = m.x;
-    j->rate = (float)((double)j->h->lr * PST_MUON_RMS * sqrt((double)most));
-    run(device, muon_weights, j);
+    j.x = m.x;
+    j.rate = (float)((double)h->lr * PST_MUON_RMS * sqrt((double)most));
+    run(device, muon_weights, &j);
     return PST_OK;
-}
-
-pst_status pst_whole_cpu(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h,
-                         const pst_arith_param *p, const pst_whole_shape *of, void *scratch) {
-    job j = {.h = h, .p = p, .n = p->n};
-    pst_status status = PST_OK;
-    if (kind == PST_OPTIM_LAMB) lamb(device, &j, scratch);
-    else status = muon(device, &j, of, scratch);
-    return status;
 }

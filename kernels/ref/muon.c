@@ -1,6 +1,6 @@
-/* Reference updates that need a whole parameter: LAMB, and Muon for a matrix. Plain loops in
- * double; kernels/cpu/whole.c computes the same faster, with other rounding. */
-#include "kernels/whole.h"
+/* Reference updates that need a whole parameter: Muon for a matrix, and LAMB. Plain loops in
+ * double; kernels/cpu computes the same faster, with other rounding. */
+#include "kernels/muon.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,15 +11,16 @@ static double norm_of(const double *x, uint64_t n) {
 }
 
 static void lamb(const pst_optim_hyper *h, const pst_arith_param *p, double *w, double *u) {
+    float *first = p->state[0], *second = p->state[1];
     for (uint64_t i = 0; i < p->n; i++) {
         double g = (double)(p->grad[i] * h->grad_scale);
-        double m = (double)h->beta1 * (double)p->state[0][i] + (1 - (double)h->beta1) * g;
-        double v = (double)h->beta2 * (double)p->state[1][i] + (1 - (double)h->beta2) * g * g;
+        double m = (double)h->beta1 * (double)first[i] + (1 - (double)h->beta1) * g;
+        double v = (double)h->beta2 * (double)second[i] + (1 - (double)h->beta2) * g * g;
         double root = sqrt(v / (double)h->correction2) + (double)h->eps;
         w[i] = (double)p->weight[i];
         u[i] = m / (double)h->correction1 / root + (double)p->decay * w[i];
-        p->state[0][i] = (float)m;
-        p->state[1][i] = (float)v;
+        first[i] = (float)m;
+        second[i] = (float)v;
     }
     double of_w = norm_of(w, p->n), of_u = norm_of(u, p->n);
     double trust = of_w > 0 && of_u > 0 ? of_w / of_u : 1;
@@ -55,18 +56,19 @@ static void orthogonalize(double *x, uint64_t rows, uint64_t cols, double *room)
 }
 
 /* The matrix is transposed if it has more rows than columns. */
-static void muon(const pst_optim_hyper *h, const pst_arith_param *p, const pst_whole_shape *of,
+static void muon(const pst_optim_hyper *h, const pst_arith_param *p, const pst_matrix_shape *of,
                  double *x) {
     int turned = of->rows > of->cols;
     uint64_t rows = turned ? of->cols : of->rows;
     uint64_t cols = turned ? of->rows : of->cols;
+    float *momentum = p->state[0];
     double mu = (double)h->momentum, rate = (double)h->lr * PST_MUON_RMS * sqrt((double)cols);
     for (uint64_t r = 0; r < of->rows; r++)
         for (uint64_t c = 0; c < of->cols; c++) {
             uint64_t i = r * of->cols + c;
             double g = (double)(p->grad[i] * h->grad_scale);
-            double m = mu * (double)p->state[0][i] + (1 - mu) * g;
-            p->state[0][i] = (float)m;
+            double m = mu * (double)momentum[i] + (1 - mu) * g;
+            momentum[i] = (float)m;
             x[turned ? c * of->rows + r : i] = (1 - mu) * g + mu * m;
         }
     orthogonalize(x, rows, cols, x + p->n);
@@ -78,13 +80,20 @@ static void muon(const pst_optim_hyper *h, const pst_arith_param *p, const pst_w
         }
 }
 
-pst_status pst_whole_ref(pst_optim_kind kind, const pst_optim_hyper *h, const pst_arith_param *p,
-                         const pst_whole_shape *of) {
+pst_status pst_muon_ref(const pst_optim_hyper *h, const pst_arith_param *p,
+                        const pst_matrix_shape *of) {
     uint64_t least = of->rows < of->cols ? of->rows : of->cols;
     double *room = malloc((2 * p->n + 2 * least * least + 1) * sizeof *room);
     if (!room) return pst_fail(PST_ENOMEM, "no memory for an optimizer step");
-    if (kind == PST_OPTIM_LAMB) lamb(h, p, room, room + p->n);
-    else muon(h, p, of, room);
+    muon(h, p, of, room);
+    free(room);
+    return PST_OK;
+}
+
+pst_status pst_lamb_ref(const pst_optim_hyper *h, const pst_arith_param *p) {
+    double *room = malloc((2 * p->n + 1) * sizeof *room);
+    if (!room) return pst_fail(PST_ENOMEM, "no memory for an optimizer step");
+    lamb(h, p, room, room + p->n);
     free(room);
     return PST_OK;
 }
