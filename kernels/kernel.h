@@ -108,15 +108,15 @@ typedef struct {
     float decay; /* weight decay of this parameter, used instead of that of the hyper-parameters */
     float trust; /* LAMB: trust ratio */
 } pst_arith_param;
-/* A parameter that Muon updates (kernels/muon.h); scratch: pst_muon_scratch bytes. */
+/* The shape of a whole matrix that Muon updates. */
 typedef struct {
     uint64_t rows, cols;
 } pst_matrix_shape;
 typedef struct {
-    pst_arith_param param;
-    pst_matrix_shape shape;
-    void *scratch;
-} pst_muon_update;
+    const pst_optim_hyper *h;
+    pst_matrix_shape shape; /* determines the size of the step */
+    pst_dtype type;         /* of pst_arith_param.narrow */
+} pst_muon_rule;
 typedef struct {
     /* Updates the n parameters of the list; `type` is the dtype of `narrow`. The caller may reuse
      * the list on return. LAMB: lr is multiplied by that of each parameter (trust). */
@@ -146,9 +146,14 @@ typedef struct {
      * the host. NULL: not supported. */
     pst_status (*lamb_squares)(pst_device *device, const pst_optim_hyper *h,
                                const pst_arith_param *p, pst_squares_total out[2]);
-    /* Updates one matrix by Muon. NULL: not supported. */
-    pst_status (*muon)(pst_device *device, const pst_optim_hyper *h, pst_dtype type,
-                       const pst_muon_update *m);
+    /* The three parts of an update by Muon (kernels/muon.h), NULL: not supported. The first and the
+     * last also of a part of a matrix. */
+    pst_status (*muon_direction)(pst_device *device, const pst_optim_hyper *h,
+                                 const pst_arith_param *p, float *x);
+    pst_status (*muon_orthogonalize)(pst_device *device, const pst_matrix_shape *of, void *scratch,
+                                     float **x);
+    pst_status (*muon_apply)(pst_device *device, const pst_muon_rule *rule,
+                             const pst_arith_param *p, const float *x);
 } pst_arith;
 enum { PST_ARITH_ADDENDS = 64 };
 extern const pst_arith pst_arith_cpu; /* kernels/cpu/arith.c */

@@ -97,13 +97,21 @@ static pst_status lamb_squares(pst_device *device, const pst_optim_hyper *h,
     return PST_OK;
 }
 
-static pst_status muon(pst_device *device, const pst_optim_hyper *h, pst_dtype type,
-                       const pst_muon_update *m) {
-    const pst_arith_param *p = &m->param;
-    PST_TRY(pst_muon_cpu(device, h, p, &m->shape, m->scratch));
-    if (p->narrow) flat_of(device)->narrow(device->pool, type, p->weight, p->narrow, p->n);
+static pst_status muon_apply(pst_device *device, const pst_muon_rule *rule,
+                             const pst_arith_param *p, const float *x) {
+    pst_muon_apply(device, rule, p, x);
+    if (p->narrow) flat_of(device)->narrow(device->pool, rule->type, p->weight, p->narrow, p->n);
     return PST_OK;
 }
 
-const pst_arith pst_arith_cpu = {update,  sum_squares, accumulate,   narrow, average,
-                                 combine, squares,     lamb_squares, muon};
+const pst_arith pst_arith_cpu = {.update = update,
+                                 .sum_squares = sum_squares,
+                                 .accumulate = accumulate,
+                                 .narrow = narrow,
+                                 .average = average,
+                                 .combine = combine,
+                                 .squares = squares,
+                                 .lamb_squares = lamb_squares,
+                                 .muon_direction = pst_muon_direction,
+                                 .muon_orthogonalize = pst_muon_orthogonalize,
+                                 .muon_apply = muon_apply};

@@ -186,19 +186,30 @@ static matrices matrices_in(const pst_matrix_shape *of, void *scratch) {
                       .scratch = at + 2 * n + 2 * square};
 }
 
-pst_status pst_muon_cpu(pst_device *device, const pst_optim_hyper *h, const pst_arith_param *p,
-                        const pst_matrix_shape *of, void *scratch) {
-    matrices m = matrices_in(of, scratch);
-    const pst_flat *flat = pst_flat_choose(device->isa);
-    job j = {.h = h, .p = p, .x = m.x, .n = p->n};
+pst_status pst_muon_direction(pst_device *device, const pst_optim_hyper *h,
+                              const pst_arith_param *p, float *x) {
+    job j = {.h = h, .p = p, .x = x, .n = p->n};
     run(device, momentum, &j);
-    double norm = sqrt(flat->sum_squares(device->pool, m.x, j.n));
-    const float scale[] = {0, (float)(1 / (norm > PST_MUON_EPS ? norm : PST_MUON_EPS))};
-    mix(device, m.x, m.x, j.n, scale);
-    PST_TRY(newton_schulz(device, &m));
-    uint64_t most = of->rows > of->cols ? of->rows : of->cols;
-    j.x = m.x;
-    j.rate = (float)((double)h->lr * PST_MUON_RMS * sqrt((double)most));
-    run(device, muon_weights, &j);
     return PST_OK;
+}
+
+pst_status pst_muon_orthogonalize(pst_device *device, const pst_matrix_shape *of, void *scratch,
+                                  float **x) {
+    const uint64_t n = of->rows * of->cols;
+    matrices m = matrices_in(of, scratch);
+    double norm = sqrt(pst_flat_choose(device->isa)->sum_squares(device->pool, m.x, n));
+    const float scale[] = {0, (float)(1 / (norm > PST_MUON_EPS ? norm : PST_MUON_EPS))};
+    mix(device, m.x, m.x, n, scale);
+    PST_TRY(newton_schulz(device, &m));
+    *x = m.x;
+    return PST_OK;
+}
+
+void pst_muon_apply(pst_device *device, const pst_muon_rule *rule, const pst_arith_param *p,
+                    const float *x) {
+    const pst_matrix_shape *of = &rule->shape;
+    uint64_t most = of->rows > of->cols ? of->rows : of->cols;
+    job j = {.h = rule->h, .p = p, .x = (float *)(uintptr_t)x, .n = p->n};
+    j.rate = (float)((double)rule->h->lr * PST_MUON_RMS * sqrt((double)most));
+    run(device, muon_weights, &j);
 }

@@ -102,5 +102,9 @@ static pst_status combine(pst_device *device, pst_dtype type, const void *const 
     return pst_cuda_launched("sum over tensor ranks");
 }
 
-const pst_arith pst_cuda_arith = {update,  sum_squares, accumulate, narrow, average,
-                                  combine, NULL,        NULL,       NULL};
+const pst_arith pst_cuda_arith = {.update = update,
+                                  .sum_squares = sum_squares,
+                                  .accumulate = accumulate,
+                                  .narrow = narrow,
+                                  .average = average,
+                                  .combine = combine};

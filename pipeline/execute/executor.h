@@ -29,6 +29,9 @@ typedef struct {
      * time on all ranks of the group). */
     pst_status (*exchange)(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro);
     pst_status (*exchanged)(void *arg);
+    /* Not NULL: STEP begins with an exchange among tensor ranks, which this starts; it has ended
+     * when `exchanged` no longer returns BUSY. */
+    pst_status (*step_exchange)(void *arg);
     /* Nonzero, on an asynchronous device: exchanges are queued to the device like other operators;
      * `exchange` is only called for a REDUCE without a parameter. */
     int queues_exchanges;

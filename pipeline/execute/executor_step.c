@@ -60,6 +60,14 @@ static pst_status exchange(pst_executor *x, const pst_instr *instr, const pst_st
     return PST_OK;
 }
 
+static pst_status exchange_step(pst_executor *x) {
+    x->event = pst_clock_now(x->config.clock); /* its start */
+    PST_TRY(x->config.hooks.step_exchange(x->config.hooks.arg));
+    x->launched = x->exchanging = 1;
+    pst_executor_publish(x, PST_AT_EXCHANGE);
+    return PST_OK;
+}
+
 pst_status pst_executor_exchanged(pst_executor *x, uint64_t *start, uint64_t *end) {
     PST_TRY(x->config.hooks.exchanged(x->config.hooks.arg));
     *start = x->event;
@@ -86,6 +94,8 @@ pst_status pst_executor_launch(pst_executor *x, const pst_instr *instr, int with
             PST_TRY(hooks->step(hooks->arg, instr->chunk, step, instr->micro, &fn, &call));
     } else if (instr->opcode == PST_OP_REDUCE && instr->param == PST_NONE && hooks->exchange) {
         return exchange(x, instr, NULL);
+    } else if (instr->opcode == PST_OP_STEP && hooks->step_exchange) {
+        return exchange_step(x);
     } else if (hooks->flush) {
         PST_TRY(hooks->flush(hooks->arg, instr, &fn, &call));
     }

@@ -161,8 +161,7 @@ static const pst_row rows[] = {
         train, optimizer, "adamw", 0, "adamw|adam|lamb|muon|sgd",
         "The optimizer. adam: Adam with L2 regularization, whose weight decay is part of the "
         "gradient. lamb: for large batches. muon: for matrices of hidden layers, adamw for "
-        "embeddings, output, norms and biases, with the same lr. lamb and muon: CPUs only, without "
-        "tensor ranks."),
+        "embeddings, output, norms and biases, with the same lr. lamb and muon: CPUs only."),
     TEXT(train, optimizer_state, "fp32", 0, "fp32|bf16",
          "Number format in which the optimizer keeps its state. bf16: half the memory, rounded at "
          "random so that small changes are not lost."),

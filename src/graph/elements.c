@@ -113,6 +113,8 @@ pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index
                      .std = param->std,
                      .decay = param->decay != 0,
                      .statistic = param->statistic != 0,
+                     .whole = param->whole != 0,
+                     .matrix = param->matrix != 0,
                      .cache = param->cache != 0,
                      .frozen = param->frozen != 0,
                      .adapter = param->adapter,

@@ -193,7 +193,8 @@ static pst_status choose_degrees(pst_planning *x) {
                 &(pst_search_values){.n = 1, .value = {node}}, node);
     if (pipeline) fix(&p->pipeline, (uint64_t)pipeline);
     if (data) fix(&p->data, (uint64_t)data);
-    if (x->optim->whole) fix(&p->tensor, 1); /* parameters are not split */
+    /* Muon's exchanges between tensor ranks have no costs here. */
+    if (x->optim->kind == PST_OPTIM_MUON) fix(&p->tensor, 1);
     if (tensor) fix(&p->tensor, (uint64_t)tensor);
     return keep_blocks(x);
 }

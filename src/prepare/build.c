@@ -1,5 +1,7 @@
 /* See layout.h: from a layout to the job, phase by phase. graph.c builds the graph; fits.c checks
  * whether it fits in memory. */
+#include "base/arena.h"
+#include "graph/slice.h"
 #include "kernels/muon.h"
 #include "prepare/prepare.h"
 #include "prepare/layout.h"
@@ -247,16 +249,31 @@ static pst_status build_job(pst_prepared *p) {
     return pst_job_check_grid(p->eval_job, spec.cut, p->eval_slots, PST_CHECK_TAGGED);
 }
 
-/* Only tensor rank 0 exists if parameters are updated as a whole. */
+/* The largest part of a matrix on a tensor rank. */
+static uint64_t find_part(const pst_prepared *p) {
+    uint64_t most = 0;
+    for (uint32_t t = 0; t < p->grid.tensor && p->grid.tensor > 1; t++)
+        for (uint32_t i = 0; i < p->graph->n_param; i++) {
+            const pst_param *param = p->graphs[t]->param + i;
+            const uint64_t bytes = pst_align(pst_param_elements(param) * sizeof(float));
+            if (param->matrix && param->slice.held == PST_HELD_PART && bytes > most) most = bytes;
+        }
+    return most;
+}
+
+/* Muon's scratch memory: a part for each tensor rank, and that of a whole matrix. */
 static pst_status find_whole(pst_prepared *p) {
     const pst_graph *g = p->graph;
     if (!p->optim || !p->optim->whole) return PST_OK;
     p->whole_scratch = calloc(g->n_param + (size_t)1, sizeof *p->whole_scratch);
     if (!p->whole_scratch) return pst_no_memory("for the memory maps");
+    p->whole_part = find_part(p);
     for (uint32_t i = 0; i < g->n_param; i++) {
-        const uint64_t rows = g->param[i].dim[0];
-        const pst_matrix_shape of = {rows, pst_param_elements(g->param + i) / rows};
-        if (g->param[i].matrix) p->whole_scratch[i] = pst_muon_scratch(&of, p->options.threads);
+        uint64_t dim[PST_MAX_DIM], n = pst_slice_whole(g->param + i, dim);
+        const pst_matrix_shape of = {dim[0], n / dim[0]};
+        if (g->param[i].matrix)
+            p->whole_scratch[i] =
+                p->grid.tensor * p->whole_part + pst_muon_scratch(&of, p->options.threads);
     }
     return PST_OK;
 }

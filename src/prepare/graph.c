@@ -380,17 +380,18 @@ static pst_status split_graph(pst_prepared *p) {
     return split_forms(p);
 }
 
-/* A parameter that is updated as a whole has one owner, which has all of its elements. */
+/* Steps of whole parameters among tensor ranks are exchanges (rank/whole.c), which all ranks begin
+ * or none. */
 static pst_status check_whole(const pst_prepared *p, const pst_optim_row *rule) {
     int own_memory = p->options.device && p->options.device->flags & PST_DEVICE_OWN_MEMORY;
     if (!rule->whole) return PST_OK;
     if (own_memory)
         return pst_fail(PST_EINPUT, "train.optimizer %s runs on CPUs only; use adamw", rule->name);
-    if (p->grid.tensor > 1)
+    if (p->grid.tensor > 1 && !strcmp(p->config->parallel.post_validation, "true"))
         return pst_fail(PST_EINPUT,
-                        "train.optimizer %s updates whole parameters, which parallel.tensor %u "
-                        "would split; use parallel.tensor=1 with pipeline or data, or adamw",
-                        rule->name, p->grid.tensor);
+                        "train.optimizer %s on tensor ranks needs the norm of all gradients before "
+                        "its step; use parallel.post_validation=false",
+                        rule->name);
     return PST_OK;
 }
 

@@ -98,6 +98,7 @@ struct pst_prepared {
     const pst_optim_row *optim;    /* NULL if options.infer */
     /* [n_param of graph] bytes of scratch memory of the updates of whole parameters; NULL: none */
     uint64_t *whole_scratch;
+    uint64_t whole_part;  /* the first of these are parts of this size, one for each tensor rank */
     pst_costs costs;      /* costs on the kind of device that the first rank has */
     pst_profile *profile; /* parallel.profile; NULL: durations are estimated */
     /* data of parallel.measured while programs are built; else NULL */

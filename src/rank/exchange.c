@@ -203,6 +203,11 @@ pst_status pst_exchange_sum(pst_exchanger *x, float *sum, uint64_t n) {
     return status;
 }
 
+pst_status pst_exchange_parts(pst_exchanger *x, pst_coll_kind kind, void *mem, uint64_t bytes) {
+    x->kind = PST_EXCHANGE_NONE;
+    return pst_coll_start(x->coll, kind, mem, bytes, PST_F32, 0);
+}
+
 pst_status pst_exchange_nothing(pst_exchanger *x) {
     x->kind = PST_EXCHANGE_COPY;
     return PST_OK;

@@ -29,6 +29,8 @@ pst_status pst_exchange_start(pst_exchanger *x, const pst_graph *g, const pst_no
                               pst_pass pass, const pst_exchange_memory *memory);
 /* Starts an in-place all-reduce of n numbers at `sum` over the group. */
 pst_status pst_exchange_sum(pst_exchanger *x, float *sum, uint64_t n);
+/* Starts an all-gather or all-to-all, in place, of one part of `bytes` bytes for each rank. */
+pst_status pst_exchange_parts(pst_exchanger *x, pst_coll_kind kind, void *mem, uint64_t bytes);
 /* Instead of an exchange for which no other rank is needed. */
 pst_status pst_exchange_nothing(pst_exchanger *x);
 /* Makes progress. OK: the exchange is done, or none was started. BUSY: call again. */

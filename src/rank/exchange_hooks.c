@@ -106,6 +106,7 @@ pst_status pst_rank_exchanged(void *arg) {
     uint64_t moves = 0;
     pst_status status = ask(r, &moves);
     if (r->position && moves) pst_position_move(r->position);
+    if (status == PST_OK && r->whole) status = pst_rank_whole_next(r);
     if (status != PST_OK) return status;
     const pst_step *step = r->exchange_step;
     if (r->on_device && !step)

@@ -227,6 +227,7 @@ static pst_status open_executor(pst_rank *r, volatile uint64_t *last_instr) {
         config.hooks.exchange = pst_rank_exchange;
         config.hooks.exchanged = pst_rank_exchanged;
         config.hooks.queues_exchanges = pst_device_exchange_queues(r);
+        config.hooks.step_exchange = r->whole ? pst_rank_step_exchange : NULL;
     }
     if (!strcmp(r->p->config->parallel.graphs, "true")) config.hooks.captures = pst_rank_captures;
     return pst_executor_open(&config, &r->executor);
@@ -299,6 +300,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
         strcmp(r->device->ops->name, "timed"))
         status = pst_rank_exchange_open(r); /* device timed computes nothing */
     if (status == PST_OK) status = pst_rank_transport_open(r);
+    if (status == PST_OK) status = pst_rank_whole_open(r);
     if (status == PST_OK) status = open_executor(r, watch->last_instr);
     if (status == PST_OK && p->optim) status = pst_rank_norm_open(r);
     if (status == PST_OK) status = pst_recorder_open(r, &r->recorder);
@@ -317,6 +319,7 @@ void pst_rank_close(pst_rank *r) {
     pst_rank_exchange_close(r);
     if (r->coll) pst_coll_close(r->coll);
     pst_rank_norm_close(r);
+    pst_rank_whole_close(r);
     pst_recorder_close(r->recorder);
     if (r->device) r->device->ops->close(r->device);
     pst_rank_memory_close(r);

@@ -81,6 +81,7 @@ struct pst_rank {
     const pst_arith *arith;
     /* [n_param] list of the parameters that STEP updates in one launch */
     pst_arith_param *step_param;
+    struct pst_rank_whole *whole; /* NULL: STEP exchanges nothing (rank/whole.c) */
     float *trust;        /* [n_param] LAMB's trust ratios of the step; NULL: another optimizer */
     const float **piece; /* ranges of gradients, at most PST_PIECE elements each, whose squares NORM
                             sums */
@@ -214,6 +215,26 @@ pst_status pst_rank_pull(const pst_rank *r, uint64_t offset, uint64_t bytes,
 /* rank/step.c: the instructions STEP and VALIDATE. */
 pst_status pst_rank_step(pst_device *device, const void *block);
 pst_status pst_rank_validate(pst_device *device, const void *block);
+/* Parts of STEP. answer: reads rank 0's sum of losses, norm and clip factor; good: the step may be
+ * applied. steps: whether the rank updates elements of the parameter. await_checkpoint: returns
+ * when no checkpoint under way needs the parameter. apply: updates all parameters, except matrices
+ * that tensor ranks exchange, with the trust ratios in r->trust. */
+pst_status pst_rank_answer(pst_rank *r, int *good);
+pst_optim_hyper pst_rank_hyper(const pst_rank *r, double clip_scale);
+int pst_rank_steps(const pst_rank *r, uint32_t param);
+pst_arith_param pst_rank_changing(const pst_rank *r, uint32_t param);
+void pst_rank_await_checkpoint(pst_rank *r, uint32_t param);
+pst_status pst_rank_apply(pst_rank *r, const pst_optim_hyper *h);
+/* LAMB's trust ratio, of the sums of squares of pst_arith.lamb_squares. */
+float pst_rank_trust(const pst_squares_total of[2]);
+pst_muon_rule pst_rank_muon_rule(const pst_rank *r, const pst_optim_hyper *h, uint32_t param);
+/* rank/whole.c: STEP of LAMB and Muon among tensor ranks. step_exchange is a hook of the executor;
+ * next: the exchange under way has ended; BUSY: another one has begun. */
+pst_status pst_rank_whole_open(pst_rank *r);
+void pst_rank_whole_close(pst_rank *r);
+pst_status pst_rank_step_exchange(void *arg);
+pst_status pst_rank_whole_next(pst_rank *r);
+int pst_rank_exchanges_matrix(const pst_rank *r, uint32_t param);
 /* rank/capture.c: a hook of the executor. */
 uint32_t pst_rank_captures(void *arg, const void *block, uint64_t words[PST_EXECUTOR_WORDS],
                            uint64_t *sample);

@@ -1,6 +1,7 @@
 /* The end of a step on one rank: the optimizer, with post-validation also before the answer that
  * permits it. */
 #include "base/arena.h"
+#include "graph/slice.h"
 #include "rank/rank.h"
 #include <math.h>
 #include <string.h>
@@ -13,7 +14,8 @@ static int may_change(const pst_rank *r, uint32_t param) {
 
 /* Waits until the checkpoint under way no longer needs the parameter, polling messages meanwhile. A
  * slow disk is not a hang, so the position says HOST. */
-static void await_checkpoint(pst_rank *r, uint32_t param) {
+void pst_rank_await_checkpoint(pst_rank *r, uint32_t param) {
+    if (may_change(r, param)) return;
     uint32_t activity = r->position ? PST_POSITION_GET(r->position, activity) : 0;
     if (r->position) {
         PST_POSITION_SET(r->position, activity, PST_AT_HOST);
@@ -66,11 +68,11 @@ static pst_status copy_param(const pst_rank *r, uint32_t param, int back) {
     return PST_OK;
 }
 
-static int steps(const pst_rank *r, uint32_t param) {
+int pst_rank_steps(const pst_rank *r, uint32_t param) {
     return r->memory->step_from[param] < r->memory->step_to[param];
 }
 
-static pst_arith_param changing(const pst_rank *r, uint32_t param) {
+pst_arith_param pst_rank_changing(const pst_rank *r, uint32_t param) {
     const pst_memory_map *x = r->memory;
     uint64_t from = x->step_from[param];
     pst_arith_param out = {.weight = pst_rank_weight(r, param),
@@ -99,27 +101,42 @@ static pst_status change(pst_rank *r, const pst_optim_hyper *h, int statistics, 
 
 /* --- parameters that are updated as a whole --------------------------------------------------- */
 
+float pst_rank_trust(const pst_squares_total of[2]) {
+    const double weight = sqrt(pst_squares_total_value(of)),
+                 step = sqrt(pst_squares_total_value(of + 1));
+    return weight > 0 && step > 0 ? (float)(weight / step) : 1;
+}
+
 /* LAMB's trust ratios, which the weights and steps of whole parameters determine. */
 static pst_status find_trust(pst_rank *r, const pst_optim_hyper *h) {
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
         pst_squares_total total[2];
-        if (!steps(r, i) || !r->graph->param[i].whole) continue;
-        const pst_arith_param p = changing(r, i);
+        if (!pst_rank_steps(r, i) || !r->graph->param[i].whole) continue;
+        const pst_arith_param p = pst_rank_changing(r, i);
         PST_TRY(r->arith->lamb_squares(r->device, h, &p, total));
-        const double weight = sqrt(pst_squares_total_value(total)),
-                     step = sqrt(pst_squares_total_value(total + 1));
-        r->trust[i] = weight > 0 && step > 0 ? (float)(weight / step) : 1;
+        r->trust[i] = pst_rank_trust(total);
     }
     return PST_OK;
 }
 
+pst_muon_rule pst_rank_muon_rule(const pst_rank *r, const pst_optim_hyper *h, uint32_t param) {
+    uint64_t dim[PST_MAX_DIM], n = pst_slice_whole(r->graph->param + param, dim);
+    return (pst_muon_rule){h, {dim[0], n / dim[0]}, r->graph->dtype};
+}
+
+static pst_status change_matrix(pst_rank *r, const pst_optim_hyper *h, uint32_t param) {
+    const pst_arith_param p = pst_rank_changing(r, param);
+    const pst_muon_rule rule = pst_rank_muon_rule(r, h, param);
+    float *x = at(r, r->memory->whole);
+    PST_TRY(r->arith->muon_direction(r->device, h, &p, x));
+    PST_TRY(r->arith->muon_orthogonalize(r->device, &rule.shape, x, &x));
+    return r->arith->muon_apply(r->device, &rule, &p, x);
+}
+
 static pst_status change_whole(pst_rank *r, const pst_optim_hyper *h, uint32_t param) {
-    const pst_param *p = r->graph->param + param;
-    uint64_t rows = p->dim[0];
-    const pst_muon_update m = {
-        changing(r, param), {rows, pst_param_elements(p) / rows}, at(r, r->memory->whole)};
-    if (p->matrix) return r->arith->muon(r->device, h, r->graph->dtype, &m);
-    return r->arith->update(r->device, PST_OPTIM_LAMB, h, r->graph->dtype, &m.param, 1);
+    const pst_arith_param p = pst_rank_changing(r, param);
+    if (r->graph->param[param].matrix) return change_matrix(r, h, param);
+    return r->arith->update(r->device, PST_OPTIM_LAMB, h, r->graph->dtype, &p, 1);
 }
 
 /* --- the step --------------------------------------------------------------------------------- */
@@ -129,32 +146,44 @@ static pst_status change_whole(pst_rank *r, const pst_optim_hyper *h, uint32_t p
 static pst_status apply_to(pst_rank *r, const pst_optim_hyper *h, int statistics, int keeps) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
-        if (!steps(r, i) || r->graph->param[i].statistic != statistics) continue;
+        if (!pst_rank_steps(r, i) || r->graph->param[i].statistic != statistics) continue;
+        if (pst_rank_exchanges_matrix(r, i)) continue; /* whole.c */
         if (!may_change(r, i)) {
             PST_TRY(change(r, h, statistics, n));
             n = 0;
-            await_checkpoint(r, i);
+            pst_rank_await_checkpoint(r, i);
         }
         if (keeps) PST_TRY(copy_param(r, i, 0));
         if (r->graph->param[i].whole) PST_TRY(change_whole(r, h, i));
-        else r->step_param[n++] = changing(r, i);
+        else r->step_param[n++] = pst_rank_changing(r, i);
     }
     return change(r, h, statistics, n);
 }
 
-static pst_status apply(pst_rank *r, double clip_scale, int keeps) {
+pst_optim_hyper pst_rank_hyper(const pst_rank *r, double clip_scale) {
     pst_optim_hyper h = r->hyper;
     h.grad_scale = (float)(clip_scale / r->loss_scale);
     h.state = r->p->optim->state;
     if (h.state == PST_BF16) pst_optim_noise(&h, (uint64_t)r->p->config->train.seed);
+    return h;
+}
+
+static pst_status apply_all(pst_rank *r, const pst_optim_hyper *h, int keeps) {
+    PST_TRY(apply_to(r, h, 0, keeps));
+    return apply_to(r, h, 1, keeps);
+}
+
+pst_status pst_rank_apply(pst_rank *r, const pst_optim_hyper *h) { return apply_all(r, h, 0); }
+
+static pst_status apply(pst_rank *r, double clip_scale, int keeps) {
+    const pst_optim_hyper h = pst_rank_hyper(r, clip_scale);
     if (r->trust) PST_TRY(find_trust(r, &h));
-    PST_TRY(apply_to(r, &h, 0, keeps));
-    return apply_to(r, &h, 1, keeps);
+    return apply_all(r, &h, keeps);
 }
 
 static pst_status undo(pst_rank *r) {
     for (uint32_t i = 0; i < r->graph->n_param; i++)
-        if (steps(r, i)) PST_TRY(copy_param(r, i, 1));
+        if (pst_rank_steps(r, i)) PST_TRY(copy_param(r, i, 1));
     return pst_rank_refresh(r);
 }
 
@@ -182,8 +211,7 @@ static pst_status step_ahead(pst_rank *r) {
     return r->stepped ? apply(r, 1.0, 1) : PST_OK;
 }
 
-/* Reads the answer: sum of losses, norm, clip factor. good: the step may be applied. */
-static pst_status take_answer(pst_rank *r, int *good) {
+pst_status pst_rank_answer(pst_rank *r, int *good) {
     const double *answer;
     PST_TRY(pst_rank_pull(r, r->memory->norm_answer, 3 * sizeof *answer, &answer));
     r->loss_sum = answer[0];
@@ -199,7 +227,7 @@ pst_status pst_rank_step(pst_device *device, const void *block) {
     pst_rank *r = ((const pst_rank_flush *)block)->rank;
     int good;
     if (r->p->job->post) return step_ahead(r);
-    PST_TRY(take_answer(r, &good));
+    PST_TRY(pst_rank_answer(r, &good));
     return good ? apply(r, r->clip_scale, 0) : PST_OK;
 }
 
@@ -207,7 +235,7 @@ pst_status pst_rank_validate(pst_device *device, const void *block) {
     (void)device;
     pst_rank *r = ((const pst_rank_flush *)block)->rank;
     int good;
-    PST_TRY(take_answer(r, &good));
+    PST_TRY(pst_rank_answer(r, &good));
     r->rolled_back = r->stepped && !(good && r->clip_scale == 1.0);
     if (r->rolled_back) PST_TRY(undo(r));
     return good && (!r->stepped || r->rolled_back) ? apply(r, r->clip_scale, 0) : PST_OK;

@@ -737,8 +737,12 @@ static const char *about(uint32_t line) {
     return line ? NULL : text;
 }
 
-static const pst_arith arith = {update,  sum_squares, accumulate, narrow, average,
-                                combine, NULL,        NULL,       NULL};
+static const pst_arith arith = {.update = update,
+                                .sum_squares = sum_squares,
+                                .accumulate = accumulate,
+                                .narrow = narrow,
+                                .average = average,
+                                .combine = combine};
 static pst_module module = {.version = PST_MODULE_VERSION,
                             .bytes = sizeof module,
                             .name = "far",

@@ -70,7 +70,10 @@ static void run(pst_optim_kind kind, const pst_matrix_shape *of, float *const ar
     uint8_t *scratch = aligned_alloc(64, (bytes + GUARD + 63) / 64 * 64);
     assert_non_null(scratch);
     memset(scratch + bytes, 0x5a, GUARD);
-    assert_int_equal(pst_muon_cpu(&device, &h, &p, of, scratch), PST_OK);
+    float *x = (float *)(void *)scratch;
+    assert_int_equal(pst_muon_direction(&device, &h, &p, x), PST_OK);
+    assert_int_equal(pst_muon_orthogonalize(&device, of, scratch, &x), PST_OK);
+    pst_muon_apply(&device, &(pst_muon_rule){&h, *of, PST_F32}, &p, x);
     for (int i = 0; i < GUARD; i++) assert_int_equal(scratch[bytes + (uint64_t)i], 0x5a);
     free(scratch);
 }

@@ -33,8 +33,9 @@ typedef struct {
     uint64_t state;
     char yaml[TEXT];
     uint32_t micros, data, tensor, heads, parts; /* parts: parallel.reproducible, 0 */
-    /* given: shares of replicas are; rounds: parallel.zero is 2 */
-    int sequence, half, given, rounds;
+    /* given: shares of replicas are; rounds: parallel.zero is 2; exchanges: STEP is an exchange of
+     * tensor ranks */
+    int sequence, half, given, rounds, exchanges;
     char shares[64];
 } model;
 
@@ -100,12 +101,13 @@ static void draw_shares(model *m) {
                  m->micros - first);
 }
 
-/* Tensor ranks would split what lamb and muon update as a whole; residual networks have no hidden
- * matrix. */
+/* Residual networks have no hidden matrix. */
 static const char *draw_optimizer(model *m, int images) {
     static const char *const any[] = {"adamw", "sgd", "adam", "lamb", "muon"};
     int n = images ? 4 : 5;
-    return pick(&m->state, any, m->tensor > 1 ? 3 : n);
+    const char *name = pick(&m->state, any, n);
+    m->exchanges = m->tensor > 1 && pst_optim_find(name)->whole;
+    return name;
 }
 
 static void draw_model(model *m, uint64_t seed) {
@@ -191,7 +193,8 @@ static layout draw_layout(model *m) {
     if (below(s, 4) == 0) set(&l, "parallel.chunks=%u", 1 + (uint32_t)below(s, 3));
     set(&l, "parallel.recompute=%s", pick(s, recompute, 4));
     set(&l, "parallel.zero=%u", m->rounds ? 2 : (uint32_t)below(s, 2));
-    set(&l, "parallel.post_validation=%s", below(s, 3) ? "false" : "true");
+    const int post = below(s, 3) == 0 && !m->exchanges;
+    set(&l, "parallel.post_validation=%s", post ? "true" : "false");
     return l;
 }
 

@@ -131,6 +131,38 @@ static void replicas(void **state) {
     }
 }
 
+/* Steps that need whole parameters, and random rounding, on slices; with shares of ZeRO. */
+static void optimizers(void **state) {
+    (void)state;
+    static const char *const optimizer[] = {"train.optimizer=lamb", "train.optimizer=muon",
+                                            "train.optimizer=adamw"};
+    const layout of[] = {
+        {1, {"train.optimizer_state=bf16"}},
+        {4, {"parallel.data=2", "parallel.tensor=2", "train.optimizer_state=bf16"}},
+        {8, {"parallel.pipeline=2", "parallel.tensor=4", "train.optimizer_state=bf16"}},
+        {4, {"parallel.tensor=4", "parallel.sequence=true", "train.optimizer_state=bf16"}},
+    };
+    const char *yaml = "name: run\n"
+                       "model: {kind: gpt, layers: 2, heads: 6, channels: 48, context: 20, "
+                       "vocabulary: 257}\n"
+                       "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"
+                       "train: {steps: 3, batch: 4, micro_batch: 2, lr: 1.0e-2, warmup: 2, "
+                       "clip: 0.05}\n"
+                       "parallel: {transport: self, threads: 1, reproducible: {tensor: 4, data: "
+                       "2}}\n"
+                       "checkpoint: {every: 0}\n";
+    for (int k = 0; k < 3; k++) {
+        run_result one = {0};
+        for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "optimizers-%d-%zu", k, i);
+            run_result r = run(yaml, name, of + i, optimizer[k], "");
+            if (!i) one = r;
+            run_assert_same(&r, &one, name);
+        }
+    }
+}
+
 static void resumed(void **state) {
     (void)state;
     const layout four = {4, {"parallel.tensor=4"}}, two = {2, {"parallel.tensor=2"}};
@@ -162,9 +194,9 @@ static void refused(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(gpt),     cmocka_unit_test(bert),    cmocka_unit_test(sixteen_bits),
-    cmocka_unit_test(eight),   cmocka_unit_test(without), cmocka_unit_test(replicas),
-    cmocka_unit_test(resumed), cmocka_unit_test(refused)};
+    cmocka_unit_test(gpt),        cmocka_unit_test(bert),    cmocka_unit_test(sixteen_bits),
+    cmocka_unit_test(eight),      cmocka_unit_test(without), cmocka_unit_test(replicas),
+    cmocka_unit_test(optimizers), cmocka_unit_test(resumed), cmocka_unit_test(refused)};
 
 int main(void) {
     if (!(pst_cpu_isa() & PST_ISA_AVX2)) return SKIPPED("needs AVX2");

@@ -278,8 +278,12 @@ static pst_status combine(pst_device *d, pst_dtype type, const void *const *x, u
     return pst_arith_cpu.combine(d, type, x, n_x, out, n);
 }
 
-static const pst_arith arith = {update,  sum_squares, accumulate, narrow, average,
-                                combine, NULL,        NULL,       NULL};
+static const pst_arith arith = {.update = update,
+                                .sum_squares = sum_squares,
+                                .accumulate = accumulate,
+                                .narrow = narrow,
+                                .average = average,
+                                .combine = combine};
 
 /* --- the module ---------------------------------------------------------------------------------
  */
