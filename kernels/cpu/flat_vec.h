@@ -20,12 +20,9 @@ typedef struct {
 /* pst_optim_random for a vector of elements; 0 if nothing is rounded. */
 VEC_INLINE vi noise_of(const pst_optim_hyper *h, vf weight, vf grad, int half) {
     if (!half) return vi_set(0);
-    const vi one = vi_set(0x85ebca6b), two = vi_set(0xc2b2ae35);
-    vi x = vi_xor(v_bits(weight), vi_set(h->noise[0]));
-    x = vi_low_product(vi_xor(x, vi_right(x, 16)), one);
-    x = vi_add(vi_xor(x, vi_right(x, 13)), vi_xor(v_bits(grad), vi_set(h->noise[1])));
-    x = vi_low_product(vi_xor(x, vi_right(x, 16)), one);
-    x = vi_low_product(vi_xor(x, vi_right(x, 13)), two);
+    vi x = vi_xor(vi_xor(v_bits(grad), vi_left(v_bits(weight), 9)), vi_set(h->noise));
+    x = vi_low_product(vi_xor(x, vi_right(x, 16)), vi_set(0x85ebca6b));
+    x = vi_low_product(vi_xor(x, vi_right(x, 13)), vi_set(0xc2b2ae35));
     return vi_xor(x, vi_right(x, 16));
 }
 
@@ -34,11 +31,9 @@ VEC_INLINE vf state_load(const void *state, uint64_t i, unsigned n, int half) {
     return v_load_n((const float *)state + i, n);
 }
 
-/* random: of which the lower 16 bits count. */
+/* random: below 2^16. */
 VEC_INLINE void state_store(void *state, uint64_t i, vf x, vi random, unsigned n, int half) {
-    if (half)
-        v_store_upper_n((uint16_t *)state + i, vi_add(v_bits(x), vi_and(random, vi_set(0xffff))),
-                        n);
+    if (half) v_store_upper_n((uint16_t *)state + i, vi_add(v_bits(x), random), n);
     else v_store_n((float *)state + i, x, n);
 }
 
@@ -55,7 +50,7 @@ VEC_INLINE void next_moments(const array_job *j, uint64_t i, unsigned n, vf g, v
 VEC_INLINE void moments(const array_job *j, uint64_t i, unsigned n, vf g, vi noise, vf out[2],
                         int half) {
     next_moments(j, i, n, g, out, half);
-    state_store(j->m, i, out[0], noise, n, half);
+    state_store(j->m, i, out[0], vi_and(noise, vi_set(0xffff)), n, half);
     state_store(j->v, i, out[1], vi_right(noise, 16), n, half);
 }
 
@@ -91,7 +86,8 @@ VEC_INLINE void sgd_of(const array_job *j, uint64_t tile, int half) {
         vf w = v_load_n(j->weight + from + i, n), raw = v_load_n(j->x + from + i, n);
         vf x = raw * scale + decay * w, g = x;
         if (j->h->t > 1) g = momentum * state_load(j->m, from + i, n, half) + g;
-        state_store(j->m, from + i, g, noise_of(j->h, w, raw, half), n, half);
+        vi noise = vi_and(noise_of(j->h, w, raw, half), vi_set(0xffff));
+        state_store(j->m, from + i, g, noise, n, half);
         if (j->h->nesterov) g = x + momentum * g;
         v_store_n(j->weight + from + i, w - rate * g, n);
     });

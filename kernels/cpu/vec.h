@@ -76,7 +76,6 @@ VEC_INLINE vf vi_uniform(vi word) {
     return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_srli_epi32(word, 8)), v_set(0x1p-24f));
 }
 VEC_INLINE vi vi_low_product(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
-VEC_INLINE vi vi_right(vi a, int n) { return _mm512_srl_epi32(a, _mm_cvtsi32_si128(n)); }
 VEC_INLINE vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
 VEC_INLINE vi v_bits(vf a) { return _mm512_castps_si512(a); }
 /* Numbers of the upper 16 of 32 bits, such as bf16; the lower bits are 0, or are dropped. */
@@ -198,7 +197,6 @@ VEC_INLINE vf vi_uniform(vi word) {
     return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_srli_epi32(word, 8)), v_set(0x1p-24f));
 }
 VEC_INLINE vi vi_low_product(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
-VEC_INLINE vi vi_right(vi a, int n) { return _mm256_srl_epi32(a, _mm_cvtsi32_si128(n)); }
 VEC_INLINE vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
 VEC_INLINE vi v_bits(vf a) { return _mm256_castps_si256(a); }
 VEC_INLINE vf v_load_upper_n(const uint16_t *p, unsigned n) {
@@ -247,6 +245,10 @@ VEC_INLINE void v_transpose(vf row[VEC_W]) {
 #else
 #error "define VEC_AVX512 or VEC_AVX2"
 #endif
+
+typedef uint32_t vu __attribute__((vector_size(4 * VEC_W)));
+VEC_INLINE vi vi_left(vi a, int n) { return (vi)((vu)a << n); }
+VEC_INLINE vi vi_right(vi a, int n) { return (vi)((vu)a >> n); }
 
 /* vx: the element type of activations and parameters in this compilation; arithmetic is in float
  * always. Conversions round to nearest even; the conversion to bf16 treats subnormal numbers as 0.

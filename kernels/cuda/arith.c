@@ -20,7 +20,7 @@ static pst_cuda_rule rule_of(pst_optim_kind kind, const pst_optim_hyper *h) {
                            .rest1 = 1.0f - h->beta1,
                            .rest2 = 1.0f - h->beta2,
                            .narrow_state = h->state == PST_BF16,
-                           .noise = {h->noise[0], h->noise[1]}};
+                           .noise = h->noise};
 }
 
 static pst_status update(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h,

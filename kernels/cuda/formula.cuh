@@ -103,10 +103,8 @@ __device__ inline float plus(float a, float b) { return __fadd_rn(a, b); }
 __device__ inline float times(float a, float b) { return __fmul_rn(a, b); }
 
 /* As pst_optim_random. */
-__device__ inline uint32_t element_noise(const uint32_t (&noise)[2], float weight, float grad) {
-    uint32_t x = __float_as_uint(weight) ^ noise[0];
-    x = (x ^ x >> 16) * 0x85ebca6bu;
-    x = (x ^ x >> 13) + (__float_as_uint(grad) ^ noise[1]);
+__device__ inline uint32_t element_noise(uint32_t noise, float weight, float grad) {
+    uint32_t x = __float_as_uint(grad) ^ __float_as_uint(weight) << 9 ^ noise;
     x = (x ^ x >> 16) * 0x85ebca6bu;
     x = (x ^ x >> 13) * 0xc2b2ae35u;
     return x ^ x >> 16;

@@ -191,8 +191,8 @@ typedef struct {
     int begins; /* 1: first update of SGD */
     int nesterov;
     float lr, beta1, beta2, eps, momentum, grad_scale, step, root2, rest1, rest2;
-    int narrow_state;  /* 1: states are bf16, rounded with `noise` */
-    uint32_t noise[2]; /* as in pst_optim_hyper */
+    int narrow_state; /* 1: states are bf16, rounded with `noise` */
+    uint32_t noise;   /* as in pst_optim_hyper */
 } pst_cuda_rule;
 typedef struct {
     pst_cuda_rule rule;

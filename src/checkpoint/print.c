@@ -22,13 +22,14 @@ static void print_tensor(const pst_ckpt *c, const pst_ckpt_tensor *t, FILE *out)
 }
 
 static void print_tensors(const pst_ckpt *c, FILE *out) {
-    uint64_t elements = 0;
+    uint64_t elements = 0, bytes = 0;
     for (uint32_t i = 0; i < c->n_tensor; i++) {
         print_tensor(c, &c->tensor[i], out);
         elements += c->tensor[i].elements;
+        bytes += c->tensor[i].elements * pst_dtype_bytes(c->tensor[i].dtype);
     }
     fprintf(out, "%u tensors, %" PRIu64 " elements, %" PRIu64 " bytes\n", c->n_tensor, elements,
-            elements * sizeof(float));
+            bytes);
 }
 
 /* Checks every tensor's bytes against the hash in the index. */
@@ -71,9 +72,10 @@ pst_status pst_ckpt_print(const char *path, FILE *out) {
     const pst_ckpt_info *i = &c->info;
     fprintf(out,
             "checkpoint       %s\nstep             %" PRIu64 "\nnext sample      %" PRIu64
-            "\nseed             %" PRIu64 "\noptimizer        %s\n",
+            "\nseed             %" PRIu64 "\noptimizer        %s%s\n",
             c->path, i->step, i->next_sample, i->seed,
-            *i->optimizer ? i->optimizer : "(weights only)");
+            *i->optimizer ? i->optimizer : "(weights only)",
+            pst_ckpt_state_type(c) == PST_BF16 ? ", state in bf16" : "");
     if (!isnan(i->validation_loss)) fprintf(out, "validation loss  %.6f\n", i->validation_loss);
     if (!isnan(i->chosen_loss)) fprintf(out, "loss of %-8s %.6f\n", i->best_of, i->chosen_loss);
     if (!isnan(i->best_loss)) fprintf(out, "lowest so far    %.6f\n", i->best_loss);

@@ -43,7 +43,7 @@ uint64_t pst_optim_state_bytes(const pst_optim_row *row) { return pst_dtype_byte
 void pst_optim_noise(pst_optim_hyper *h, uint64_t seed) {
     uint32_t word[4];
     pst_rng_words(pst_rng_key(seed, "optimizer.state"), 0, h->t, word);
-    memcpy(h->noise, word, sizeof h->noise);
+    h->noise = word[0];
 }
 
 /* Without a trust ratio and without decay, LAMB's step is AdamW's. */

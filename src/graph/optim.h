@@ -61,17 +61,16 @@ typedef struct {
     uint64_t t;                     /* 1 for the first update */
     int nesterov;                   /* SGD */
     pst_dtype state;                /* type of the state arrays: PST_F32 or PST_BF16 */
-    uint32_t noise[2];              /* PST_BF16: random numbers of the step, of pst_optim_noise */
+    uint32_t noise;                 /* PST_BF16: a random number of the step (pst_optim_noise) */
 } pst_optim_hyper;
 /* Sets h->noise for step h->t of a run with this seed. */
 void pst_optim_noise(pst_optim_hyper *h, uint64_t seed);
 
 /* 32 random bits for an element whose fp32 weight before the step, and sum of gradients, have these
- * bits: MurmurHash3's finalizer (Appleby 2011) over both. */
-static inline uint32_t pst_optim_random(const uint32_t noise[2], uint32_t weight, uint32_t grad) {
-    uint32_t x = weight ^ noise[0];
-    x = (x ^ x >> 16) * 0x85ebca6b;
-    x = (x ^ x >> 13) + (grad ^ noise[1]);
+ * bits: MurmurHash3's finalizer (Appleby 2011), a bijection, of both and the random number of the
+ * step. */
+static inline uint32_t pst_optim_random(uint32_t noise, uint32_t weight, uint32_t grad) {
+    uint32_t x = grad ^ weight << 9 ^ noise;
     x = (x ^ x >> 16) * 0x85ebca6b;
     x = (x ^ x >> 13) * 0xc2b2ae35;
     return x ^ x >> 16;

@@ -46,6 +46,7 @@ tr -d ' \n' <$index >flat
 grep -q '"h.0.mlp.c_fc.weight.m":{[^}]*"BF16"' flat || fail "the momentum is not bf16: $(grep -o '"h.0.mlp.c_fc.weight.m".\{80\}' flat)"
 grep -q '"h.0.mlp.c_fc.weight":{[^}]*"F32"' flat || fail "the weight is not fp32"
 "$PENSTOCK" inspect runs/one >out 2>err || fail "inspect: $(cat err)"
+grep -q '^optimizer  *muon, state in bf16$' out || fail "inspect: $(head -n 8 out)"
 "$PENSTOCK" train --resume runs/one train.steps=6 train.optimizer_state=fp32 >out 2>&1 || fail "resume in fp32: $(cat out)"
 grep -q "has optimizer state in bf16, which is converted to fp32" out || fail "no message: $(cat out)"
 "$PENSTOCK" train --resume runs/one train.steps=7 train.optimizer_state=bf16 >out 2>&1 || fail "resume in bf16: $(cat out)"

@@ -49,7 +49,7 @@ static void make_narrow(float *array[ARRAYS], uint64_t n) {
 static void check_update(pst_optim_kind kind, uint64_t t, pst_dtype state) {
     pst_optim_hyper h = {.lr = 3e-3f,
                          .state = state,
-                         .noise = {0x12345678, 0x9abcdef0},
+                         .noise = 0x12345678,
                          .decay = 0.1f,
                          .beta1 = 0.9f,
                          .beta2 = 0.95f,
