@@ -46,12 +46,10 @@ VEC_INLINE void next_moments(const array_job *j, uint64_t i, unsigned n, vf g, v
     out[1] = v_set(h->beta2) * state_load(j->v, i, n, half) + rest2 * (g * g);
 }
 
-/* The same, which are stored. */
-VEC_INLINE void moments(const array_job *j, uint64_t i, unsigned n, vf g, vi noise, vf out[2],
-                        int half) {
-    next_moments(j, i, n, g, out, half);
-    state_store(j->m, i, out[0], vi_and(noise, vi_set(0xffff)), n, half);
-    state_store(j->v, i, out[1], vi_right(noise, 16), n, half);
+VEC_INLINE void store_moments(const array_job *j, uint64_t i, unsigned n, const vf to[2], vi noise,
+                              int half) {
+    state_store(j->m, i, to[0], vi_and(noise, vi_set(0xffff)), n, half);
+    state_store(j->v, i, to[1], vi_right(noise, 16), n, half);
 }
 
 VEC_INLINE void adamw_of(const array_job *j, uint64_t tile, int half) {
@@ -61,7 +59,8 @@ VEC_INLINE void adamw_of(const array_job *j, uint64_t tile, int half) {
     uint64_t from = tile * PST_FLAT_TILE;
     VEC_EACH(i, n, pst_min_u64(PST_FLAT_TILE, j->n - from), {
         vf w = v_load_n(j->weight + from + i, n), g = v_load_n(j->x + from + i, n), to[2];
-        moments(j, from + i, n, g * scale, noise_of(h, w, g, half), to, half);
+        next_moments(j, from + i, n, g * scale, to, half);
+        store_moments(j, from + i, n, to, noise_of(h, w, g, half), half);
         v_store_n(j->weight + from + i, w * keep - step * to[0] / (v_sqrt(to[1]) / root2 + eps), n);
     });
 }
@@ -73,7 +72,8 @@ VEC_INLINE void adam_of(const array_job *j, uint64_t tile, int half) {
     uint64_t from = tile * PST_FLAT_TILE;
     VEC_EACH(i, n, pst_min_u64(PST_FLAT_TILE, j->n - from), {
         vf w = v_load_n(j->weight + from + i, n), g = v_load_n(j->x + from + i, n), to[2];
-        moments(j, from + i, n, g * scale + decay * w, noise_of(h, w, g, half), to, half);
+        next_moments(j, from + i, n, g * scale + decay * w, to, half);
+        store_moments(j, from + i, n, to, noise_of(h, w, g, half), half);
         v_store_n(j->weight + from + i, w - step * to[0] / (v_sqrt(to[1]) / root2 + eps), n);
     });
 }
@@ -105,7 +105,8 @@ VEC_INLINE void lamb_of(const array_job *j, uint64_t tile, int half) {
     uint64_t from = tile * PST_FLAT_TILE;
     VEC_EACH(i, n, pst_min_u64(PST_FLAT_TILE, j->n - from), {
         vf w = v_load_n(j->weight + from + i, n), g = v_load_n(j->x + from + i, n), to[2];
-        moments(j, from + i, n, g * scale, noise_of(h, w, g, half), to, half);
+        next_moments(j, from + i, n, g * scale, to, half);
+        store_moments(j, from + i, n, to, noise_of(h, w, g, half), half);
         v_store_n(j->weight + from + i, w - rate * lamb_direction(h, w, to), n);
     });
 }

@@ -228,13 +228,14 @@ pst_status pst_rank_apply(pst_rank *r, const pst_optim_hyper *h);
 /* LAMB's trust ratio, of the sums of squares of pst_arith.lamb_squares. */
 float pst_rank_trust(const pst_squares_total of[2]);
 pst_muon_rule pst_rank_muon_rule(const pst_rank *r, const pst_optim_hyper *h, uint32_t param);
+/* Whether rank/whole.c updates the parameter. */
+int pst_rank_exchanges_matrix(const pst_rank *r, uint32_t param);
 /* rank/whole.c: STEP of LAMB and Muon among tensor ranks. step_exchange is a hook of the executor;
  * next: the exchange under way has ended; BUSY: another one has begun. */
 pst_status pst_rank_whole_open(pst_rank *r);
 void pst_rank_whole_close(pst_rank *r);
 pst_status pst_rank_step_exchange(void *arg);
 pst_status pst_rank_whole_next(pst_rank *r);
-int pst_rank_exchanges_matrix(const pst_rank *r, uint32_t param);
 /* rank/capture.c: a hook of the executor. */
 uint32_t pst_rank_captures(void *arg, const void *block, uint64_t words[PST_EXECUTOR_WORDS],
                            uint64_t *sample);

@@ -141,6 +141,11 @@ static pst_status change_whole(pst_rank *r, const pst_optim_hyper *h, uint32_t p
 
 /* --- the step --------------------------------------------------------------------------------- */
 
+int pst_rank_exchanges_matrix(const pst_rank *r, uint32_t param) {
+    const pst_param *p = r->graph->param + param;
+    return r->whole && p->matrix && p->slice.held == PST_HELD_PART;
+}
+
 /* In one launch, unless a checkpoint still needs some of the parameters. keeps: makes a backup
  * before. */
 static pst_status apply_to(pst_rank *r, const pst_optim_hyper *h, int statistics, int keeps) {

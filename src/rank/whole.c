@@ -46,10 +46,6 @@ static int is_part(const pst_rank *r, uint32_t param) {
     return r->graph->param[param].slice.held == PST_HELD_PART;
 }
 
-int pst_rank_exchanges_matrix(const pst_rank *r, uint32_t param) {
-    return r->whole && r->graph->param[param].matrix && is_part(r, param);
-}
-
 static pst_status start(pst_rank *r, awaited what, void *memory, uint64_t bytes) {
     r->whole->awaited = what;
     if (r->position) PST_POSITION_SET(r->position, coll_bytes, bytes);
