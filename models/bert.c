@@ -1,14 +1,15 @@
 /* BERT (Devlin et al. 2019), trained to fill in masked tokens and, with model.next_sentence, to say
- * whether segment B of a sample follows segment A: each position attends to all others of its
- * sample except padding, and a layer norm follows each residual addition. The head for masked
- * tokens is a dense layer, a layer norm, and the output layer, which is tied to the token embedding
- * and has its own bias; it computes the masked positions alone. The head for segments is a dense
- * layer of [CLS] with tanh (the pooler), and an output layer of two classes. Shapes: b micro-batch,
- * T context, P predictions, C channels, V vocabulary. */
+ * whether segment B of a sample follows segment A; or to give a sample one of some labels: each
+ * position attends to all others of its sample except padding, and a layer norm follows each
+ * residual addition. The head for masked tokens is a dense layer, a layer norm, and the output
+ * layer, which is tied to the token embedding and has its own bias; it computes the masked
+ * positions alone. The heads for segments and labels are a dense layer of [CLS] with tanh (the
+ * pooler), and an output layer. Shapes: b micro-batch, T context, P predictions, C channels, V
+ * vocabulary, N labels. */
 #include "models/block.h"
 #include <string.h>
 
-#define EPS 1e-12f
+#define EPS 1e-12f /* as published */
 #define STD 0.02f
 
 static const pst_model_preset presets[] = {
@@ -24,19 +25,30 @@ static uint32_t predictions_of(const pst_model_config *c) {
     return n < c->context ? n : 0;
 }
 
+/* Sizes that no preset has. */
+static void fill_sizes(pst_model_config *c) {
+    if (!c->bert.intermediate) c->bert.intermediate = 4 * c->channels;
+    if (c->bert.norm_eps == 0) c->bert.norm_eps = EPS;
+}
+
 static pst_status preset(pst_model_config *config) {
     PST_TRY(pst_model_fill(config, presets, sizeof presets / sizeof *presets,
                            "layers, heads, channels and context"));
     const int published = !strcmp(config->preset, "base") || !strcmp(config->preset, "large");
-    if (config->bert.next_sentence < 0) config->bert.next_sentence = published;
-    config->bert.predictions = predictions_of(config);
+    pst_bert *b = &config->bert;
+    if (b->next_sentence < 0) b->next_sentence = published;
+    b->predictions = predictions_of(config);
+    if (b->labels) b->next_sentence = 0;
+    if (b->labels) b->predictions = 0;
+    fill_sizes(config);
     return PST_OK;
 }
 
 /* x = ln_1(x + proj(attention(qkv(x)))), then ln_2(x + proj(gelu(fc(x)))). */
 static pst_status add_block(pst_block *b, uint32_t lengths, uint32_t i) {
     char text[PST_NAME_MAX];
-    uint64_t C = b->c->channels;
+    const uint64_t C = b->c->channels, F = b->c->bert.intermediate;
+    const float eps = b->c->bert.norm_eps;
     uint32_t residual = b->x;
     PST_TRY(pst_block_narrow(b, pst_block_name(text, "h.%u.attn.in", i)));
     PST_TRY(
@@ -45,15 +57,14 @@ static pst_status add_block(pst_block *b, uint32_t lengths, uint32_t i) {
     PST_TRY(pst_block_dense(b, pst_block_name(text, "h.%u.attn.c_proj", i), C, STD, PST_ACT_NONE));
     PST_TRY(pst_block_dropout(b, pst_block_name(text, "h.%u.attn.drop", i)));
     PST_TRY(pst_block_residual(b, pst_block_name(text, "h.%u.attn.add", i), residual));
-    PST_TRY(pst_block_stream_norm(b, pst_block_name(text, "h.%u.ln_1", i), EPS));
+    PST_TRY(pst_block_stream_norm(b, pst_block_name(text, "h.%u.ln_1", i), eps));
     residual = b->x;
     PST_TRY(pst_block_narrow(b, pst_block_name(text, "h.%u.mlp.in", i)));
-    PST_TRY(
-        pst_block_dense(b, pst_block_name(text, "h.%u.mlp.c_fc", i), 4 * C, STD, PST_ACT_GELU_ERF));
+    PST_TRY(pst_block_dense(b, pst_block_name(text, "h.%u.mlp.c_fc", i), F, STD, PST_ACT_GELU_ERF));
     PST_TRY(pst_block_dense(b, pst_block_name(text, "h.%u.mlp.c_proj", i), C, STD, PST_ACT_NONE));
     PST_TRY(pst_block_dropout(b, pst_block_name(text, "h.%u.mlp.drop", i)));
     PST_TRY(pst_block_residual(b, pst_block_name(text, "h.%u.mlp.add", i), residual));
-    return pst_block_stream_norm(b, pst_block_name(text, "h.%u.ln_2", i), EPS);
+    return pst_block_stream_norm(b, pst_block_name(text, "h.%u.ln_2", i), eps);
 }
 
 /* Data tensors, and the tied table; PST_NONE: the model does not read it. */
@@ -66,7 +77,8 @@ static pst_status add_inputs(pst_block *b, inputs *in) {
     if (c->bert.token_types == 1 && c->bert.next_sentence)
         return pst_fail(PST_EINPUT, "model.token_types is 1, but model.next_sentence has segments "
                                     "of two types; set 2, or 0 for none");
-    const uint64_t n = c->bert.predictions ? c->bert.predictions : c->context;
+    uint64_t n = c->bert.predictions ? c->bert.predictions : c->context;
+    if (c->bert.labels) n = 1;
     const uint64_t shape[] = {c->micro_batch, c->context}, masked[] = {c->micro_batch, n},
                    one[] = {c->micro_batch, 1};
     *in = (inputs){PST_NONE, PST_NONE, PST_NONE, PST_NONE, PST_NONE, PST_NONE, PST_NONE};
@@ -99,8 +111,7 @@ static pst_status gather(pst_block *b, const char *name, uint32_t positions) {
 }
 
 /* Without a loss, the logits are the result. */
-static pst_status add_loss(pst_block *b, const char *name, uint32_t targets, uint32_t per_sample) {
-    const pst_attr attr = {.per_sample = per_sample};
+static pst_status add_loss(pst_block *b, const char *name, uint32_t targets, pst_attr attr) {
     uint32_t in[] = {b->x, targets};
     if (!pst_model_has_loss(b->c)) {
         b->g->tensor[b->x].role = PST_TENSOR_OUTPUT;
@@ -110,16 +121,28 @@ static pst_status add_loss(pst_block *b, const char *name, uint32_t targets, uin
                          &b->x);
 }
 
+/* [b,T,C] -> [b,1,C] */
+static pst_status add_pooler(pst_block *b) {
+    PST_TRY(gather(b, "pooler.row", PST_NONE));
+    PST_TRY(pst_block_narrow(b, "pooler.in"));
+    return pst_block_dense(b, "pooler", b->c->channels, STD, PST_ACT_TANH);
+}
+
 /* Two classes for each sample: 0, segment B follows segment A; 1, it does not. */
 static pst_status add_next_sentence(pst_block *b, const inputs *in) {
     const uint32_t x = b->x;
-    PST_TRY(gather(b, "pooler.row", PST_NONE)); /* [b,1,C] */
-    PST_TRY(pst_block_narrow(b, "pooler.in"));
-    PST_TRY(pst_block_dense(b, "pooler", b->c->channels, STD, PST_ACT_TANH));
+    PST_TRY(add_pooler(b));
     PST_TRY(pst_block_dense(b, "nsp", 2, STD, PST_ACT_NONE));
-    PST_TRY(add_loss(b, "nsp_loss", in->next, 1));
+    PST_TRY(add_loss(b, "nsp_loss", in->next, (pst_attr){.per_sample = 1, .hits = 1}));
     b->x = x;
     return PST_OK;
+}
+
+static pst_status add_classifier(pst_block *b, const inputs *in) {
+    PST_TRY(add_pooler(b));
+    PST_TRY(pst_block_dropout(b, "pooler.drop"));
+    PST_TRY(pst_block_dense(b, "classifier", b->c->bert.labels, STD, PST_ACT_NONE)); /* [b,1,N] */
+    return add_loss(b, "loss", in->targets, (pst_attr){.hits = 1});
 }
 
 static pst_status add_masked(pst_block *b, const inputs *in) {
@@ -128,20 +151,21 @@ static pst_status add_masked(pst_block *b, const inputs *in) {
     if (in->positions != PST_NONE) PST_TRY(gather(b, "head.rows", in->positions)); /* [b,P,C] */
     PST_TRY(pst_block_narrow(b, "head.in"));
     PST_TRY(pst_block_dense(b, "head", b->c->channels, STD, PST_ACT_GELU_ERF));
-    PST_TRY(pst_block_layer_norm(b, "ln_f", EPS));
+    PST_TRY(pst_block_layer_norm(b, "ln_f", b->c->bert.norm_eps));
     PST_TRY(pst_graph_param(b->g, &bias, &param[1]));
     PST_TRY(pst_graph_add_linear(b->g, "lm_head", b->x, param[0], param[1], PST_ACT_NONE,
                                  &b->x)); /* [b,P,V] */
-    return add_loss(b, "loss", in->targets, 0);
+    return add_loss(b, "loss", in->targets, (pst_attr){0});
 }
 
 static pst_status fill_graph(pst_block *b) {
     inputs in;
     PST_TRY(add_inputs(b, &in));
     PST_TRY(add_embedding(b, &in));
-    PST_TRY(pst_block_stream_norm(b, "ln_e", EPS));
+    PST_TRY(pst_block_stream_norm(b, "ln_e", b->c->bert.norm_eps));
     PST_TRY(pst_block_dropout(b, "drop"));
     for (uint32_t i = 0; i < b->c->layers; i++) PST_TRY(add_block(b, in.lengths, i));
+    if (b->c->bert.labels) return add_classifier(b, &in);
     if (b->c->bert.next_sentence) PST_TRY(add_next_sentence(b, &in));
     return add_masked(b, &in);
 }
@@ -152,8 +176,10 @@ static pst_status build(const pst_model_config *config, pst_graph **graph) {
         return pst_fail(
             PST_EINPUT,
             "model.activation is relu, but model bert always uses gelu_erf; remove the key");
+    pst_model_config c = *config;
     pst_block b;
-    PST_TRY(pst_block_open(config, "bert", &b));
+    fill_sizes(&c);
+    PST_TRY(pst_block_open(&c, "bert", &b));
     pst_status status = fill_graph(&b);
     if (status != PST_OK) {
         pst_graph_close(b.g);
@@ -170,6 +196,7 @@ static const char *const outside[][2] = {{"wte.", "bert.embeddings.word_embeddin
                                          {"ln_e.", "bert.embeddings.LayerNorm."},
                                          {"pooler.", "bert.pooler.dense."},
                                          {"nsp.", "cls.seq_relationship."},
+                                         {"classifier.", "classifier."},
                                          {"head.", "cls.predictions.transform.dense."},
                                          {"ln_f.", "cls.predictions.transform.LayerNorm."},
                                          {"lm_head.", "cls.predictions."}};
@@ -189,7 +216,8 @@ static const char *translated(const char *const table[][2], size_t n, const char
     return NULL;
 }
 
-/* The names of BertForPreTraining, which has queries, keys and values one by one. */
+/* The names of BertForPreTraining and BertForSequenceClassification, which have queries, keys and
+ * values one by one. */
 static const char *hf_part(const pst_param *param, uint32_t part, char buffer[PST_NAME_MAX]) {
     static const char fused[] = "attn.c_attn.", *const parts[] = {"query", "key", "value"};
     char before[64];

@@ -22,6 +22,10 @@ typedef struct {
      * the preset is applied, 0 stands for 15 % of the context. */
     uint32_t predictions;
     int next_sentence; /* 1: also whether segment B follows segment A; -1: from the preset */
+    uint32_t labels;   /* not 0: the model classifies samples, and predicts no masked tokens */
+    char *const *label_name; /* [labels], borrowed from the configuration; NULL: without names */
+    uint32_t intermediate;   /* width of the MLP; 0: 4 times the channels */
+    float norm_eps;          /* epsilon of layer norms; 0: 1e-12 */
 } pst_bert;
 
 /* The configuration of a model, after defaults and preset are applied (section model of a run
@@ -85,9 +89,10 @@ typedef struct {
     pst_status (*preset)(pst_model_config *config);
     /* Builds the graph; the caller closes it. The data tensors have the names of the fields of data
      * sets: "tokens", "targets" and, if samples have padding, "lengths" or, with isolate,
-     * "starts"; of bert also "types", "positions" (of the targets) and "next_sentence"; or "pixels"
-     * and "targets". With a cache: "tokens", "past" and "last" (block.h).
-     * EINPUT: sizes contradict each other (heads do not divide channels, ...). */
+     * "starts"; of bert also "types", "positions" (of the targets) and "next_sentence"; with labels
+     * the target of a sample is its label; or "pixels" and "targets". With a cache: "tokens",
+     * "past" and "last" (block.h). EINPUT: sizes contradict each other (heads do not divide
+     * channels, ...). */
     pst_status (*build)(const pst_model_config *config, pst_graph **graph);
     /* Returns the name of a parameter in Hugging Face's format, or NULL if it has none there;
      * *transposed 1: the two dimensions are swapped there (Conv1D). The member is NULL for models

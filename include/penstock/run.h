@@ -123,11 +123,14 @@ typedef struct {
      * texts, of a Hugging Face folder at most PST_EVAL_CONTEXT */
     int64_t context;
     const char *base; /* as in pst_generate_options */
+    /* of a model that gives labels: the columns of CSV, or fields of JSON Lines, with a text and
+     * with its label; NULL: data.field and data.label of the run */
+    const char *field, *label;
 } pst_eval_options;
-/* Writes for each set: of texts loss, perplexity per token and per byte; of words and choices the
- * accuracy and the loss or likelihoods that it follows from (docs/metrics.md). Computes in fp32.
- * EINPUT: a file has no such lines (the message names file and line), or the model cannot be
- * evaluated on them. Main thread only. */
+/* Writes for each set: of texts loss, perplexity per token and per byte; of texts with labels,
+ * words and choices the accuracy and the loss or likelihoods that it follows from
+ * (docs/metrics.md). Computes in fp32. EINPUT: a file has no such lines (the message names file and
+ * line), or the model cannot be evaluated on them. Main thread only. */
 PST_API pst_status pst_eval(const pst_eval_options *options, FILE *out);
 
 typedef struct {

@@ -9,7 +9,7 @@ typedef struct {
     const float *saved;
     const int32_t *target;
     vx *dlogits;
-    float *loss, *lse, scale;
+    float *loss, *lse, *hits, scale; /* hits: NULL: not wanted */
     pst_loss_terms terms;
     const pst_blocks *blocks; /* vocabulary_part: blocks of columns, each with results of its own */
 } loss_job;
@@ -66,13 +66,14 @@ static void loss_f_tile(void *arg, uint64_t tile, uint32_t thread) {
         double lse = (double)max + log(row_exp_sum(x, max, j->v));
         j->lse[r] = (float)lse;
         j->loss[r] = 0;
+        if (j->hits) j->hits[r] = j->target[r] >= 0 && x_get(x[j->target[r]]) >= max;
         if (j->target[r] < 0) continue;
         double hit = row_hit(&j->terms, x, (uint64_t)j->target[r], j->v);
         j->loss[r] = (float)(lse - hit + j->terms.z * lse * lse);
     }
 }
 
-/* IN0 IN1 OUT0 SAVED0 */
+/* IN0 IN1 OUT0 SAVED0 [OUT1] */
 static pst_status cross_entropy_f(pst_device *device, const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
     loss_job j = {.rows = pst_tensor_rows(in),
@@ -81,6 +82,7 @@ static pst_status cross_entropy_f(pst_device *device, const pst_call *call) {
                   .target = call->arg[1],
                   .loss = call->arg[2],
                   .lse = call->arg[3],
+                  .hits = call->node->attr.hits ? call->arg[4] : NULL,
                   .terms = pst_loss_terms_of(call)};
     PST_TRY(pst_call_check_index(call, j.target, j.rows, j.v, 1));
     pst_device_run(device, loss_f_tile, &j, pst_div_up(j.rows, LOSS_ROWS));

@@ -8,7 +8,7 @@ enum { THREADS = 512, DEEP = 4 };
 struct softmax_job {
     pst_cuda_index target;
     uint64_t rows, v, pitch, parts;
-    float *loss, *lse, *part;
+    float *loss, *lse, *part, *hits;
     float scale;
     float part_of_target, each, z; /* pst_loss_terms of kernels/loss.h */
 };
@@ -108,6 +108,7 @@ __global__ void __launch_bounds__(THREADS) cross_entropy_f(softmax_job j, const 
     float lse = s.max + logf(s.sum);
     check_index(j.target, j.target.index[row], row);
     j.lse[row] = lse;
+    if (j.hits) j.hits[row] = hit < j.v && widen(x[hit]) >= s.max ? 1.0f : 0.0f;
     j.loss[row] = hit < j.v ? lse - subtract + j.z * lse * lse : 0.0f;
 }
 
@@ -171,8 +172,8 @@ __global__ void __launch_bounds__(THREADS) cross_entropy_b(softmax_job j, T *log
 }
 
 static softmax_job job_of(const pst_cuda_softmax *s) {
-    return {s->target, s->rows, s->v,     s->pitch,          s->parts, s->loss,
-            s->lse,    s->part, s->scale, s->part_of_target, s->each,  s->z};
+    return {s->target, s->rows, s->v,     s->pitch,          s->parts, s->loss, s->lse,
+            s->part,   s->hits, s->scale, s->part_of_target, s->each,  s->z};
 }
 
 void pst_cuda_cross_entropy_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_softmax *s) {

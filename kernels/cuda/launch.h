@@ -163,6 +163,7 @@ typedef struct {
     void *logits;          /* [rows,v]; B overwrites them with their gradients */
     /* part: [rows,3] result of vocabulary_part; for vocabulary_loss [parts,rows,3] */
     float *loss, *lse, *part;
+    float *hits; /* of F: NULL, or [rows]: 1 where the target's logit is the largest, else 0 */
     uint64_t rows, v, parts;
     uint64_t pitch; /* elements from one row of logits to the next, at least v */
     float scale;

@@ -358,12 +358,13 @@ static pst_cuda_softmax softmax_of(pst_device *device, const pst_call *call,
     return s;
 }
 
-/* IN0 IN1 OUT0 SAVED0 */
+/* IN0 IN1 OUT0 SAVED0 [OUT1] */
 static pst_status cross_entropy_f(pst_device *device, const pst_call *call) {
     pst_cuda_softmax s = softmax_of(device, call, call->arg[1]);
     s.logits = call->arg[0];
     s.loss = call->arg[2];
     s.lse = call->arg[3];
+    s.hits = call->node->attr.hits ? call->arg[4] : NULL;
     pst_cuda_cross_entropy_f(pst_cuda_queue_of(device), dtype_of(call), &s);
     return pst_cuda_launched("cross-entropy");
 }

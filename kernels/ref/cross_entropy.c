@@ -4,7 +4,7 @@
 #include "kernels/loss.h"
 #include <math.h>
 
-/* F: IN0 IN1 OUT0 SAVED0 */
+/* F: IN0 IN1 OUT0 SAVED0 [OUT1] */
 pst_status pst_ref_cross_entropy_f(pst_device *device, const pst_call *call) {
     (void)device;
     const pst_tensor *in = pst_call_in(call, 0);
@@ -12,6 +12,7 @@ pst_status pst_ref_cross_entropy_f(pst_device *device, const pst_call *call) {
     const float *logits = call->arg[0];
     const int32_t *target = call->arg[1];
     float *loss = call->arg[2], *lse = call->arg[3];
+    float *hits = call->node->attr.hits ? call->arg[4] : NULL;
     const pst_loss_terms terms = pst_loss_terms_of(call);
     PST_TRY(pst_call_check_index(call, target, rows, v, 1));
     for (uint64_t r = 0; r < rows; r++, logits += v) {
@@ -22,6 +23,7 @@ pst_status pst_ref_cross_entropy_f(pst_device *device, const pst_call *call) {
         double log_sum = max + log(sum);
         lse[r] = (float)log_sum;
         loss[r] = 0;
+        if (hits) hits[r] = target[r] >= 0 && logits[target[r]] >= (float)max;
         if (target[r] < 0) continue;
         double hit = terms.target * logits[target[r]] + terms.each * all;
         loss[r] = (float)(log_sum - hit + terms.z * log_sum * log_sum);

@@ -15,8 +15,9 @@
 
 static const pst_model_row *const models[] = {&pst_model_gpt, &pst_model_llama, &pst_model_bert,
                                               &pst_model_mlp, &pst_model_resnet};
-static const pst_data_row *const datas[] = {&pst_data_text, &pst_data_tokens, &pst_data_lines,
-                                            &pst_data_chat, &pst_data_mnist,  &pst_data_cifar10};
+static const pst_data_row *const datas[] = {&pst_data_text,   &pst_data_tokens, &pst_data_lines,
+                                            &pst_data_labels, &pst_data_chat,   &pst_data_mnist,
+                                            &pst_data_cifar10};
 /* The module's device is not in this list; it is preferred if it can be used. */
 static const pst_device_ops *const devices[] = {&pst_device_cpu, &pst_device_timed};
 /* `self` is not in this list: it connects ranks of one process through a hub and has to be asked

@@ -106,7 +106,9 @@ static pst_status read_base(const pst_ckpt_model *m, const pst_param *param, flo
     if (!weight) return pst_fail(PST_ENOMEM, "no memory to read the weights");
     weight[i] = out;
     pst_status status = pst_hf_import(m->config->model.weights, m->model, m->graph,
-                                      &(pst_hf_weights){.held = m->graph, .weight = weight});
+                                      &(pst_hf_weights){.held = m->graph,
+                                                        .weight = weight,
+                                                        .seed = (uint64_t)m->config->train.seed});
     free(weight);
     return status;
 }

@@ -20,7 +20,7 @@
 enum {
     PST_CKPT_VERSION = 4,
     PST_CKPT_OPTIM_MAX = 16,
-    PST_CKPT_BEST_OF = 48,
+    PST_CKPT_BEST_OF = 64,
     PST_CKPT_SLICE = 160,
     PST_CKPT_NAME = PST_NAME_MAX + 64 + PST_CKPT_SLICE
 };
@@ -47,7 +47,8 @@ typedef struct {
     double validation_loss; /* validation loss of these weights; NaN: not measured */
     /* checkpoint.best: the name of a set; "": the validation split. Loss of these weights on the
      * set (NaN: not measured, or there is no name); lowest loss of the run so far, on the set or
-     * the split; NaN or infinite: none */
+     * the split; NaN or infinite: none. With checkpoint.metric accuracy best_of is
+     * "NAME:accuracy", also of the validation split, and 1 - accuracy stands for a loss */
     char best_of[PST_CKPT_BEST_OF];
     double chosen_loss, best_loss;
     uint64_t spiked; /* train.spike: steps that were not applied */

@@ -1,8 +1,10 @@
 /* Reads weights of Hugging Face folders by name. */
 #include "base/hash.h"
+#include "base/log.h"
 #include "checkpoint/hf_parts.h"
 #include "checkpoint/llmc.h"
 #include "checkpoint/parts.h"
+#include "graph/initial.h"
 #include "graph/op.h"
 #include "graph/slice.h"
 #include <stdarg.h>
@@ -113,6 +115,8 @@ typedef struct {
     const pst_safetensors_entry *entry[PST_HF_PARTS];
     uint32_t n;
     int transposed;
+    int is_new; /* 1: of a head that the files lack: it gets initial values */
+    int cut;    /* 1: the file has more positions than the model */
 } found;
 
 const char *pst_hf_part_name(const pst_model_row *model, const pst_param *param, uint32_t part,
@@ -150,19 +154,29 @@ static const char *without_prefix(const pst_model_row *model, const char *name) 
     return strncmp(name, model->hf_prefix, n) ? name : name + n;
 }
 
-/* BERT's authors named the parameters of layer norms gamma and beta. */
+static int begins(const char *name, const char *with) { return !strncmp(name, with, strlen(with)); }
+
+/* BERT's authors named the parameters of layer norms gamma and beta. BertModel, without a head, has
+ * names without "bert.". */
 static const char *modern(const pst_model_row *model, const char *name, char buffer[PST_NAME_MAX]) {
-    const char *last = strrchr(name, '.'), *own = NULL;
-    if (model->masked && last && !strcmp(last, ".gamma")) own = "weight";
-    if (model->masked && last && !strcmp(last, ".beta")) own = "bias";
-    if (!own) return name;
-    snprintf(buffer, PST_NAME_MAX, "%.*s.%s", (int)(last - name), name, own);
+    const char *last = strrchr(name, '.'), *own = last ? last + 1 : "", *before = "";
+    if (!model->masked || !last) return name;
+    if (!strcmp(last, ".gamma")) own = "weight";
+    if (!strcmp(last, ".beta")) own = "bias";
+    if (begins(name, "embeddings.") || begins(name, "encoder.") || begins(name, "pooler."))
+        before = "bert.";
+    snprintf(buffer, PST_NAME_MAX, "%s%.*s.%s", before, (int)(last - name), name, own);
     return buffer;
 }
 
-/* What old versions stored; the output layer, if it is tied to the embedding; and BERT's head for
- * the next sentence, if the model has none. */
-static int is_passed_over(const pst_model_row *model, const char *name) {
+/* Whether the graph gives samples labels. */
+static int classifies(const pst_graph *g) {
+    return pst_graph_find_param(g, "classifier.weight") != PST_NONE;
+}
+
+/* What old versions stored; the output layer, if it is tied to the embedding; and BERT's heads that
+ * the model does not have. */
+static int is_passed_over(const pst_model_row *model, const pst_graph *g, const char *name) {
     static const char *const bert[] = {
         "bert.embeddings.position_ids", "cls.predictions.decoder.weight",
         "cls.predictions.decoder.bias", "bert.pooler.dense.weight",
@@ -170,6 +184,7 @@ static int is_passed_over(const pst_model_row *model, const char *name) {
         "cls.seq_relationship.bias"};
     for (size_t i = 0; model->masked && i < sizeof bert / sizeof *bert; i++)
         if (!strcmp(name, bert[i])) return 1;
+    if (model->masked && classifies(g) && begins(name, "cls.")) return 1;
     return !model->masked &&
            (ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
             ends_with(name, ".rotary_emb.inv_freq") || !strcmp(name, "lm_head.weight"));
@@ -201,7 +216,13 @@ __attribute__((format(printf, 2, 3))) static void complain(complaints *c, const 
     va_end(args);
 }
 
-static void check_shape(const found *f, uint32_t part, const pst_param *p, complaints *all) {
+/* Only the embedding of positions has a row for each position. */
+static int has_more_positions(const pst_safetensors_entry *e, const pst_param *p) {
+    return !strcmp(p->name, "wpe.weight") && e->n_dim == 2 && e->dim[1] == p->dim[1] &&
+           e->dim[0] > p->dim[0];
+}
+
+static void check_shape(found *f, uint32_t part, const pst_param *p, complaints *all) {
     const pst_safetensors_entry *e = f->entry[part];
     uint64_t wanted[PST_MAX_DIM];
     char is[128], should[128];
@@ -212,6 +233,8 @@ static void check_shape(const found *f, uint32_t part, const pst_param *p, compl
     }
     wanted[0] /= f->n;
     if (e->n_dim == p->n_dim && !memcmp(e->dim, wanted, p->n_dim * sizeof *wanted)) return;
+    f->cut = has_more_positions(e, p);
+    if (f->cut) return;
     shape_text(e->n_dim, e->dim, is);
     shape_text(p->n_dim, wanted, should);
     complain(all, "tensor %.95s has shape %s, but the model needs %s", e->name, is, should);
@@ -223,7 +246,7 @@ static void match_file(const pst_safetensors_file *file, const pst_model_row *mo
     for (uint32_t k = 0; k < file->n_entry; k++) {
         const char *name = modern(model, without_prefix(model, file->entry[k].name), buffer);
         uint32_t part, i = param_of(model, g, name, &part);
-        if (i == PST_NONE && is_passed_over(model, name)) continue;
+        if (i == PST_NONE && is_passed_over(model, g, name)) continue;
         if (i == PST_NONE) {
             complain(all, "tensor %.95s is not part of the model", file->entry[k].name);
         } else if (of[i].entry[part] && model->masked) {
@@ -248,20 +271,43 @@ static int has_prefix(const pst_model_row *model, const pst_graph *g, const foun
     return 0;
 }
 
-/* prefix: of names in messages. */
-static pst_status match_param(const pst_model_row *model, const pst_param *p, const char *prefix,
+/* Whether the files may lack the parameter: a model that classifies may start from one that does
+ * not. */
+static int may_be_new(const pst_param *p) {
+    return begins(p->name, "classifier.") || begins(p->name, "pooler.");
+}
+
+/* prefix: of names in messages; fresh: the model's head may be new. */
+typedef struct {
+    const char *prefix;
+    int fresh;
+} matching;
+static pst_status match_param(const pst_model_row *model, const pst_param *p, const matching *how,
                               found *of, complaints *all) {
     char buffer[PST_NAME_MAX];
     of->n = pst_hf_count_parts(model, p);
     if (p->cache || p->adapter) return PST_OK;
     if (!of->n) return BAD("parameter %s has no Hugging Face name", p->name);
+    of->is_new = how->fresh && may_be_new(p) && !of->entry[0];
+    if (of->is_new) return PST_OK;
     for (uint32_t k = 0; k < of->n; k++) {
         const char *name = pst_hf_part_name(model, p, k, buffer, &of->transposed);
         if (of->entry[k]) check_shape(of, k, p, all);
         else
             complain(all, "tensor %.16s%.95s is missing",
-                     strcmp(name, "lm_head.weight") ? prefix : "", name);
+                     strcmp(name, "lm_head.weight") ? how->prefix : "", name);
     }
+    return PST_OK;
+}
+
+/* *fresh: 1: the graph classifies, but the model at `source` does not. */
+static pst_status is_fresh(const char *source, const pst_graph *g, int *fresh) {
+    pst_model_config c = {0};
+    *fresh = 0;
+    if (!classifies(g)) return PST_OK;
+    PST_TRY(pst_hf_has_config(source, fresh));
+    if (*fresh) PST_TRY(pst_hf_config(source, &c));
+    *fresh = !c.bert.labels;
     return PST_OK;
 }
 
@@ -269,10 +315,12 @@ static pst_status match_param(const pst_model_row *model, const pst_param *p, co
 static pst_status match(const shards *s, const pst_model_row *model, const pst_graph *g,
                         found *of) {
     complaints all = {0};
+    matching how = {.prefix = ""};
+    PST_TRY(is_fresh(s->source, g, &how.fresh));
     for (uint32_t k = 0; k < s->n; k++) match_file(s->file[k], model, g, of, &all);
-    const char *prefix = has_prefix(model, g, of) ? model->hf_prefix : "";
+    if (has_prefix(model, g, of)) how.prefix = model->hf_prefix;
     for (uint32_t i = 0; i < g->n_param; i++)
-        PST_TRY(match_param(model, &g->param[i], prefix, &of[i], &all));
+        PST_TRY(match_param(model, &g->param[i], &how, &of[i], &all));
     if (!all.n) return PST_OK;
     const char *path = s->n == 1 ? s->file[0]->path : s->source;
     if (all.n == 1) return BAD("%s: %s", path, all.text);
@@ -361,6 +409,10 @@ static pst_status check_node(const char *path, const pst_node *node, const pst_m
         return BAD("%s: rope_theta or the scaling of rotary positions differs from the model's "
                    "(model.rope_*)",
                    path);
+    if (!strcmp(node->op->name, "layer_norm") && !strcmp(c->kind, "bert") &&
+        a->eps != c->bert.norm_eps)
+        return BAD("%s: layer_norm_eps is %g, but the model has model.norm_eps %g", path,
+                   (double)c->bert.norm_eps, (double)a->eps);
     if (differs(a, c))
         return BAD("%s: activation_function differs from the activation of the model", path);
     return PST_OK;
@@ -382,9 +434,22 @@ static pst_status check_config(const char *source, const pst_model_row *model, c
     return status;
 }
 
+/* The first n elements of the tensor of positions. */
+static pst_status read_first(const found *of, float *out, uint64_t n) {
+    const pst_safetensors_entry *e = of->entry[0];
+    const uint64_t all = e->dim[0] * e->dim[1];
+    float *whole = malloc(all * sizeof *whole);
+    if (!whole) return pst_fail(PST_ENOMEM, "%s: out of memory", of->file[0]->path);
+    pst_status status = pst_safetensors_read_f32(of->file[0], e, whole, all, 0);
+    if (status == PST_OK) memcpy(out, whole, n * sizeof *out);
+    free(whole);
+    return status;
+}
+
 /* Reads the whole parameter of n elements. */
 static pst_status read_whole(const found *of, float *out, uint64_t n) {
     const uint64_t each = n / of->n;
+    if (of->cut) return read_first(of, out, n);
     for (uint32_t k = 0; k < of->n; k++)
         PST_TRY(pst_safetensors_read_f32(of->file[k], of->entry[k], out + k * each, each,
                                          of->transposed));
@@ -397,6 +462,10 @@ static pst_status read_held(const found *of, const pst_hf_weights *w, uint32_t i
     float *out = w->weight[i];
     uint64_t dim[PST_MAX_DIM], n = pst_slice_whole(held, dim), here = pst_param_elements(held);
     uint64_t from = w->from ? w->from[i] : 0, to = w->to ? w->to[i] : here;
+    if (of->is_new) {
+        pst_param_initial(held, w->seed, from, to, NULL, out);
+        return PST_OK;
+    }
     if (from == 0 && to == n) return read_whole(of, out, n);
     int sliced = held->slice.held == PST_HELD_PART;
     float *whole = malloc((n + here) * sizeof *whole);
@@ -433,6 +502,39 @@ pst_status pst_hf_import(const char *source, const pst_model_row *model, const p
     if (pst_llmc_is(source)) return pst_llmc_import(source, g, weights);
     PST_TRY(open_files(source, &s));
     pst_status status = import_from(&s, model, g, weights);
+    close_shards(&s);
+    return status;
+}
+
+static void log_cut(const char *source, const found *of, const pst_param *p) {
+    pst_log(PST_LOG_INFO,
+            "%s has %llu positions; the first %llu are taken, as many as model.context", source,
+            (unsigned long long)of->entry[0]->dim[0], (unsigned long long)p->dim[0]);
+}
+
+static void log_new(const char *source, const pst_graph *g, const found *of) {
+    char list[4 * PST_NAME_MAX] = "";
+    for (uint32_t i = 0; i < g->n_param; i++) {
+        const size_t used = strlen(list);
+        if (of[i].is_new)
+            snprintf(list + used, sizeof list - used, "%s%.60s", used ? ", " : "",
+                     g->param[i].name);
+    }
+    if (*list)
+        pst_log(PST_LOG_INFO, "%s has no weights for %s; they begin as train.seed says", source,
+                list);
+}
+
+pst_status pst_hf_log_parts(const char *source, const pst_model_row *model, const pst_graph *g) {
+    shards s;
+    if (!model->hf_name || pst_llmc_is(source)) return PST_OK;
+    PST_TRY(open_files(source, &s));
+    found *of = calloc(g->n_param + (size_t)1, sizeof *of);
+    pst_status status = of ? match(&s, model, g, of) : pst_no_memory("for a list of tensors");
+    for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
+        if (of[i].cut) log_cut(source, &of[i], &g->param[i]);
+    if (status == PST_OK) log_new(source, g, of);
+    free(of);
     close_shards(&s);
     return status;
 }

@@ -24,13 +24,18 @@ typedef struct {
     const pst_graph *held;
     float *const *weight;
     const uint64_t *from, *to;
+    uint64_t seed; /* of what the files lack */
 } pst_hf_weights;
 /* Names may lack the model's hf_prefix; attention's mask buffers, a tied lm_head or decoder and, if
- * the graph has none, BERT's head for the next sentence are skipped.
+ * the graph has none, BERT's heads are skipped. Of learned positions the first ones are taken, as
+ * many as the graph has. A graph that classifies may also start from a model that does not: its
+ * head then gets the initial values of the seed.
  * config.json, if present, must agree with the graph. EINPUT names all tensors that are missing,
  * unknown or of another shape. */
 pst_status pst_hf_import(const char *source, const pst_model_row *model, const pst_graph *graph,
                          const pst_hf_weights *weights);
+/* Logs which parameters pst_hf_import takes in part, or gives initial values. */
+pst_status pst_hf_log_parts(const char *source, const pst_model_row *model, const pst_graph *graph);
 
 /* Writes the weights of a parameter, fp32, to out. */
 typedef pst_status (*pst_hf_read_fn)(void *arg, const pst_param *param, float *out);

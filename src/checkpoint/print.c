@@ -62,6 +62,18 @@ static pst_status print_base(const pst_ckpt *c, FILE *out) {
     return PST_OK;
 }
 
+/* What checkpoint.best and checkpoint.metric compare. */
+static void print_best(const pst_ckpt_info *i, FILE *out) {
+    const char *metric = strchr(i->best_of, ':');
+    if (!metric && !isnan(i->chosen_loss))
+        fprintf(out, "loss of %-8s %.6f\n", i->best_of, i->chosen_loss);
+    if (!metric && !isnan(i->best_loss)) fprintf(out, "lowest so far    %.6f\n", i->best_loss);
+    if (metric && !isnan(i->chosen_loss))
+        fprintf(out, "accuracy         %.6f on %.*s\n", 1 - i->chosen_loss,
+                (int)(metric - i->best_of), i->best_of);
+    if (metric && isfinite(i->best_loss)) fprintf(out, "highest so far   %.6f\n", 1 - i->best_loss);
+}
+
 pst_status pst_ckpt_print(const char *path, FILE *out) {
     char *folder;
     pst_ckpt *c = NULL;
@@ -77,8 +89,7 @@ pst_status pst_ckpt_print(const char *path, FILE *out) {
             *i->optimizer ? i->optimizer : "(weights only)",
             pst_ckpt_state_type(c) == PST_BF16 ? ", state in bf16" : "");
     if (!isnan(i->validation_loss)) fprintf(out, "validation loss  %.6f\n", i->validation_loss);
-    if (!isnan(i->chosen_loss)) fprintf(out, "loss of %-8s %.6f\n", i->best_of, i->chosen_loss);
-    if (!isnan(i->best_loss)) fprintf(out, "lowest so far    %.6f\n", i->best_loss);
+    print_best(i, out);
     fprintf(out, "model, data      %016" PRIx64 " %016" PRIx64 "\n", i->model_hash, i->data_hash);
     if (i->tokenizer) fprintf(out, "tokenizer        %016" PRIx64 "\n", i->tokenizer);
     status = print_base(c, out);

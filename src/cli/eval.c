@@ -13,7 +13,8 @@ int pst_cli_eval(const pst_cli_call *call) {
     int json = 0;
     const pst_option rows[] = {
         {'d', "data", "FILE", PST_OPTION_LIST, 0, 0,
-         "Loss and perplexity on this text, read as data.paths are. May be given several times.",
+         "Loss and perplexity on this text, or loss and accuracy on these texts with labels, read "
+         "as data.paths are. May be given several times.",
          &text},
         {0, "words", "FILE", PST_OPTION_LIST, 0, 0,
          "Accuracy in the prediction of each line's last word, from the words before it; in files "
@@ -23,6 +24,13 @@ int pst_cli_eval(const pst_cli_call *call) {
          "Accuracy in the choice of the most likely ending, in JSON Lines: \"ctx\", \"endings\", "
          "\"label\" (from 0). May be given several times.",
          &choices},
+        {0, "field", "NAME", PST_OPTION_STRING, 0, 0,
+         "Of a model that gives labels: the column of CSV, or field of JSON Lines, with the text; "
+         "by "
+         "default data.field of the run.",
+         &o.field},
+        {0, "label", "NAME", PST_OPTION_STRING, 0, 0,
+         "The same with the label; by default data.label of the run.", &o.label},
         {'n', "limit", "N", PST_OPTION_INT, 0, 1e15,
          "Use at most N lines of a file, or N samples spread over a text; 0: all.", &o.limit},
         {0, "context", "N", PST_OPTION_INT, 1, PST_GENERATE_MAX,

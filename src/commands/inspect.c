@@ -73,6 +73,7 @@ static pst_status inspect_hf(const char *folder, FILE *out) {
     else
         fprintf(out, "%u heads of keys and values, intermediate %u", m.llama.kv_heads,
                 m.llama.intermediate);
+    if (m.bert.labels) fprintf(out, ", %u labels", m.bert.labels);
     fprintf(out, "%s%s\n", *m.tokenizer ? ", tokenizer " : "", m.tokenizer);
     char *path = pst_ckpt_join(folder, "model.safetensors");
     pst_status status = path ? PST_OK : PST_ENOMEM;

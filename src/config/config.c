@@ -151,6 +151,13 @@ void pst_config_set_steps(pst_config *c, int64_t steps) {
     resolve_decay(c);
 }
 
+pst_status pst_config_set_labels(pst_config *c, char *const *label, uint32_t n) {
+    const pst_row *row = pst_row_find("model", "labels");
+    pst_row_clear(row, c);
+    for (uint32_t i = 0; i < n; i++) PST_TRY(pst_row_add(row, c, label[i]));
+    return PST_OK;
+}
+
 /* The keys that set the length of a run: the last one counts, but a file gives only one, and so do
  * the arguments. */
 static pst_status resolve_length(pst_reading *reading) {

@@ -23,6 +23,9 @@ struct pst_config {
         int64_t layers, heads, channels, context, vocabulary, image;
         int64_t token_types, max_predictions;
         char *next_sentence; /* "preset", "true" or "false" */
+        char *task;          /* bert: "pretraining" or "classification" */
+        char **labels;       /* names of the labels, or a single item that is their number */
+        uint32_t n_labels;
         double dropout, attention_dropout;
         /* llama; tied, bias: "preset", "true" or "false" */
         int64_t kv_heads, intermediate, window, rope_context;
@@ -30,7 +33,7 @@ struct pst_config {
         double norm_eps, rope_theta, rope_factor, rope_low, rope_high, rope_attention;
     } model;
     struct {
-        char *kind, *tokenizer, *cache, *field, *on_error, *template, *isolate, *mask;
+        char *kind, *tokenizer, *cache, *field, *label, *on_error, *template, *isolate, *mask;
         char **paths, **blend; /* blend: a list of numbers, as text */
         uint32_t n_path, n_blend;
         double validation;
@@ -99,7 +102,8 @@ struct pst_config {
     } parallel;
     struct {
         int64_t every, keep, keep_every;
-        char *best; /* "validation", or a name of eval.sets */
+        char *best;   /* "validation", or a name of eval.sets */
+        char *metric; /* "loss" or "accuracy" */
     } checkpoint;
     struct {
         int64_t trace;
@@ -131,6 +135,8 @@ pst_status pst_config_set_from_plan(pst_config *config, const char *section, con
 int pst_config_is_auto(const pst_config *config);
 /* Sets train.steps, and train.warmup and train.decay_steps, which may be shares of it. */
 void pst_config_set_steps(pst_config *config, int64_t steps);
+/* Sets model.labels. ENOMEM. */
+pst_status pst_config_set_labels(pst_config *config, char *const *label, uint32_t n);
 /* 1: the data has tokens of a tokenizer that is not "byte". */
 int pst_config_has_tokenizer(const pst_config *config);
 /* Sets a key as an override would. EINPUT, ENOMEM. */

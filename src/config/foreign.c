@@ -38,7 +38,7 @@ static const foreign_key keys[] = {
     {"tie_word_embeddings|tie_embeddings", "model.tied", NULL},
     {"attention_bias|qkv_bias|add_qkv_bias", "model.bias", NULL},
     {"ffn_dim|n_inner|mlp_ratio", NULL,
-     "the hidden width of a block is 4 x model.channels; for llama, model.intermediate"},
+     "the hidden width of a block is 4 x model.channels; for llama and bert, model.intermediate"},
 
     {"data_path|data_dir|data_files|dataset|train_data|train_data_path|train_file|train_files",
      "data.paths", NULL},

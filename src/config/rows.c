@@ -47,11 +47,15 @@ static const pst_row rows[] = {
     WHOLE(model, kv_heads, "0", 0, 4096,
           "Number of heads of keys and values, each of which serves several heads; 0: from the "
           "preset, else heads."),
-    WHOLE(model, intermediate, "0", 0, 1048576, "Width of the gated MLP; 0: from the preset."),
+    WHOLE(model, intermediate, "0", 0, 1048576,
+          "Width of the MLP, which llama has gated; 0: from the preset, else, with bert, 4 x "
+          "channels."),
     WHOLE(model, window, "0", 0, 1048576,
           "Number of positions to which a position attends, itself included; 0: from the preset, "
           "else all."),
-    REAL(model, norm_eps, "0", 0, 1, 0, "Epsilon of RMS norms; 0: from the preset, else 1e-5."),
+    REAL(model, norm_eps, "0", 0, 1, 0,
+         "Epsilon of RMS norms (llama) or layer norms (bert); 0: from the preset, else 1e-5 or, "
+         "with bert, 1e-12."),
     TEXT(model, tied, "preset", 0, "preset|true|false",
          "true: the output layer has the weights of the token embedding; preset: from the preset, "
          "else false."),
@@ -86,6 +90,15 @@ static const pst_row rows[] = {
     TEXT(model, next_sentence, "preset", 0, "preset|true|false",
          "true: samples are pairs of segments, and the model also learns whether the second "
          "follows the first in the text; preset: true with the presets base and large."),
+    TEXT(model, task, "pretraining", 0, "pretraining|classification",
+         "What bert learns. pretraining: masked tokens and, with next_sentence, whether segments "
+         "follow each other; classification: the label of a text (data.kind labels), from [CLS] by "
+         "the pooler and a linear layer."),
+    {"model", "labels", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(model.labels), AT(model.n_labels),
+     "classification: the names of the labels, such as [negative, positive], in the order of their "
+     "numbers, or how many there are. Empty: those of model.weights if they are of a "
+     "classification, else those of the data, sorted.",
+     NULL},
     REAL(model, dropout, "0", 0, 1, BELOW,
          "Probability with which an activation is dropped during training."),
     REAL(model, attention_dropout, "0", 0, 1, BELOW,
@@ -93,11 +106,13 @@ static const pst_row rows[] = {
          "that are slower than those without, most of all on GPUs; GPT-2 and BERT as published: "
          "0.1."),
 
-    TEXT(data, kind, "text", 0, "text|tokens|lines|chat|mnist|cifar10|custom",
+    TEXT(data, kind, "text", 0, "text|tokens|lines|labels|chat|mnist|cifar10|custom",
          "Contents of the files. text: text, for next-token prediction. tokens: the same of files "
          "with tokens: Megatron's PREFIX.bin and PREFIX.idx, shards of llm.c, or numbers of 16 "
          "bits as nanoGPT writes them. lines: lines of text, for "
-         "masked-token prediction (bert), which also takes text and tokens with a tokenizer. chat: "
+         "masked-token prediction (bert), which also takes text and tokens with a tokenizer. "
+         "labels: texts with a label each, for classification (bert): CSV with a header (*.csv) or "
+         "JSON Lines, also compressed. chat: "
          "JSON Lines of conversations, whose answers are learned. mnist, cifar10: images in the "
          "idx format of MNIST or the "
          "binary format of CIFAR-10. custom: no files; a program passes data through the library."),
@@ -131,10 +146,12 @@ static const pst_row rows[] = {
          "masking), which needs a WordPiece vocabulary, whose ##tokens continue a word."),
     TEXT(data, field, "text", 0, NULL,
          "Field with the text in files of JSON Lines (*.jsonl, *.jsonl.gz, *.jsonl.zst), whose "
-         "lines are documents."),
+         "lines are documents; with labels also the column of CSV."),
+    TEXT(data, label, "label", 0, NULL,
+         "Field of JSON Lines, or column of CSV, with the label: a name, or a number from 0 on."),
     TEXT(data, on_error, "stop", 0, "stop|skip",
          "What happens if a line of JSON Lines is not JSON, has no text in the field, or is no "
-         "conversation (chat). stop: the "
+         "conversation (chat), or a line of CSV has too few or too many fields. stop: the "
          "run is refused, with file and line; skip: such lines are left out, and counted."),
     TEXT(data, cache, "", PATH, NULL,
          "Folder for text that was encoded with a tokenizer; by default penstock/tokens in "
@@ -399,8 +416,11 @@ static const pst_row rows[] = {
     WHOLE(checkpoint, keep_every, "0", 0, 1e12,
           "Steps between checkpoints that are kept for ever; 0: none."),
     TEXT(checkpoint, best, "validation", 0, NULL,
-         "The loss by which the best checkpoint is chosen, and that stop.patience watches: "
+         "The evaluation by which the best checkpoint is chosen, and that stop.patience watches: "
          "validation, or a name of eval.sets."),
+    TEXT(checkpoint, metric, "loss", 0, "loss|accuracy",
+         "What of that evaluation is compared. accuracy: the highest one is the best; for models "
+         "that give labels (model.task classification) or answers (model.next_sentence)."),
 
     WHOLE(log, trace, "0", 0, 1e12,
           "Step whose timeline is written, at most the last step; 0: the last but one."),

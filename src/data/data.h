@@ -28,7 +28,11 @@ typedef struct {
      * there is a field "types". pairs: 1: samples are pairs of segments */
     uint32_t predictions;
     int types, pairs;
-    int whole_words; /* masked: 1: the tokens of a word are masked together */
+    int whole_words;   /* masked: 1: the tokens of a word are masked together */
+    const char *label; /* "labels": field or column with the label of a text */
+    /* "labels": names of the labels 0, 1, ...; NULL: labels are numbers below n_label */
+    char *const *label_name;
+    uint32_t n_label;
 } pst_data_config;
 
 typedef enum { PST_SPLIT_TRAIN, PST_SPLIT_VALIDATION } pst_split;
@@ -105,6 +109,9 @@ extern const pst_data_row pst_data_tokens;
 extern const pst_data_row pst_data_lines;
 /* "chat": "tokens", a conversation, and "targets", the tokens of its answers that follow each. */
 extern const pst_data_row pst_data_chat;
+/* "labels": "tokens", a text as in "lines", none of them masked; "targets" [1], its label; and
+ * "lengths" [1], and with `types` "types", as in mask.h (labelled.h). */
+extern const pst_data_row pst_data_labels;
 /* images.c: "pixels" and "targets". MNIST: idx files, the i-th image file with the i-th label
  * file; CIFAR-10: its binary files. */
 extern const pst_data_row pst_data_mnist, pst_data_cifar10;

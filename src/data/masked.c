@@ -150,13 +150,14 @@ static void masked_close(pst_data *data) {
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-static pst_status find_special(const pst_tokenizer *t, masked *d) {
+pst_status pst_masked_special(const pst_tokenizer *t, int32_t *begin, int32_t *end, int32_t *mask) {
     const names *f = &families[0];
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        if (pst_tokenizer_special(t, families[i].mask, &d->mask.mask) == PST_OK) f = &families[i];
-    PST_TRY(pst_tokenizer_special(t, f->mask, &d->mask.mask));
-    PST_TRY(pst_tokenizer_special(t, f->begin, &d->begin));
-    return pst_tokenizer_special(t, f->end, &d->end);
+        if (pst_tokenizer_special(t, mask ? families[i].mask : families[i].begin, begin) == PST_OK)
+            f = &families[i];
+    if (mask) PST_TRY(pst_tokenizer_special(t, f->mask, mask));
+    PST_TRY(pst_tokenizer_special(t, f->begin, begin));
+    return pst_tokenizer_special(t, f->end, end);
 }
 
 /* Which tokens continue words. A sample's share is then exact, so that words can be added up. */
@@ -182,7 +183,7 @@ static pst_status read_tokenizer(masked *d, const char *path, int whole_words) {
                                     "tokenizer that made the tokens, for its special tokens");
     pst_status status = pst_tokenizer_open(path, &t);
     if (status != PST_OK) return pst_fail_in(status, "data.tokenizer");
-    status = find_special(t, d);
+    status = pst_masked_special(t, &d->begin, &d->end, &d->mask.mask);
     if (status == PST_OK && whole_words) status = list_words(t, d);
     d->end_of_document = pst_tokenizer_end(t);
     d->tokenizer = pst_tokenizer_hash(t);

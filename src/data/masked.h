@@ -3,6 +3,11 @@
 #ifndef PST_DATA_MASKED_H
 #define PST_DATA_MASKED_H
 #include "data/data.h"
+#include "tokenizer/tokenizer.h"
+
+/* The special tokens before and after a text, and the one that hides a token (mask NULL: not
+ * wanted), such as [CLS], [SEP] and [MASK]. EINPUT: names one that the tokenizer lacks. */
+pst_status pst_masked_special(const pst_tokenizer *t, int32_t *begin, int32_t *end, int32_t *mask);
 
 /* Fields: "tokens", "targets" (-1 except where a token is predicted) and "lengths" [1]. EINPUT: the
  * tokenizer lacks a special token that is needed; names it. Else as `open` of a pst_data_row. */

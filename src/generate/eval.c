@@ -21,7 +21,7 @@ typedef struct {
 /* --- output ----------------------------------------------------------------------------------- */
 
 static const char *kind_of(const pst_eval_result *r) {
-    static const char *const name[] = {"text", "words", "choices"};
+    static const char *const name[] = {"text", "labels", "words", "choices"};
     return name[r->kind];
 }
 
@@ -34,16 +34,44 @@ static pst_status cannot_write(void) {
     return pst_fail(PST_ENOMEM, "cannot write the results: %s", strerror(errno));
 }
 
+/* NaN: the samples are no pairs of segments. */
+static double pair_loss(const pst_eval_result *r) {
+    return r->pairs ? ratio(r->pair_nats, r->n) : (double)NAN;
+}
+
+static double loss_of(const pst_eval_result *r) {
+    return ratio(r->nats, r->tokens) + (r->pairs ? pair_loss(r) : 0);
+}
+
+/* NaN: it is not known. */
+static double accuracy_of(const pst_eval_result *r) {
+    const int known = r->kind == PST_EVAL_WORDS || r->kind == PST_EVAL_CHOICES || r->answers;
+    return known ? ratio((double)r->right, r->n) : (double)NAN;
+}
+
+/* Of tokens; labels have none. */
+static double perplexity_of(const pst_eval_result *r) {
+    return r->kind == PST_EVAL_LABELS ? (double)NAN : exp(ratio(r->nats, r->tokens));
+}
+
+static int add_parts(json_t *to, const pst_eval_result *r) {
+    pst_evaluate_part part[PST_EVALUATE_PARTS];
+    const uint32_t n = pst_evaluate_parts(loss_of(r), pair_loss(r), accuracy_of(r), part);
+    int failed = 0;
+    for (uint32_t i = 0; i < n; i++)
+        failed |= json_object_set_new(to, part[i].key, number(part[i].value));
+    return failed;
+}
+
 static pst_status write_json(const evaluation *e, const char *name, const pst_eval_result *r) {
-    const double loss = ratio(r->nats, r->tokens), per_byte = ratio(r->nats, r->bytes);
+    const double per_byte = ratio(r->nats, r->bytes);
     json_t *j = json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "set", name, "kind",
                           kind_of(r), "n", (json_int_t)r->n, "tokens", (json_int_t)r->tokens,
-                          "bytes", (json_int_t)r->bytes, "loss", number(loss), "perplexity",
-                          number(exp(loss)), "perplexity_per_byte", number(exp(per_byte)),
+                          "bytes", (json_int_t)r->bytes, "loss", number(loss_of(r)), "perplexity",
+                          number(perplexity_of(r)), "perplexity_per_byte", number(exp(per_byte)),
                           "bits_per_byte", number(pst_evaluate_bits_per_byte(r->nats, r->bytes)));
     int failed = !j;
-    if (j && r->kind != PST_EVAL_TEXT)
-        failed |= json_object_set_new(j, "accuracy", number(ratio((double)r->right, r->n)));
+    if (j) failed |= add_parts(j, r);
     if (j && r->kind == PST_EVAL_CHOICES)
         failed |= json_object_set_new(j, "accuracy_per_byte",
                                       number(ratio((double)r->right_per_byte, r->n)));
@@ -60,19 +88,28 @@ static void cell(FILE *out, int width, const char *format, double value) {
     fprintf(out, " %*s", width, isfinite(value) ? text : "-");
 }
 
+/* Two more lines for pairs of segments: the parts of the loss. */
+static void write_parts(const evaluation *e, const pst_eval_result *r) {
+    fprintf(e->out, "\n%-20s %8s %8" PRIu64 " %10" PRIu64, "  masked tokens", "", r->n, r->tokens);
+    cell(e->out, 8, "%.4f", ratio(r->nats, r->tokens));
+    fprintf(e->out, "\n%-20s %8s %8" PRIu64 " %10" PRIu64, "  next sentence", "", r->n, r->n);
+    cell(e->out, 8, "%.4f", pair_loss(r));
+    fprintf(e->out, " %11s %9s", "", "");
+    cell(e->out, 9, "%.2f%%", 100 * accuracy_of(r));
+}
+
 static pst_status write_row(const evaluation *e, const char *name, const pst_eval_result *r) {
-    const double loss = ratio(r->nats, r->tokens);
     if (!e->n)
         fprintf(e->out, "%-20s %8s %8s %10s %8s %11s %9s %9s %9s\n", "set", "kind", "n", "tokens",
                 "loss", "perplexity", "per byte", "accuracy", "by bytes");
     fprintf(e->out, "%-20s %8s %8" PRIu64 " %10" PRIu64, name, kind_of(r), r->n, r->tokens);
-    cell(e->out, 8, "%.4f", loss);
-    cell(e->out, 11, "%.3f", exp(loss));
+    cell(e->out, 8, "%.4f", loss_of(r));
+    cell(e->out, 11, "%.3f", perplexity_of(r));
     cell(e->out, 9, "%.4f", exp(ratio(r->nats, r->bytes)));
-    cell(e->out, 9, "%.2f%%",
-         r->kind == PST_EVAL_TEXT ? (double)NAN : 100 * ratio((double)r->right, r->n));
+    cell(e->out, 9, "%.2f%%", r->pairs ? (double)NAN : 100 * accuracy_of(r));
     cell(e->out, 9, "%.2f%%",
          r->kind != PST_EVAL_CHOICES ? (double)NAN : 100 * ratio((double)r->right_per_byte, r->n));
+    if (r->pairs) write_parts(e, r);
     return fputc('\n', e->out) == EOF || fflush(e->out) ? cannot_write() : PST_OK;
 }
 
@@ -194,13 +231,27 @@ static pst_status check(const pst_eval_options *o, const FILE *out) {
     return PST_OK;
 }
 
+/* Enters --field and --label. */
+static pst_status name_fields(const pst_eval_options *o, pst_config *c) {
+    const struct { const char *key, *value; } names[] = {{"field", o->field}, {"label", o->label}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!names[i].value || !*names[i].value) continue;
+        if (strcmp(c->data.kind, "labels") != 0)
+            return pst_fail(PST_EINPUT, "--%s is for models that give labels, but %s does not",
+                            names[i].key, o->source);
+        PST_TRY(pst_config_override(c, "data", names[i].key, names[i].value));
+    }
+    return PST_OK;
+}
+
 pst_status pst_eval(const pst_eval_options *options, FILE *out) {
     pst_eval_options o;
     evaluation e = {.o = &o, .out = out};
     PST_TRY(pst_sized_take("pst_eval", options, &o, sizeof o));
     PST_TRY(check(&o, out));
     PST_TRY(pst_source_open(o.source, o.base, &e.source));
-    pst_status status = evaluate_all(&e);
+    pst_status status = name_fields(&o, e.source.config);
+    if (status == PST_OK) status = evaluate_all(&e);
     pst_source_close(&e.source);
     return status;
 }

@@ -5,17 +5,22 @@
 #include "generate/source.h"
 #include "penstock/run.h"
 
-typedef enum { PST_EVAL_TEXT, PST_EVAL_WORDS, PST_EVAL_CHOICES } pst_eval_kind;
+typedef enum { PST_EVAL_TEXT, PST_EVAL_LABELS, PST_EVAL_WORDS, PST_EVAL_CHOICES } pst_eval_kind;
 
 /* Numbers that do not apply are NaN or 0. */
 typedef struct {
     pst_eval_kind kind;
-    uint64_t n;              /* samples, words or questions */
-    uint64_t tokens;         /* targets whose losses were added */
-    uint64_t bytes;          /* of the text that they stand for; 0: unknown */
-    double nats;             /* sum of the losses; of words: of the words to predict */
-    uint64_t right;          /* words, or questions by the likelihood of an ending */
+    uint64_t n;      /* samples, words or questions */
+    uint64_t tokens; /* targets whose losses were added */
+    uint64_t bytes;  /* of the text that they stand for; 0: unknown */
+    double nats;     /* sum of the losses; of words: of the words to predict */
+    /* words, labels, answers about the next sentence, or questions by the likelihood of an ending
+     */
+    uint64_t right;
     uint64_t right_per_byte; /* questions by the likelihood per byte of an ending */
+    int answers;             /* text, labels: 1: `right` is known */
+    int pairs;               /* 1: samples are pairs of segments: */
+    double pair_nats;        /* sum of the losses of whether B follows A, one of each sample */
 } pst_eval_result;
 
 /* What is evaluated, and how much of a set. */

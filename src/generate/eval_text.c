@@ -32,6 +32,10 @@ static uint64_t sample_of(const texts *t, uint64_t k) {
     return k * (t->size / t->n) + k * (t->size % t->n) / t->n;
 }
 
+static int is_label(const char *field) {
+    return !strcmp(field, "targets") || !strcmp(field, "next_sentence");
+}
+
 /* Samples from number `first` on; places behind the last one get no targets. */
 static pst_status fill(texts *t, uint64_t first) {
     int32_t *at[PST_DATA_FIELDS];
@@ -42,7 +46,8 @@ static pst_status fill(texts *t, uint64_t first) {
                 t->data->row->sample(t->data, PST_SPLIT_VALIDATION, sample_of(t, first + k), at));
         } else {
             for (uint32_t i = 0; i < t->n_field; i++)
-                memset(at[i], i == t->targets ? 0xff : 0, t->field[i].elements * sizeof **at);
+                memset(at[i], is_label(t->field[i].name) ? 0xff : 0,
+                       t->field[i].elements * sizeof **at);
         }
     }
     for (uint32_t i = 0; i < t->n_field; i++)
@@ -63,15 +68,29 @@ static void add(const texts *t, const float *losses, pst_eval_result *out) {
     }
 }
 
+/* Places behind the last sample have neither losses nor hits. */
+static pst_status add_of_samples(const texts *t, uint32_t output, double *sum) {
+    const float *numbers;
+    PST_TRY(pst_scorer_read(&t->scorer, output, &numbers));
+    for (uint32_t i = 0; i < t->scorer.samples; i++) *sum += numbers[i];
+    return PST_OK;
+}
+
 static pst_status evaluate(texts *t, pst_eval_result *out) {
     const float *losses;
+    double hits = 0;
     PST_TRY(open_arrays(t));
+    out->pairs = t->scorer.of_samples != PST_NONE;
+    out->answers = t->scorer.hits != PST_NONE;
     for (uint64_t first = 0; first < t->n; first += t->scorer.samples) {
         PST_TRY(fill(t, first));
         PST_TRY(pst_scorer_run(&t->scorer, &losses));
         add(t, losses, out);
+        if (out->pairs) PST_TRY(add_of_samples(t, t->scorer.of_samples, &out->pair_nats));
+        if (out->answers) PST_TRY(add_of_samples(t, t->scorer.hits, &hits));
     }
     out->n = t->n;
+    out->right = (uint64_t)hits;
     return PST_OK;
 }
 
@@ -87,7 +106,7 @@ pst_status pst_eval_text(const pst_eval_scope *scope, pst_data *data, pst_eval_r
     t.n = scope->limit && scope->limit < t.size ? scope->limit : t.size;
     uint64_t samples = longest < ROWS ? ROWS / longest : 1;
     if (samples > t.n) samples = t.n;
-    *out = (pst_eval_result){.kind = PST_EVAL_TEXT};
+    *out = (pst_eval_result){.kind = scope->model.bert.labels ? PST_EVAL_LABELS : PST_EVAL_TEXT};
     if (!t.n) return pst_fail(PST_EINPUT, "there is nothing to evaluate on");
     pst_status status =
         pst_scorer_open(scope->source, (uint32_t)samples, scope->model.context, &t.scorer);

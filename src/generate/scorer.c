@@ -4,6 +4,17 @@
 #include "comm/world/world.h"
 #include <stdlib.h>
 
+static void find_outputs(pst_scorer *s) {
+    const pst_graph *g = s->p->graph;
+    s->of_samples = s->hits = PST_NONE;
+    for (uint32_t t = 0; t < g->n_tensor; t++) {
+        if (g->tensor[t].role != PST_TENSOR_OUTPUT) continue;
+        if (pst_tensor_has_hits(g, t)) s->hits = t;
+        else if (pst_tensor_per_sample(g, t)) s->of_samples = t;
+        else s->output = t;
+    }
+}
+
 static pst_status prepare(const pst_source *source, pst_scorer *s) {
     pst_prepare_options options = {.n_rank = 1,
                                    .threads = pst_machine_threads(1),
@@ -15,11 +26,12 @@ static pst_status prepare(const pst_source *source, pst_scorer *s) {
     PST_TRY(pst_prepare(source->config, &options, &s->p));
     if (!s->positions) s->positions = s->p->model_config.context;
     s->vocabulary = s->p->model_config.vocabulary;
-    for (uint32_t t = 0; t < s->p->graph->n_tensor; t++)
-        if (s->p->graph->tensor[t].role == PST_TENSOR_OUTPUT) s->output = t;
+    find_outputs(s);
     s->n_loss = pst_tensor_elements(s->p->graph->tensor + s->output);
     s->losses = malloc(s->n_loss * sizeof *s->losses);
-    return s->losses ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the losses of a run");
+    s->numbers = malloc(s->samples * sizeof *s->numbers);
+    return s->losses && s->numbers ? PST_OK
+                                   : pst_fail(PST_ENOMEM, "no memory for the losses of a run");
 }
 
 static pst_status open_rank(const pst_source *source, pst_scorer *s) {
@@ -47,6 +59,7 @@ void pst_scorer_close(pst_scorer *s) {
     if (s->group) pst_group_close(s->group, 0);
     pst_prepared_close(s->p);
     free(s->losses);
+    free(s->numbers);
     *s = (pst_scorer){0};
 }
 
@@ -65,4 +78,11 @@ pst_status pst_scorer_run(const pst_scorer *s, const float **losses) {
                           s->n_loss * sizeof *s->losses));
     *losses = s->losses;
     return PST_OK;
+}
+
+pst_status pst_scorer_read(const pst_scorer *s, uint32_t output, const float **numbers) {
+    const pst_rank *r = s->group->local[0];
+    *numbers = s->numbers;
+    return pst_rank_read(r, s->numbers, pst_rank_output(r, output, 0),
+                         s->samples * sizeof *s->numbers);
 }

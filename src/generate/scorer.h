@@ -11,6 +11,10 @@ typedef struct {
     uint32_t output;
     uint64_t n_loss; /* of a run */
     float *losses;
+    /* outputs beside the losses of targets, [samples] each; PST_NONE: the model has none: losses
+     * whose mean is over samples, and hits (pst_attr) */
+    uint32_t of_samples, hits;
+    float *numbers; /* [samples] of pst_scorer_read */
 } pst_scorer;
 
 /* samples: computed together; positions: of a sample, at most the model's context; 0: the context.
@@ -24,4 +28,7 @@ pst_status pst_scorer_put(const pst_scorer *s, const char *name, const int32_t *
 /* Runs the model. *losses: [samples][targets of a sample], in nats, 0 for the target -1; valid
  * until the next run. */
 pst_status pst_scorer_run(const pst_scorer *s, const float **losses);
+/* *numbers: [samples] of the last run, of the output of_samples or hits, which is not PST_NONE;
+ * valid until the next call. */
+pst_status pst_scorer_read(const pst_scorer *s, uint32_t output, const float **numbers);
 #endif

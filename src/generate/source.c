@@ -66,7 +66,7 @@ static pst_status open_checkpoint(pst_source *g, const char *source, const char 
  * its tokens must be bytes. */
 static pst_status open_hf(pst_source *g, const char *source) {
     pst_model_config m = {0};
-    char text[200], *folder = NULL, *override[2] = {NULL, NULL};
+    char text[240], *folder = NULL, *override[2] = {NULL, NULL};
     struct stat st;
     pst_safetensors_file *f;
     if (stat(source, &st) == 0 && S_ISREG(st.st_mode) && !pst_llmc_is(source)) {
@@ -84,14 +84,16 @@ static pst_status open_hf(pst_source *g, const char *source) {
                      "merges.txt) are not beside it; put them there, or use a model with bytes as "
                      "tokens, such as one that penstock convert wrote from a run on text");
     snprintf(text, sizeof text,
-             "model: {kind: %s, vocabulary: %u}\ndata: {kind: text, paths: [none]}\n", m.kind,
-             m.vocabulary);
+             "model: {kind: %s, vocabulary: %u%s}\ndata: {kind: %s, paths: [none]}\n", m.kind,
+             m.vocabulary, m.bert.labels ? ", task: classification" : "",
+             m.bert.labels ? "labels" : "text");
     if (status == PST_OK &&
         (asprintf(&override[0], "model.weights=%s", source) < 0 ||
          asprintf(&override[1], "data.tokenizer=%s", folder ? folder : "byte") < 0))
         status = pst_no_memory("for a configuration");
     if (status == PST_OK)
         status = pst_config_parse(text, source, (const char *const *) override, 2, &g->config);
+    if (status == PST_OK) status = pst_prepare_set_labels(g->config);
     if (status == PST_OK) status = open_tokenizer(g, source, 0);
     free(folder);
     free(override[0]);

@@ -156,6 +156,8 @@ typedef struct {
     pst_rope rope; /* rotary */
     /* cross_entropy: 0: the loss is the mean over all targets of the batch; 1: over its samples */
     uint32_t per_sample;
+    uint32_t hits; /* cross_entropy: 1: a second output says which targets have the largest logit;
+                      the logits are not split over tensor ranks */
     uint32_t wide; /* embedding, layer norm, linear (a part of a sum): 1: the output is F32 although
                       the graph's dtype has 16 bits */
     /* add: 1: input 1 has 16 bits and the output is F32, so B converts the gradient of input 1. Set
@@ -321,6 +323,17 @@ static inline int pst_tensor_per_sample(const pst_graph *g, uint32_t tensor) {
     const uint32_t from = g->tensor[tensor].producer;
     return from != PST_NONE && g->node[from].attr.per_sample;
 }
+/* 1: the tensor says which targets have the largest logit (pst_attr.hits). */
+static inline int pst_tensor_has_hits(const pst_graph *g, uint32_t tensor) {
+    const uint32_t from = g->tensor[tensor].producer;
+    return from != PST_NONE && g->node[from].attr.hits && g->node[from].out[0] != tensor;
+}
+/* training.c. Which outputs the losses of a graph have; 1: some. */
+typedef struct {
+    int samples; /* losses whose mean is over samples */
+    int hits;    /* pst_attr.hits: one for each sample */
+} pst_loss_kinds;
+pst_loss_kinds pst_loss_kinds_of(const pst_graph *g);
 /* The index of the tensor or parameter with this name; PST_NONE if there is none. */
 uint32_t pst_graph_find_tensor(const pst_graph *g, const char *name);
 uint32_t pst_graph_find_param(const pst_graph *g, const char *name);

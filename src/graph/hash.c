@@ -45,6 +45,7 @@ static uint64_t hash_node(const pst_node *d, uint64_t h) {
     if (d->attr.kv_heads || (!d->op->image && d->attr.window)) h = hash_u32(reach, 2, h);
     if (d->attr.rope.theta != 0) h = hash_rope(&d->attr.rope, h);
     if (d->attr.per_sample) h = hash_u32(&d->attr.per_sample, 1, h);
+    if (d->attr.hits) h = hash_u32(&d->attr.hits, 1, h);
     if (d->attr.factor != 0) h = pst_hash64(&d->attr.factor, sizeof d->attr.factor, h);
     const pst_blocks *b = &d->attr.blocks;
     uint64_t blocks[] = {b->of, b->n, b->first, b->own, b->ranges, b->total};

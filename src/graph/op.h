@@ -178,8 +178,9 @@ enum { PST_CACHE_BLOCK = 64 }; /* positions of a block of keys in a cache, see c
  *     B: DOUT0 SUM0 DIN0=SUM0, the sum
  * cross_entropy   in: logits[b,T,V], targets[b,T] i32 (negative: ignored); out: losses f32 [b,T]
  *                 (role OUTPUT), whose mean is over all targets of the batch or, with
- *                 attr.per_sample, over its samples; saved0: log-sum-exp f32 [b,T]
- *     F: IN0 IN1 OUT0 SAVED0
+ *                 attr.per_sample, over its samples; saved0: log-sum-exp f32 [b,T]; with attr.hits
+ *                 also f32 [b,T] (role OUTPUT): 1 where the target's logit is the largest, else 0
+ *     F: IN0 IN1 OUT0 SAVED0 [OUT1]
  *     B: IN0 IN1 SAVED0 DIN0==IN0, multiplied by loss_scale
  * pixels          in: bytes[b,H,W,C] i32; out: of the same shape, x / 127.5 - 1
  *     F: IN0 OUT0

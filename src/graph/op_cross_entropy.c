@@ -19,14 +19,18 @@ static pst_status infer(pst_graph *g, pst_node *node) {
     if (node->attr.per_sample > 1)
         return pst_fail(PST_EINPUT, "cross_entropy: per_sample is %u; it must be 0 or 1",
                         node->attr.per_sample);
+    if (node->attr.hits > 1)
+        return pst_fail(PST_EINPUT, "cross_entropy: hits is %u; it must be 0 or 1",
+                        node->attr.hits);
     node->n_saved = 1;
     node->saved[0].elements = pst_tensor_rows(logits);
     node->saved[0].dtype = PST_F32;
-    return pst_graph_out(g, node, PST_TENSOR_OUTPUT, 2, logits->dim);
+    const uint64_t dim[] = {logits->dim[0], logits->dim[1]};
+    PST_TRY(pst_graph_out(g, node, PST_TENSOR_OUTPUT, 2, dim));
+    return node->attr.hits ? pst_graph_out(g, node, PST_TENSOR_OUTPUT, 2, dim) : PST_OK;
 }
 
 static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
-    (void)node;
     if (pass == PST_PASS_W) return 0;
     uint32_t n = 0;
     out[n++] = pst_op_read(PST_ARG_IN, 0);
@@ -34,6 +38,7 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
     if (pass == PST_PASS_F) {
         out[n++] = pst_op_write(PST_ARG_OUT, 0);
         out[n++] = pst_op_write(PST_ARG_SAVED, 0);
+        if (node->attr.hits) out[n++] = pst_op_write(PST_ARG_OUT, 1);
     } else {
         out[n++] = pst_op_read(PST_ARG_SAVED, 0);
         out[n] = pst_op_reuse(PST_ARG_DIN, 0, 0);

@@ -29,7 +29,7 @@ static int used_once(const pst_splitter *b, const pst_node *d) {
 /* A linear whose output only cross_entropy reads: its rows are tokens. */
 static int is_output_layer(const pst_splitter *b, const pst_node *d) {
     const pst_node *reader = pst_split_is_op(d, "linear") ? pst_split_only_reader(b, d) : NULL;
-    return reader && pst_split_is_op(reader, "cross_entropy") &&
+    return reader && pst_split_is_op(reader, "cross_entropy") && !reader->attr.hits &&
            reader->in[0] == pst_split_result(b, d) && !pst_adapt_role_of(b->whole, d) &&
            !pst_split_is_pooled(b, d->out[0]) && pst_split_is_together(b, d, reader) &&
            d->attr.activation == PST_ACT_NONE &&

@@ -82,6 +82,7 @@ static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
     if (d->attr.wide) fprintf(out, " wide=%u", d->attr.wide);
     if (d->attr.window) fprintf(out, " window=%u", d->attr.window);
     if (d->attr.per_sample) fprintf(out, " per_sample=%u", d->attr.per_sample);
+    if (d->attr.hits) fprintf(out, " hits=%u", d->attr.hits);
     if (d->attr.stride) fprintf(out, " stride=%u", d->attr.stride);
     if (d->attr.padding) fprintf(out, " padding=%u", d->attr.padding);
     if (d->attr.activation) fprintf(out, " activation=%s", pst_activation_name(d->attr.activation));
@@ -246,7 +247,8 @@ static pst_status read_attr(char *text, pst_attr *attr) {
                    {"wide", &attr->wide},
                    {"kv_heads", &attr->kv_heads},
                    {"context", &attr->rope.context},
-                   {"per_sample", &attr->per_sample}};
+                   {"per_sample", &attr->per_sample},
+                   {"hits", &attr->hits}};
     for (size_t i = 0; i < sizeof integer / sizeof *integer; i++)
         if (!strcmp(text, integer[i].name)) field = integer[i].at;
     if (!field) return pst_fail(PST_EINPUT, "unknown attribute \"%.40s\"", text);

@@ -13,6 +13,15 @@ void pst_graph_set_loss(pst_graph *g, float smoothing, float z_loss) {
     }
 }
 
+pst_loss_kinds pst_loss_kinds_of(const pst_graph *g) {
+    pst_loss_kinds kinds = {0};
+    for (uint32_t i = 0; i < g->n_node; i++) {
+        kinds.samples |= g->node[i].attr.per_sample != 0;
+        kinds.hits |= g->node[i].attr.hits != 0;
+    }
+    return kinds;
+}
+
 static int matches(const char *pattern, const pst_param *p) {
     return !fnmatch(pattern + (*pattern == '!'), p->name, 0);
 }

@@ -43,10 +43,24 @@ pst_status pst_evaluate_data(const pst_config *c, const pst_model_config *model,
                               .pairs = model->bert.next_sentence,
                               .seed = (uint64_t)c->train.seed,
                               .tokenizer = c->data.tokenizer,
-                              .held_out = held_out};
+                              .held_out = held_out,
+                              .label = c->data.label,
+                              .label_name = c->model.labels,
+                              .n_label = c->model.n_labels};
     const int lines = !strcmp(c->data.kind, "text") || !strcmp(c->data.kind, "lines");
     if (!held_out && lines) PST_TRY(pst_options_check_lines(&config));
     return config.n_weight ? pst_blend_open(row, &config, data) : row->open(&config, data);
+}
+
+uint32_t pst_evaluate_parts(double loss, double next_sentence, double accuracy,
+                            pst_evaluate_part out[PST_EVALUATE_PARTS]) {
+    uint32_t n = 0;
+    const int both = !isnan(next_sentence);
+    if (both) out[n++] = (pst_evaluate_part){"masked_loss", loss - next_sentence};
+    if (both) out[n++] = (pst_evaluate_part){"next_sentence_loss", next_sentence};
+    if (!isnan(accuracy))
+        out[n++] = (pst_evaluate_part){both ? "next_sentence_accuracy" : "accuracy", accuracy};
+    return n;
 }
 
 double pst_evaluate_bits_per_byte(double nats, uint64_t bytes) {
@@ -72,7 +86,7 @@ static pst_status open_sets(const pst_config *c, const pst_model_config *model, 
     for (uint32_t i = 0; i < c->eval.n_sets;) {
         pst_evaluate_set *set = &sets->set[sets->n];
         uint32_t n = paths_of(c, i, path, set->name);
-        set->last = (pst_evaluation){NAN, NAN, 0};
+        set->last = (pst_evaluation)PST_EVALUATION_NONE;
         if (!strcmp(set->name, split_name))
             return pst_config_at(c, "eval", "sets",
                                  pst_fail(PST_EINPUT,

@@ -4,17 +4,32 @@
 #include "config/config.h"
 #include "data/data.h"
 #include "models/model.h"
+#include <math.h>
 
 enum {
     PST_EVALUATE_NAME = 44
 }; /* bytes of a set's name with its terminating zero; at most PST_ROW_ITEM_BYTES */
 
 /* An evaluation: mean loss in nats per token, number of tokens; NaN and 0: none. bits_per_byte: the
- * sum of the losses per byte of text that the tokens stand for; NaN: unknown. */
+ * sum of the losses per byte of text that the tokens stand for; NaN: unknown. next_sentence: the
+ * part of the loss that is the mean over samples, in nats; NaN: there is none. accuracy: share of
+ * the labels, or of the answers about the next sentence, that are right; NaN: the model gives
+ * neither. */
 typedef struct {
-    double loss, bits_per_byte;
+    double loss, bits_per_byte, next_sentence, accuracy;
     uint64_t tokens;
 } pst_evaluation;
+#define PST_EVALUATION_NONE                                                                        \
+    { NAN, NAN, NAN, NAN, 0 }
+/* The numbers of an evaluation or step that its loss does not show, with their keys in JSON:
+ * returns how many there are. */
+enum { PST_EVALUATE_PARTS = 3 };
+typedef struct {
+    const char *key;
+    double value;
+} pst_evaluate_part;
+uint32_t pst_evaluate_parts(double loss, double next_sentence, double accuracy,
+                            pst_evaluate_part out[PST_EVALUATE_PARTS]);
 /* Bits per byte from a sum of losses in nats; NaN if bytes is 0, which means unknown. */
 double pst_evaluate_bits_per_byte(double nats, uint64_t bytes);
 

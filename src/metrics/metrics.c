@@ -254,6 +254,12 @@ static void add_bits(json_t *to, double bits_per_byte) {
     if (!isnan(bits_per_byte)) json_object_set_new(to, "bits_per_byte", json_real(bits_per_byte));
 }
 
+static void add_parts(json_t *to, double loss, double next_sentence, double accuracy) {
+    pst_evaluate_part part[PST_EVALUATE_PARTS];
+    const uint32_t n = pst_evaluate_parts(loss, next_sentence, accuracy, part);
+    for (uint32_t i = 0; i < n; i++) json_object_set_new(to, part[i].key, number(part[i].value));
+}
+
 void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_report *report) {
     const pst_prepared *p = m->p;
     const double share = (double)s->batch / (double)p->config->train.batch;
@@ -269,6 +275,7 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
         "resident_bytes", residents(m, report, 0), "most_resident_bytes", residents(m, report, 1));
     if (line && report->works) add_work(m, report, s->step_s, line);
     if (line) add_bits(line, s->bits_per_byte);
+    if (line) add_parts(line, s->loss, s->next_sentence, s->accuracy);
     if (line && s->post)
         json_object_set_new(line, "rolled_back_ranks", json_integer(s->rolled_back));
     if (line && s->scales) {
@@ -280,35 +287,47 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
     show(m, s, rate);
 }
 
-/* ", 1.2 bits per byte", or nothing. */
-static void print_bits(const pst_evaluation *e) {
+/* ", 1.2 bits per byte, accuracy 91.20%", as far as they are known. */
+static void print_more(const pst_evaluation *e) {
+    const int both = !isnan(e->next_sentence);
     if (!isnan(e->bits_per_byte)) printf(", %.4f bits per byte", e->bits_per_byte);
+    if (both)
+        printf(", masked tokens %.4f, next sentence %.4f", signless(e->loss - e->next_sentence),
+               signless(e->next_sentence));
+    if (!isnan(e->accuracy)) printf("%saccuracy %.2f%%", both ? " with " : ", ", 100 * e->accuracy);
+}
+
+/* What a loss is the mean over. */
+static const char *unit_of(const pst_metrics *m) {
+    if (m->p->model_config.bert.labels) return "text";
+    return m->p->model_config.image ? "image" : "token";
 }
 
 /* "loss 2.3 nats per token over 40 tokens, 1.1 bits per byte; wiki 2.5, code 1.9" */
 static void print_validation(const pst_metrics *m, uint64_t step, const pst_evaluation *split,
                              const pst_evaluate_sets *sets) {
-    const char *what = m->p->model_config.image ? "image" : "token",
-               *before = split->tokens ? ";" : "";
+    const char *what = unit_of(m), *before = split->tokens ? ";" : "";
     printf("validation after step %" PRIu64 ":", step);
     if (split->tokens)
         printf(" loss %.4f nats per %s over %" PRIu64 " %s%s", signless(split->loss), what,
                split->tokens, what, pst_plural(split->tokens));
-    if (split->tokens) print_bits(split);
+    if (split->tokens) print_more(split);
     for (uint32_t i = 0; i < sets->n; i++) {
         const pst_evaluation *e = &sets->set[i].last;
         if (!e->tokens) continue;
         printf("%s %s %.4f", before, sets->set[i].name, signless(e->loss));
+        if (!isnan(e->accuracy)) printf(" (%.2f%%)", 100 * e->accuracy);
         before = ",";
     }
     if (!split->tokens) printf(" nats per %s", what);
     putchar('\n');
 }
 
-/* {"loss": 2.5, "tokens": 32768} */
+/* {"loss": 2.5, "tokens": 32768}, and what else is known */
 static json_t *loss_of(const pst_evaluation *e) {
     json_t *one = json_pack("{s:o,s:I}", "loss", number(e->loss), "tokens", (json_int_t)e->tokens);
     if (one) add_bits(one, e->bits_per_byte);
+    if (one) add_parts(one, e->loss, e->next_sentence, e->accuracy);
     return one;
 }
 
@@ -327,6 +346,7 @@ static void validation_line(pst_metrics *m, uint64_t step, const pst_evaluation 
         json_pack("{s:s,s:I,s:o,s:I,s:f}", "event", "validation", "step", (json_int_t)step, "loss",
                   number(split->loss), "tokens", (json_int_t)split->tokens, "seconds", seconds);
     if (line) add_bits(line, split->bits_per_byte);
+    if (line) add_parts(line, split->loss, split->next_sentence, split->accuracy);
     if (json_object_size(of_sets)) json_object_set_new(line, "sets", of_sets);
     else json_decref(of_sets);
     write_line(m, line);

@@ -12,8 +12,9 @@ typedef struct {
     uint64_t step;              /* number of the step, from 1 */
     double loss, lr, grad_norm; /* loss: mean, nats per token; grad_norm: L2 norm before clipping */
     double step_s, bubble;
-    double bits_per_byte; /* of the batch; NaN: the bytes of its tokens are unknown */
-    double data_wait_s;   /* wait for the step's samples, on the rank that waited longest */
+    double bits_per_byte;           /* of the batch; NaN: the bytes of its tokens are unknown */
+    double next_sentence, accuracy; /* of the batch, as in pst_evaluation */
+    double data_wait_s; /* wait for the step's samples, on the rank that waited longest */
     double predicted_step_s, predicted_bubble;
     uint64_t batch;       /* samples of the step */
     uint64_t tokens;      /* tokens trained on since training started */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIXED_SCALARS = 14 };
+enum { FIXED_SCALARS = 14 + PST_EVALUATE_PARTS };
 
 static void complain(pst_tensorboard *b) {
     if (!b->complained++)
@@ -59,6 +59,23 @@ void pst_tensorboard_close(pst_tensorboard *b) {
     *b = (pst_tensorboard){0};
 }
 
+static uint32_t add_parts(const pst_metrics_step *s, pst_events_scalar *out) {
+    static const struct {
+        const char *key, *tag;
+    } tags[] = {{"masked_loss", "masked_loss/train"},
+                {"next_sentence_loss", "next_sentence_loss/train"},
+                {"next_sentence_accuracy", "next_sentence_accuracy/train"},
+                {"accuracy", "accuracy/train"}};
+    pst_evaluate_part part[PST_EVALUATE_PARTS];
+    const uint32_t parts = pst_evaluate_parts(s->loss, s->next_sentence, s->accuracy, part);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < parts; i++)
+        for (size_t k = 0; k < sizeof tags / sizeof *tags; k++)
+            if (!strcmp(tags[k].key, part[i].key) && isfinite(part[i].value))
+                out[n++] = (pst_events_scalar){tags[k].tag, part[i].value};
+    return n;
+}
+
 void pst_tensorboard_step(pst_tensorboard *b, const pst_metrics_step *s, const pst_report *report,
                           double tokens_per_s, double mfu) {
     uint32_t n = 0;
@@ -68,6 +85,7 @@ void pst_tensorboard_step(pst_tensorboard *b, const pst_metrics_step *s, const p
         b->scalar[n++] = (pst_events_scalar){"train/grad_norm", s->grad_norm};
     if (isfinite(s->bits_per_byte))
         b->scalar[n++] = (pst_events_scalar){"bits_per_byte/train", s->bits_per_byte};
+    n += add_parts(s, b->scalar + n);
     b->scalar[n++] = (pst_events_scalar){"train/lr", s->lr};
     b->scalar[n++] = (pst_events_scalar){"speed/tokens_per_s", tokens_per_s};
     b->scalar[n++] = (pst_events_scalar){"speed/mfu", mfu};
@@ -88,13 +106,19 @@ void pst_tensorboard_step(pst_tensorboard *b, const pst_metrics_step *s, const p
 
 void pst_tensorboard_validation(pst_tensorboard *b, const char *set, uint64_t step,
                                 const pst_evaluation *e) {
-    char loss[80], bits[80];
+    char loss[80], bits[80], tag[PST_EVALUATE_PARTS][80];
     uint32_t n = 0;
-    pst_events_scalar scalar[2];
+    pst_events_scalar scalar[2 + PST_EVALUATE_PARTS];
+    pst_evaluate_part part[PST_EVALUATE_PARTS];
+    const uint32_t parts = pst_evaluate_parts(e->loss, e->next_sentence, e->accuracy, part);
     snprintf(loss, sizeof loss, "loss/validation%s%s", *set ? "_" : "", set);
     snprintf(bits, sizeof bits, "bits_per_byte/validation%s%s", *set ? "_" : "", set);
     if (!b->events || !e->tokens) return;
     if (isfinite(e->loss)) scalar[n++] = (pst_events_scalar){loss, e->loss};
     if (isfinite(e->bits_per_byte)) scalar[n++] = (pst_events_scalar){bits, e->bits_per_byte};
+    for (uint32_t i = 0; i < parts; i++) {
+        snprintf(tag[i], sizeof tag[i], "%s/validation%s%.44s", part[i].key, *set ? "_" : "", set);
+        if (isfinite(part[i].value)) scalar[n++] = (pst_events_scalar){tag[i], part[i].value};
+    }
     if (n && pst_events_scalars(b->events, step, scalar, n) != PST_OK) complain(b);
 }

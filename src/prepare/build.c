@@ -326,7 +326,8 @@ static void count_targets(pst_prepared *p) {
     const pst_graph *g = p->graph;
     const uint32_t tokens = pst_graph_find_tensor(g, "tokens");
     for (uint32_t t = 0; t < g->n_tensor; t++)
-        if (g->tensor[t].role == PST_TENSOR_OUTPUT && !pst_tensor_per_sample(g, t))
+        if (g->tensor[t].role == PST_TENSOR_OUTPUT && !pst_tensor_per_sample(g, t) &&
+            !pst_tensor_has_hits(g, t))
             p->targets += pst_tensor_elements(g->tensor + t) * p->plan->layout.n_micro;
     p->tokens = p->targets;
     if (tokens != PST_NONE && g->tensor[tokens].role == PST_TENSOR_DATA)

@@ -67,8 +67,25 @@ static pst_status take_llama(const pst_config *c, pst_llama *l) {
     return PST_OK;
 }
 
+static pst_status take_bert(const pst_config *c, pst_bert *b) {
+    *b = (pst_bert){.token_types = (uint32_t)c->model.token_types,
+                    .predictions = (uint32_t)c->model.max_predictions,
+                    .next_sentence = flag_of(c->model.next_sentence),
+                    .label_name = c->model.n_labels > 1 ? c->model.labels : NULL,
+                    .intermediate = (uint32_t)c->model.intermediate,
+                    .norm_eps = (float)c->model.norm_eps};
+    return pst_prepare_count_labels(c, &b->labels);
+}
+
 static void fill(uint32_t *size, uint32_t value) {
     if (!*size) *size = value;
+}
+
+static void fill_bert(const pst_config *c, pst_bert *to, const pst_bert *from) {
+    if (!pst_config_given(c, "model", "token_types")) to->token_types = from->token_types;
+    if (to->next_sentence < 0) to->next_sentence = from->next_sentence;
+    fill(&to->intermediate, from->intermediate);
+    if (to->norm_eps == 0) to->norm_eps = from->norm_eps;
 }
 
 static void fill_llama(pst_llama *to, const pst_llama *from) {
@@ -90,8 +107,9 @@ static void fill_llama(pst_llama *to, const pst_llama *from) {
 /* Sizes that neither the run file nor a preset gives, from config.json beside the weights. */
 static pst_status take_weights(const pst_config *c, const pst_model_row *row, pst_model_config *m) {
     pst_model_config from;
-    const int all = m->layers && m->heads && m->channels && m->context &&
-                    (strcmp(m->kind, "llama") || m->llama.intermediate);
+    const int sizes = m->layers && m->heads && m->channels && m->context &&
+                      (strcmp(m->kind, "llama") || m->llama.intermediate);
+    const int all = sizes && (!row->masked || (m->bert.intermediate && m->bert.norm_eps != 0));
     int there = 0;
     if (!*c->model.weights) return PST_OK;
     PST_TRY(pst_hf_refuse_gguf(c->model.weights));
@@ -99,7 +117,7 @@ static pst_status take_weights(const pst_config *c, const pst_model_row *row, ps
     if (access(c->model.weights, F_OK) != 0)
         return pst_fail(PST_EINPUT, "model.weights: %s: %s", c->model.weights, strerror(errno));
     PST_TRY(pst_hf_has_config(c->model.weights, &there));
-    if (!there && pst_hf_is_folder(c->model.weights))
+    if (!there && !sizes && pst_hf_is_folder(c->model.weights))
         return pst_fail(PST_EINPUT,
                         "model.weights: %s has no config.json, which gives the sizes of the model",
                         c->model.weights);
@@ -114,8 +132,7 @@ static pst_status take_weights(const pst_config *c, const pst_model_row *row, ps
     fill(&m->context, from.context);
     fill(&m->vocabulary, from.vocabulary);
     fill_llama(&m->llama, &from.llama);
-    if (!pst_config_given(c, "model", "token_types")) m->bert.token_types = from.bert.token_types;
-    if (m->bert.next_sentence < 0) m->bert.next_sentence = from.bert.next_sentence;
+    fill_bert(c, &m->bert, &from.bert);
     if (!strcmp(m->kind, "gpt") && !pst_config_given(c, "model", "activation"))
         m->activation = from.activation;
     return PST_OK;
@@ -140,10 +157,8 @@ pst_status pst_prepare_model(const pst_config *c, const pst_model_row **row, pst
             "model.kind custom: the graph was built by a program through the library, and only "
             "that program can build it again");
     PST_TRY(pst_registry_model(c->model.kind, &r));
-    if (r->masked)
-        out.bert = (pst_bert){.token_types = (uint32_t)c->model.token_types,
-                              .predictions = (uint32_t)c->model.max_predictions,
-                              .next_sentence = flag_of(c->model.next_sentence)};
+    PST_TRY(pst_prepare_check_labels(c));
+    if (r->masked) PST_TRY(take_bert(c, &out.bert));
     snprintf(out.kind, sizeof out.kind, "%s", c->model.kind);
     snprintf(out.preset, sizeof out.preset, "%s", c->model.preset);
     PST_TRY(pst_activation_find(c->model.activation, &out.activation));

@@ -18,6 +18,12 @@ pst_status pst_hf_refuse_gguf(const char *source);
 pst_status pst_hf_warn_of_rope(const char *source);
 /* Whether config.json is there. ENOMEM. */
 pst_status pst_hf_has_config(const char *source, int *there);
+/* The names of the labels in config.json, [*n], which the caller frees, each and all; NULL, and *n
+ * their number: they have none, or it is 0: the model gives no labels. EINPUT, ENOMEM. */
+pst_status pst_hf_read_labels(const char *source, char ***name, uint32_t *n);
+/* The same from the text of config.json; `file` is a name for messages. */
+pst_status pst_hf_parse_labels(const char *text, size_t bytes, const char *file, char ***name,
+                               uint32_t *n);
 /* The text of config.json for the model; the caller frees. end: the token that ends a document, -1:
  * unknown. EINPUT: no Hugging Face model has this combination of options. */
 pst_status pst_hf_config_text(const pst_model_config *config, int32_t end, char **text);

@@ -21,18 +21,9 @@ static json_t *of_gpt2(const pst_model_config *c, int32_t end) {
         "tie_word_embeddings", 1, "torch_dtype", "float32", "vocab_size", (int)c->vocabulary);
 }
 
-/* The shortest decimal form of a float, as a double: 1e-05, not 9.99999974738e-06. */
-static double shortest(float value) {
-    char text[32];
-    for (int digits = 1; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)value);
-        if (strtof(text, NULL) == value) break;
-    }
-    return strtod(text, NULL);
-}
-
 static json_t *scaling_of(const pst_rope *r) {
-    const double factor = shortest(r->factor), low = shortest(r->low), high = shortest(r->high);
+    const double factor = pst_hf_shortest(r->factor), low = pst_hf_shortest(r->low),
+                 high = pst_hf_shortest(r->high);
     const int context = (int)r->context;
     if (r->scaling == PST_ROPE_LINEAR)
         return json_pack("{s:s, s:f}", "rope_type", "linear", "factor", factor);
@@ -45,7 +36,7 @@ static json_t *scaling_of(const pst_rope *r) {
         json_pack("{s:s, s:f, s:f, s:f, s:i}", "rope_type", "yarn", "factor", factor, "beta_slow",
                   low, "beta_fast", high, "original_max_position_embeddings", context);
     if (all && r->attention > 0)
-        json_object_set_new(all, "attention_factor", json_real(shortest(r->attention)));
+        json_object_set_new(all, "attention_factor", json_real(pst_hf_shortest(r->attention)));
     return all;
 }
 
@@ -69,8 +60,8 @@ static json_t *of_llama(const pst_model_config *c, int32_t end) {
         "hidden_size", (int)c->channels, "initializer_range", 0.02, "intermediate_size",
         (int)l->intermediate, "max_position_embeddings", (int)c->context, "model_type", is.type,
         "num_attention_heads", (int)c->heads, "num_hidden_layers", (int)c->layers,
-        "num_key_value_heads", (int)l->kv_heads, "rms_norm_eps", shortest(l->norm_eps),
-        "rope_scaling", scaling_of(&l->rope), "rope_theta", shortest(l->rope.theta),
+        "num_key_value_heads", (int)l->kv_heads, "rms_norm_eps", pst_hf_shortest(l->norm_eps),
+        "rope_scaling", scaling_of(&l->rope), "rope_theta", pst_hf_shortest(l->rope.theta),
         "tie_word_embeddings", l->tied == PST_YES, "torch_dtype", "float32", "use_cache", 1,
         "vocab_size", (int)c->vocabulary);
     if (!root) return NULL;

@@ -1,6 +1,8 @@
 /* Values of config.json that all models in Hugging Face's format have. */
 #include "prepare/hf_parts.h"
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 pst_status pst_hf_size_of(const json_t *root, const char *file, const char *key, uint32_t *out) {
     const json_t *value = json_object_get(root, key);
@@ -42,4 +44,13 @@ pst_status pst_hf_optional_size(const json_t *root, const char *file, const char
     const json_t *value = json_object_get(root, key);
     *out = fallback;
     return value && !json_is_null(value) ? pst_hf_size_of(root, file, key, out) : PST_OK;
+}
+
+double pst_hf_shortest(float value) {
+    char text[32];
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value) break;
+    }
+    return strtod(text, NULL);
 }

@@ -23,6 +23,14 @@ pst_status pst_hf_rate_of(const json_t *root, const char *file, const char *key,
 pst_status pst_hf_parse_rope(const json_t *root, const char *file, uint32_t context,
                              pst_rope *rope);
 void pst_hf_warn_of_rope_in(const json_t *root, const char *file);
+/* hf_json.c. The shortest decimal form of a float, as a double: 1e-05, not 9.99999974738e-06. */
+double pst_hf_shortest(float value);
+/* hf_labels.c: the number of labels of a model that classifies, as transformers counts them; their
+ * names, which the caller frees, each and all (NULL: they have none); and id2label and label2id.
+ * EINPUT: id2label does not name each number. ENOMEM. */
+pst_status pst_hf_count_labels(const json_t *root, const char *file, uint32_t *n);
+pst_status pst_hf_copy_labels(const json_t *root, uint32_t n, char ***name);
+pst_status pst_hf_add_labels(json_t *root, const pst_bert *bert);
 
 /* hf_bert.c: config.json of BERT, read and made (NULL: no memory). */
 pst_status pst_hf_parse_bert(const json_t *root, const char *file, pst_model_config *config);

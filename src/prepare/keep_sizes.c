@@ -34,6 +34,8 @@ static pst_status keep_llama(pst_config *kept, const pst_llama *l) {
 
 static pst_status keep_bert(pst_config *kept, const pst_bert *b) {
     char text[40];
+    PST_TRY(keep_number(kept, "intermediate", b->intermediate));
+    PST_TRY(keep_number(kept, "norm_eps", (double)b->norm_eps));
     snprintf(text, sizeof text, "%u", b->token_types);
     PST_TRY(pst_config_override(kept, "model", "token_types", text));
     return pst_config_override(kept, "model", "next_sentence", b->next_sentence ? "true" : "false");
@@ -50,6 +52,6 @@ pst_status pst_prepare_keep_sizes(pst_config *kept) {
     PST_TRY(keep_number(kept, "context", m.context));
     PST_TRY(keep_number(kept, "vocabulary", m.vocabulary));
     if (!strcmp(m.kind, "llama")) return keep_llama(kept, &m.llama);
-    if (!strcmp(m.kind, "bert")) PST_TRY(keep_bert(kept, &m.bert));
+    if (row->masked) PST_TRY(keep_bert(kept, &m.bert));
     return pst_config_override(kept, "model", "activation", pst_activation_name(m.activation));
 }

@@ -306,6 +306,15 @@ uint64_t pst_prepare_forms_scratch(const pst_prepared *p, const pst_graph *graph
                                    const pst_node *node, const pst_kernel_row *row,
                                    uint32_t threads);
 void pst_prepare_forms_close(pst_prepared *p);
+/* labels.c. 1: the model is to give labels. */
+int pst_prepare_classifies(const pst_config *config);
+/* EINPUT: it is to give labels, but data.kind has none, or the other way round. */
+pst_status pst_prepare_check_labels(const pst_config *config);
+/* *n: the number of labels: of the run file, of model.weights, or of the data; 0: the model gives
+ * none. set: enters their names, or their number, as model.labels. EINPUT: they are wrong, or not
+ * known. */
+pst_status pst_prepare_count_labels(const pst_config *config, uint32_t *n);
+pst_status pst_prepare_set_labels(pst_config *config);
 /* Sizes of the model: each from the run file, else from the preset, else from the data set. */
 pst_status pst_prepare_model(const pst_config *config, const pst_model_row **row,
                              pst_model_config *model_config);

@@ -60,9 +60,21 @@ static pst_status add_output(const pst_rank *r, uint32_t tensor, uint32_t micro,
 pst_status pst_rank_losses(const pst_rank *r, uint32_t micro, pst_loss_sums *sums) {
     *sums = (pst_loss_sums){0};
     for (uint32_t t = 0; t < r->graph->n_tensor; t++) {
-        const int per_sample = pst_tensor_per_sample(r->graph, t);
-        if (r->graph->tensor[t].role == PST_TENSOR_OUTPUT)
-            PST_TRY(add_output(r, t, micro, per_sample ? &sums->samples : &sums->targets));
+        double *sum = pst_tensor_per_sample(r->graph, t) ? &sums->samples : &sums->targets;
+        if (pst_tensor_has_hits(r->graph, t)) sum = &sums->hits;
+        if (r->graph->tensor[t].role == PST_TENSOR_OUTPUT) PST_TRY(add_output(r, t, micro, sum));
+    }
+    return PST_OK;
+}
+
+pst_status pst_rank_step_losses(const pst_rank *r, pst_loss_sums *sums) {
+    *sums = (pst_loss_sums){0};
+    for (uint32_t m = 0; m < r->n_micro; m++) {
+        pst_loss_sums one;
+        PST_TRY(pst_rank_losses(r, m, &one));
+        sums->targets += one.targets;
+        sums->samples += one.samples;
+        sums->hits += one.hits;
     }
     return PST_OK;
 }

@@ -289,12 +289,14 @@ int pst_rank_stores(const pst_rank *r, uint32_t param);
 void *pst_rank_data(const pst_rank *r, uint32_t tensor, uint32_t micro);
 void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro);
 /* Sums of losses: of those whose mean is over all targets of a batch, and of those whose mean is
- * over its samples (pst_attr.per_sample). */
+ * over its samples (pst_attr.per_sample); and the number of targets that have the largest logit
+ * (pst_attr.hits). */
 typedef struct {
-    double targets, samples;
+    double targets, samples, hits;
 } pst_loss_sums;
 /* *sums: of a micro-batch in the last job, each added in the order of samples; 0 if this rank has
- * none. */
+ * none. pst_rank_step_losses: of all micro-batches of the last step of this rank. */
+pst_status pst_rank_step_losses(const pst_rank *r, pst_loss_sums *sums);
 pst_status pst_rank_losses(const pst_rank *r, uint32_t micro, pst_loss_sums *sums);
 /* The sum whose quotient by `targets` is the sum of both means; samples: of the batch. */
 static inline double pst_loss_total(const pst_loss_sums *sums, uint64_t targets, uint64_t samples) {

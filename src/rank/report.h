@@ -11,6 +11,8 @@ typedef enum { PST_SAVE_NOTHING, PST_SAVE_BUSY, PST_SAVE_DONE, PST_SAVE_FAILED }
 /* What each rank reports after a step; gathered to all ranks. */
 typedef struct {
     uint64_t origin_ns, busy_ns, span_ns, flush_ns, wall_ns;
+    /* of this rank's micro-batches: as in pst_loss_sums; 0: the graph has no such losses */
+    double sample_losses, hits;
     uint64_t target_bytes;        /* text of the targets of the replica's samples; 0: unknown */
     uint64_t data_wait_ns;        /* how long the step of this process waited for its samples */
     uint64_t op_ns[PST_OP_COUNT]; /* mean duration (ns) of this rank's instructions by opcode */

@@ -292,6 +292,7 @@ static pst_status validate_pass(pst_trainer *t, const series *s, uint64_t first)
             PST_TRY(pst_rank_losses(t->group->local[i], m, &sum));
             t->total[i].sum.targets += sum.targets;
             t->total[i].sum.samples += sum.samples;
+            t->total[i].sum.hits += sum.hits;
         }
     return PST_OK;
 }
@@ -309,8 +310,11 @@ static pst_status add_totals(pst_trainer *t, total *all) {
         all->sum.targets += one->sum.targets;
         all->count += one->count;
         all->bytes += one->bytes;
-        for (uint32_t s = 0; s < p->grid.pipeline; s++)
-            all->sum.samples += of_rank[pst_grid_rank(p->grid, s, k, 0)].sum.samples;
+        for (uint32_t s = 0; s < p->grid.pipeline; s++) {
+            const pst_loss_sums *of = &of_rank[pst_grid_rank(p->grid, s, k, 0)].sum;
+            all->sum.samples += of->samples;
+            all->sum.hits += of->hits;
+        }
     }
     return PST_OK;
 }
@@ -339,7 +343,7 @@ pst_status pst_feed_validate(pst_trainer *t, pst_data *data, pst_evaluation *out
     uint32_t per_pass = t->p->options.n_eval_micro * t->p->model_config.micro_batch;
     total all = {0};
     memset(t->total, 0, t->group->n_local * sizeof *t->total);
-    *out = (pst_evaluation){NAN, NAN, 0};
+    *out = (pst_evaluation)PST_EVALUATION_NONE;
     for (uint64_t first = 0; first < s.n; first += per_pass) {
         PST_TRY(validate_pass(t, &s, first));
         if (s.n - first > per_pass)
@@ -350,5 +354,8 @@ pst_status pst_feed_validate(pst_trainer *t, pst_data *data, pst_evaluation *out
     out->loss = all.count ? pst_loss_total(&all.sum, all.count, s.n) / (double)all.count : NAN;
     out->bits_per_byte = pst_evaluate_bits_per_byte(all.sum.targets, all.bytes);
     out->tokens = all.count;
+    const pst_loss_kinds kinds = pst_loss_kinds_of(t->p->graph);
+    if (kinds.samples) out->next_sentence = all.sum.samples / (double)s.n;
+    if (kinds.hits) out->accuracy = all.sum.hits / (double)s.n;
     return PST_OK;
 }

@@ -181,6 +181,12 @@ static pst_status check_llama(const pst_ckpt *ckpt, const pst_llama *was, const 
     return PST_OK;
 }
 
+static pst_status check_bert(const pst_ckpt *ckpt, const pst_bert *was, const pst_bert *is) {
+    if (was->norm_eps == is->norm_eps) return PST_OK;
+    return pst_fail(PST_EINPUT, "%s was trained with model.norm_eps %g, not %g", ckpt->path,
+                    (double)was->norm_eps, (double)is->norm_eps);
+}
+
 /* Checks the model, including settings that shapes do not show. */
 static pst_status check_model(const pst_ckpt *ckpt, const pst_prepared *p) {
     const pst_model_row *row;
@@ -204,6 +210,7 @@ static pst_status check_model(const pst_ckpt *ckpt, const pst_prepared *p) {
                         was.heads, is.heads);
     if (was.activation != is.activation)
         return pst_fail(PST_EINPUT, "%s was trained with a different model.activation", ckpt->path);
+    if (p->model->masked) return check_bert(ckpt, &was.bert, &is.bert);
     return check_llama(ckpt, &was.llama, &is.llama);
 }
 
@@ -267,8 +274,9 @@ static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_
                         "%s was trained on different data: its hash is %016" PRIx64
                         ", that of data.paths %016" PRIx64
                         " (data.kind, data.blend, data.isolate, data.validation, data.field, "
-                        "data.mask, data.on_error, data.template, model.context, "
-                        "model.max_predictions, model.next_sentence, or the files differ: their "
+                        "data.mask, data.label, data.on_error, data.template, model.context, "
+                        "model.max_predictions, model.next_sentence, model.labels, or the files "
+                        "differ: their "
                         "order, names and sizes, or, with tokens, their contents), so the position "
                         "in the data cannot be restored",
                         ckpt->path, info->data_hash, data_hash);
@@ -365,16 +373,17 @@ static void log_changes(const pst_trainer *t, const pst_ckpt *ckpt) {
     pst_error_clear();
 }
 
-/* The lowest loss so far and the evaluations since, unless checkpoint.best was another one. */
+/* The lowest loss so far and the evaluations since, unless checkpoint.best or checkpoint.metric was
+ * another one. */
 static void take_best(pst_trainer *t, const pst_ckpt_info *info) {
-    const char *best = t->config->checkpoint.best;
-    const int named = strcmp(best, "validation") != 0;
-    const int same = !strcmp(info->best_of, named ? best : "");
+    char best_of[PST_CKPT_BEST_OF];
+    pst_saving_best_of(t->config, best_of);
+    const int same = !strcmp(info->best_of, best_of);
     const double lowest = isnan(info->best_loss) ? INFINITY : info->best_loss;
     t->best_loss = same ? lowest : INFINITY;
     t->no_better = same ? info->no_better : 0;
     t->chosen_loss = NAN;
-    if (same) t->chosen_loss = named ? info->chosen_loss : info->validation_loss;
+    if (same) t->chosen_loss = *best_of ? info->chosen_loss : info->validation_loss;
 }
 
 /* Weights, optimizer states and counters. */
@@ -474,7 +483,12 @@ static pst_status read_hf(pst_rank *r, const char *source, float **weight, const
                           const uint64_t *to) {
     const pst_graph *g = r->p->whole;
     pst_status status =
-        pst_hf_import(source, r->p->model, g, &(pst_hf_weights){r->graph, weight, from, to});
+        pst_hf_import(source, r->p->model, g,
+                      &(pst_hf_weights){.held = r->graph,
+                                        .weight = weight,
+                                        .from = from,
+                                        .to = to,
+                                        .seed = (uint64_t)r->p->config->train.seed});
     for (uint32_t i = 0; i < g->n_param; i++) {
         pst_status back = weight[i] ? unmap_weight(r, i, status == PST_OK, weight[i]) : PST_OK;
         status = status == PST_OK ? back : status;
@@ -545,6 +559,7 @@ pst_status pst_resume_check_hf(const pst_prepared *p, const char *source) {
 
 pst_status pst_resume_read_hf_all(pst_trainer *t, const char *path) {
     pst_status status = PST_OK;
+    if (t->group->leader) status = pst_hf_log_parts(path, t->p->model, t->p->whole);
     for (uint32_t i = 0; status == PST_OK && i < t->group->n_local; i++)
         status = pst_resume_read_hf(t->group->local[i], path);
     return pst_group_agree(t->group, status);

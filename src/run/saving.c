@@ -220,7 +220,9 @@ static const char *purpose(const pst_trainer *t) {
     int64_t every = t->config->checkpoint.every;
     if (every > 0 && t->step % (uint64_t)every == 0) return every_says;
     if (t->end == PST_END_TIME) return "train.time_limit";
-    return t->chosen_loss < t->best_loss ? "the lowest validation loss so far" : "requested";
+    if (!(t->chosen_loss < t->best_loss)) return "requested";
+    return strcmp(t->config->checkpoint.metric, "loss") ? "the highest accuracy so far"
+                                                        : "the lowest validation loss so far";
 }
 
 /* Warns that training waited for the previous checkpoint; the cause may be other than
@@ -235,6 +237,13 @@ static void warn_waited(const pst_saving *s, const char *before, uint64_t step, 
             too_often
                 ? "; increase checkpoint.every: writing a checkpoint takes longer than these steps"
                 : "");
+}
+
+void pst_saving_best_of(const pst_config *c, char out[PST_CKPT_BEST_OF]) {
+    const int loss = !strcmp(c->checkpoint.metric, "loss");
+    const int split = !strcmp(c->checkpoint.best, "validation");
+    snprintf(out, PST_CKPT_BEST_OF, "%.44s%s", loss && split ? "" : c->checkpoint.best,
+             loss ? "" : ":accuracy");
 }
 
 /* The time after which writing must be complete: the next STEP comes well after. 0: no deadline,
@@ -264,11 +273,8 @@ pst_status pst_saving_start(pst_trainer *t, int last) {
     s->info.spiked = t->spiked;
     s->info.recent = t->recent;
     s->info.validation_loss = t->validation_loss;
-    s->info.chosen_loss = NAN;
-    if (strcmp(t->config->checkpoint.best, "validation") != 0) {
-        snprintf(s->info.best_of, sizeof s->info.best_of, "%s", t->config->checkpoint.best);
-        s->info.chosen_loss = t->chosen_loss;
-    }
+    pst_saving_best_of(t->config, s->info.best_of);
+    s->info.chosen_loss = *s->info.best_of ? t->chosen_loss : NAN;
     s->best_before = t->best_loss;
     if (t->chosen_loss < t->best_loss) t->best_loss = t->chosen_loss; /* false for NaN */
     s->info.best_loss = t->best_loss;

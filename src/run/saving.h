@@ -25,4 +25,6 @@ uint64_t pst_saving_bytes(const pst_trainer *t);
 /* Abandons a checkpoint that is being written; earlier ones are kept. Not collective; to be called
  * before the group is closed. */
 void pst_saving_close(pst_trainer *t);
+/* What checkpoints are compared by: best_of of their information. */
+void pst_saving_best_of(const pst_config *c, char out[PST_CKPT_BEST_OF]);
 #endif

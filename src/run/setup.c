@@ -122,10 +122,18 @@ static void set_encoding(const pst_world *world, uint32_t n_rank) {
     pst_encode_set_ranks(alone ? 1 : world->local_size, alone || (!world->rank && !told));
 }
 
-/* checkpoint.best must name something that is evaluated. */
-static pst_status check_best(const pst_config *c, const pst_evaluate_sets *sets) {
+/* checkpoint.best must name something that is evaluated, and has the metric. */
+static pst_status check_best(const pst_config *c, const pst_model_config *sizes,
+                             const pst_evaluate_sets *sets) {
     const pst_evaluation split = {0};
     const char *best = c->checkpoint.best;
+    const int answers = sizes->bert.labels || sizes->bert.next_sentence > 0;
+    if (!strcmp(c->checkpoint.metric, "accuracy") && !answers)
+        return pst_config_at(c, "checkpoint", "metric",
+                             pst_fail(PST_EINPUT,
+                                      "checkpoint.metric is accuracy, but the model gives neither "
+                                      "labels (model.task classification) nor answers "
+                                      "(model.next_sentence); use loss"));
     if (pst_evaluate_named(sets, best, &split)) return PST_OK;
     return pst_config_at(c, "checkpoint", "best",
                          pst_fail(PST_EINPUT,
@@ -150,7 +158,7 @@ pst_status pst_setup_prepare(pst_config *c, const pst_train_options *o, const ps
     const pst_direct_ops *direct;
     uint32_t ranks_here = world && world->size > 1 ? world->local_size : n_rank;
     pst_status status = pst_evaluate_open(c, &sizes, &sets);
-    if (status == PST_OK) status = check_best(c, &sets);
+    if (status == PST_OK) status = check_best(c, &sizes, &sets);
     if (status == PST_OK) status = pst_setup_plan(c, options, world, &p);
     if (status == PST_OK) status = pst_length_resolve(c, p, d);
     if (status == PST_OK)

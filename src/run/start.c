@@ -190,6 +190,7 @@ pst_status pst_train(const pst_config *config, const pst_train_options *options)
     pst_world_pmix_wait((uint32_t)config->parallel.wait);
     PST_TRY(pst_config_copy(config, &c));
     status = *o.resume ? pst_resume_find_tokenizer(c, o.resume) : PST_OK;
+    if (status == PST_OK) status = pst_prepare_set_labels(c);
     if (status == PST_OK) status = train(&c, &o);
     pst_config_close(c);
     return status;

@@ -108,6 +108,16 @@ static int is_time_up(const pst_trainer *t) {
     return t->group->leader && t->config->train.time_limit > 0 && (double)(now + next) > end;
 }
 
+/* The losses that the sum of all does not tell apart. */
+static pst_status add_losses(const pst_rank *r, pst_report *report) {
+    const pst_loss_kinds kinds = pst_loss_kinds_of(r->graph);
+    pst_loss_sums sums = {0};
+    if (kinds.samples || kinds.hits) PST_TRY(pst_rank_step_losses(r, &sums));
+    report->sample_losses = sums.samples;
+    report->hits = sums.hits;
+    return PST_OK;
+}
+
 /* Gathers the report of every rank, which also makes requests to any rank known to all. */
 static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
     uint64_t resident, most_resident, requests = t->takes_signals ? pst_stop_requests() : 0;
@@ -122,6 +132,7 @@ static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
         t->own_report[i].wall_ns = wall_ns;
         t->own_report[i].data_wait_ns = t->data_wait_ns;
         t->own_report[i].target_bytes = t->total ? t->total[i].bytes : 0;
+        if (t->total && !t->times_only) PST_TRY(add_losses(t->group->local[i], t->own_report + i));
         t->own_report[i].resident_bytes = resident;
         t->own_report[i].requests = requests;
         t->own_report[i].peak_resident_bytes = most_resident;
@@ -145,6 +156,22 @@ static uint64_t target_bytes(const pst_trainer *t) {
     return sum;
 }
 
+/* Means over the samples of the batch, of all stages and replicas. */
+static void set_sample_means(const pst_trainer *t, pst_metrics_step *out) {
+    const pst_prepared *p = t->p;
+    const pst_loss_kinds kinds = pst_loss_kinds_of(p->graph);
+    double losses = 0, hits = 0;
+    for (uint32_t k = 0; k < p->grid.data; k++)
+        for (uint32_t s = 0; s < p->grid.pipeline; s++) {
+            const pst_report *of = &t->report[pst_grid_rank(p->grid, s, k, 0)];
+            losses += of->sample_losses;
+            hits += of->hits;
+        }
+    if (t->times_only) return;
+    if (kinds.samples) out->next_sentence = losses / (double)t->config->train.batch;
+    if (kinds.hits) out->accuracy = hits / (double)t->config->train.batch;
+}
+
 /* Measured values, with predictions beside them. */
 static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
     const pst_prepared *p = t->p;
@@ -162,6 +189,8 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
         .loss = t->times_only ? NAN : r->loss_sum / (double)r->targets,
         .bits_per_byte =
             t->times_only ? NAN : pst_evaluate_bits_per_byte(r->loss_sum, target_bytes(t)),
+        .next_sentence = NAN,
+        .accuracy = NAN,
         .lr = pst_learning_rate(p->config, t->step - 1),
         .grad_norm = r->grad_norm,
         .step_s = (double)wall_ns * 1e-9,
@@ -213,6 +242,7 @@ pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *mea
     t->validation_loss = t->chosen_loss = NAN; /* not measured for the new weights yet */
     PST_TRY(gather_reports(t, wall_ns));
     *measured = measured_step(t, wall_ns);
+    set_sample_means(t, measured);
     return PST_OK;
 }
 

@@ -88,7 +88,8 @@ static pst_status validate(pst_trainer *t) {
     if (took > t->longest_validation_ns) t->longest_validation_ns = took;
     const char *best = t->config->checkpoint.best;
     const pst_evaluation *chosen = pst_evaluate_named(&t->sets, best, &split);
-    if (chosen && chosen->tokens) t->chosen_loss = chosen->loss;
+    const int by_loss = !strcmp(t->config->checkpoint.metric, "loss");
+    if (chosen && chosen->tokens) t->chosen_loss = by_loss ? chosen->loss : 1 - chosen->accuracy;
     /* one at the time limit is not among those that stop.patience counts */
     if (isfinite(t->chosen_loss))
         t->no_better = t->chosen_loss < t->best_loss ? 0 : t->no_better + (t->end == PST_END_NONE);

@@ -425,7 +425,8 @@ def their_gpt(graph):
 BERT_NAMES = {"wte": "bert.embeddings.word_embeddings", "wpe": "bert.embeddings.position_embeddings",
               "wtt": "bert.embeddings.token_type_embeddings", "ln_e": "bert.embeddings.LayerNorm",
               "head": "cls.predictions.transform.dense", "ln_f": "cls.predictions.transform.LayerNorm",
-              "lm_head": "cls.predictions", "pooler": "bert.pooler.dense", "nsp": "cls.seq_relationship"}
+              "lm_head": "cls.predictions", "pooler": "bert.pooler.dense", "nsp": "cls.seq_relationship",
+              "classifier": "classifier"}
 BERT_LAYER = {"attn.c_proj": "attention.output.dense", "ln_1": "attention.output.LayerNorm",
               "mlp.c_fc": "intermediate.dense", "mlp.c_proj": "output.dense", "ln_2": "output.LayerNorm"}
 
@@ -435,9 +436,13 @@ def their_bert(graph):
     config = transformers.BertConfig(vocab_size=tokens, max_position_embeddings=context, hidden_size=channels,
                                      num_hidden_layers=layers, num_attention_heads=heads,
                                      type_vocab_size=graph.shapes.get("wtt.weight", [1])[0],
-                                     intermediate_size=4 * channels, hidden_dropout_prob=0,
-                                     attention_probs_dropout_prob=0)
+                                     intermediate_size=graph.shapes["h.0.mlp.c_fc.weight"][0],
+                                     layer_norm_eps=float(attribute(graph, "layer_norm", "eps")),
+                                     num_labels=graph.shapes.get("classifier.weight", [2])[0],
+                                     hidden_dropout_prob=0, attention_probs_dropout_prob=0)
     kind = transformers.BertForPreTraining if "nsp.weight" in graph.shapes else transformers.BertForMaskedLM
+    if "classifier.weight" in graph.shapes:
+        kind = transformers.BertForSequenceClassification
     model, names = kind(config), {}
     if "wtt.weight" not in graph.shapes:
         with torch.no_grad():
@@ -497,6 +502,8 @@ def bert_loss(model, data, attr, tokens, samples):
     types = data["types"].long() if "types" in data else None
     said = model(data["tokens"].long(), attention_mask=mask, token_type_ids=types)
     logits = said.prediction_logits if "next_sentence" in data else said.logits
+    if logits.dim() == 2:  # of labels
+        logits = logits[:, None]
     if "positions" in data:
         logits = gather_rows([logits, data["positions"]], [], {})
     loss = cross_entropy([logits, data["targets"]], [], attr) / tokens

@@ -200,9 +200,15 @@ static void test_variants(void **state) {
     expect(&b, "y.safetensors", "tensor h.1.mlp.c_fc.bias is missing");
     expect(&b, "nowhere.safetensors", "nowhere.safetensors: cannot read");
     pst_model_config other = small();
-    other.context = 4;
+    other.context = 4; /* the first 4 of 5 */
     model c = model_of(other);
-    expect(&c, "out", "wpe.weight has shape [5,6], but the model needs [4,6]");
+    expect(&c, "out", NULL);
+    const uint32_t wpe = pst_graph_find_param(c.graph, "wpe.weight");
+    assert_memory_equal(c.weight[wpe], a.weight[wpe], 4 * 6 * sizeof(float));
+    model_free(&c);
+    other.context = 6;
+    c = model_of(other);
+    expect(&c, "out", "wpe.weight has shape [5,6], but the model needs [6,6]");
     other.context = 5;
     other.heads = 3;
     model d = model_of(other);
@@ -328,16 +334,73 @@ static void test_foreign(void **state) {
 /* --- BERT ------------------------------------------------------------------------------------- */
 
 static pst_model_config small_bert(int next_sentence) {
-    return (pst_model_config){.kind = "bert",
-                              .layers = 2,
-                              .heads = 2,
-                              .channels = 6,
-                              .context = 5,
-                              .vocabulary = 11,
-                              .dropout = 0.1f,
-                              .attention_dropout = 0.3f,
-                              .activation = PST_ACT_GELU_ERF,
-                              .bert = {.token_types = 2, .next_sentence = next_sentence}};
+    pst_model_config c = {.kind = "bert",
+                          .layers = 2,
+                          .heads = 2,
+                          .channels = 6,
+                          .context = 5,
+                          .vocabulary = 11,
+                          .dropout = 0.1f,
+                          .attention_dropout = 0.3f,
+                          .activation = PST_ACT_GELU_ERF,
+                          .bert = {.token_types = 2, .next_sentence = next_sentence}};
+    assert_int_equal(pst_model_bert.preset(&c), PST_OK);
+    return c;
+}
+
+/* labels: their number; 0: no labels. */
+static pst_model_config bert_of(uint32_t context, uint32_t labels, char *const *name) {
+    pst_model_config c = small_bert(0);
+    c.context = context;
+    c.bert.labels = labels;
+    c.bert.label_name = name;
+    c.bert.intermediate = 16;
+    c.bert.norm_eps = 1e-5f;
+    assert_int_equal(pst_model_bert.preset(&c), PST_OK);
+    return c;
+}
+
+static void free_names(char **name, uint32_t n) {
+    for (uint32_t i = 0; name && i < n; i++) free(name[i]);
+    free(name);
+}
+
+/* A model that classifies: its labels with and without names; in again; and from a model without
+ * its head and with more positions. */
+static void test_labels(void **state) {
+    (void)state;
+    static char *const names[] = {"low", "in \"between\"", "high"};
+    char **name;
+    uint32_t n;
+    model a = random_model_of(bert_of(4, 3, names), 5), b = model_of(bert_of(4, 3, NULL)),
+          other = model_of(bert_of(4, 2, NULL)), longer = random_model_of(bert_of(7, 0, NULL), 6);
+    export_to("labels", &a);
+    assert_int_equal(pst_hf_read_labels("labels", &name, &n), PST_OK);
+    assert_true(n == 3 && !strcmp(name[1], names[1]) && !strcmp(name[2], names[2]));
+    free_names(name, n);
+    expect(&b, "labels", NULL);
+    for (uint32_t i = 0; i < a.graph->n_param; i++)
+        assert_memory_equal(a.weight[i], b.weight[i],
+                            pst_param_elements(a.graph->param + i) * sizeof(float));
+    expect(&other, "labels", "2 tensors do not fit: tensor classifier.weight has shape");
+    export_to("plain", &b);
+    assert_int_equal(pst_hf_read_labels("plain", &name, &n), PST_OK);
+    assert_true(n == 3 && !name);
+    export_to("longer", &longer);
+    assert_int_equal(pst_hf_read_labels("longer", &name, &n), PST_OK);
+    assert_true(n == 0 && !name);
+    expect(&b, "longer", NULL); /* its first 4 positions, and a new head */
+    const uint32_t wpe = pst_graph_find_param(b.graph, "wpe.weight"),
+                   pooler = pst_graph_find_param(b.graph, "pooler.weight");
+    assert_memory_equal(b.weight[wpe], longer.weight[wpe], 4 * 6 * sizeof(float));
+    for (int i = 0; i < 36; i++) assert_true(fabsf(b.weight[pooler][i]) < 0.2f);
+    model_free(&longer);
+    longer = model_of(bert_of(9, 3, NULL));
+    expect(&longer, "labels", "bert.embeddings.position_embeddings.weight has shape [4,6], but");
+    model_free(&a);
+    model_free(&b);
+    model_free(&other);
+    model_free(&longer);
 }
 
 /* Under the names of transformers, queries, keys and values one by one; and in again. */
@@ -414,14 +477,27 @@ static void test_bert_config(void **state) {
     assert_true(c.layers == 2 && c.vocabulary == 9 && c.dropout == 0.1f &&
                 c.activation == PST_ACT_GELU_ERF && !c.bert.next_sentence);
     expect_config("{\"model_type\":\"bert\"}", "num_hidden_layers is missing");
-    expect_config("{" BERT_SIZES "\"intermediate_size\":8}", "intermediate_size");
+    const char *other = "{" BERT_SIZES "\"intermediate_size\":7,\"layer_norm_eps\":1e-5}";
+    assert_int_equal(pst_hf_parse_config(other, strlen(other), "x.json", &c), PST_OK);
+    assert_true(c.bert.intermediate == 7 && c.bert.norm_eps == 1e-5f && !c.bert.labels);
+#define CLASSIFIES                                                                                 \
+    "{" BERT_SIZES "\"intermediate_size\":16,\"architectures\":"                                   \
+    "[\"BertForSequenceClassification\"],"
+    const char *two = CLASSIFIES "\"problem_type\":null}";
+    assert_int_equal(pst_hf_parse_config(two, strlen(two), "x.json", &c), PST_OK);
+    assert_int_equal(c.bert.labels, 2);
+    expect_config(CLASSIFIES "\"id2label\":{\"0\":\"a\",\"2\":\"b\"}}",
+                  "id2label has 2 labels, but no name for the number 1");
+    expect_config(CLASSIFIES "\"id2label\":{\"0\":\"a\"}}", "id2label has 1 labels; expected 2");
+    expect_config(CLASSIFIES "\"problem_type\":\"regression\"}", "problem_type is regression");
+    expect_config("{" BERT_SIZES "\"hidden_act\":\"gelu\"}", "intermediate_size is missing");
     expect_config("{" BERT_SIZES "\"intermediate_size\":16,\"hidden_act\":\"gelu_new\"}",
                   "hidden_act is gelu_new; only gelu is supported");
     expect_config("{" BERT_SIZES "\"intermediate_size\":16,\"position_embedding_type\":"
                   "\"relative_key\"}",
                   "position_embedding_type is relative_key");
-    expect_config("{" BERT_SIZES "\"intermediate_size\":16,\"layer_norm_eps\":1e-5}",
-                  "layer_norm_eps must be 1e-12");
+    expect_config("{" BERT_SIZES "\"intermediate_size\":16,\"layer_norm_eps\":0}",
+                  "layer_norm_eps must be above 0");
     expect_config("{" BERT_SIZES "\"intermediate_size\":16,\"is_decoder\":true}",
                   "is_decoder must be false");
     expect_config("{" BERT_SIZES "\"intermediate_size\":16,\"hidden_dropout_prob\":1}",
@@ -433,6 +509,7 @@ int main(void) {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_layout),
         cmocka_unit_test(test_variants),   cmocka_unit_test(test_config),
         cmocka_unit_test(test_full_disk),  cmocka_unit_test(test_foreign),
-        cmocka_unit_test(test_bert),       cmocka_unit_test(test_bert_config)};
+        cmocka_unit_test(test_bert),       cmocka_unit_test(test_bert_config),
+        cmocka_unit_test(test_labels)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

@@ -270,7 +270,7 @@ static const wrong_file wrong[] = {
      "run.yaml:1:20: unknown key 'hidden' in model; did you mean 'model.channels'?"},
     {LEAST "checkpoint: {frequency: 3}", NULL,
      "run.yaml:3:14: unknown key 'frequency' in checkpoint; expected one of every, keep, "
-     "keep_every, best"},
+     "keep_every, best, metric"},
     {LEAST "train:\n  lr: 1\n  batch: 2\n  lr: 2", NULL,
      "run.yaml:6:3: train.lr is given twice; first in line 4"},
     {LEAST "train: 3", NULL, "run.yaml:3:8: train: expected a mapping of keys, found a value"},
@@ -360,7 +360,8 @@ static const wrong_file wrong[] = {
     {"model: {kind: bert, activation: gelu_tanh}\ndata: {paths: a}\n", NULL,
      "run.yaml:1:33: model.activation is not used by model.kind bert, which uses preset, weights, "
      "layers, heads, channels, "
-     "context, vocabulary, token_types, max_predictions, next_sentence, dropout, "
+     "context, vocabulary, intermediate, norm_eps, token_types, max_predictions, next_sentence, "
+     "task, labels, dropout, "
      "attention_dropout"},
     {"model: {kind: resnet, context: 1}\ndata: {paths: a}\n", NULL,
      "run.yaml:1:32: model.context is not used by model.kind resnet, which uses preset, layers, "

@@ -10,6 +10,15 @@ static void expect(int truth) {
     if (!truth) abort();
 }
 
+static void check_bert(const char *text, size_t size, const pst_bert *b) {
+    char **name;
+    uint32_t n;
+    expect(b->intermediate > 0 && b->norm_eps > 0 && b->labels != 1);
+    expect(pst_hf_parse_labels(text, size, "fuzz", &name, &n) == PST_OK && n == b->labels);
+    for (uint32_t i = 0; name && i < n; i++) free(name[i]);
+    free(name);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     pst_model_config c = {0};
     pst_hf_ends ends = {0};
@@ -24,6 +33,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
            c.vocabulary > 0);
     expect(c.dropout >= 0 && c.dropout < 1);
     if (strcmp(c.kind, "gpt") == 0) return 0;
+    if (strcmp(c.kind, "bert") == 0) {
+        check_bert((const char *)data, size, &c.bert);
+        return 0;
+    }
     expect(strcmp(c.kind, "llama") == 0 && c.llama.kv_heads > 0 &&
            c.heads % c.llama.kv_heads == 0 && c.llama.rope.theta > 1 && c.llama.norm_eps > 0);
     return 0;

@@ -254,6 +254,36 @@ static void bert_options(void **unused) {
     }
 }
 
+/* The label of a sample, from the pooled first position; the width of the MLP is free. */
+static void bert_labels(void **unused) {
+    (void)unused;
+    pst_model_config c = {.kind = "bert",
+                          .preset = "base",
+                          .context = 128,
+                          .micro_batch = 2,
+                          .bert = {.token_types = 2,
+                                   .next_sentence = -1,
+                                   .labels = 5,
+                                   .intermediate = 96,
+                                   .norm_eps = 1e-5f}};
+    pst_graph *g;
+    assert_int_equal(pst_model_bert.preset(&c), PST_OK);
+    if (pst_model_bert.build(&c, &g) != PST_OK) fail_msg("%s", pst_error());
+    const pst_tensor *logits = &g->tensor[pst_graph_find_tensor(g, "classifier.out")];
+    assert_true(logits->dim[0] == 2 && logits->dim[1] == 1 && logits->dim[2] == 5);
+    const uint32_t hits = pst_graph_find_tensor(g, "loss.out1");
+    assert_true(hits != PST_NONE && pst_tensor_has_hits(g, hits));
+    assert_false(pst_tensor_has_hits(g, pst_graph_find_tensor(g, "loss.out")));
+    assert_int_equal(g->tensor[pst_graph_find_tensor(g, "targets")].dim[1], 1);
+    assert_int_equal(g->param[pst_graph_find_param(g, "h.3.mlp.c_fc.weight")].dim[0], 96);
+    assert_int_equal(pst_graph_find_param(g, "lm_head.bias"), PST_NONE);
+    assert_int_equal(pst_graph_find_param(g, "nsp.weight"), PST_NONE);
+    assert_true(g->node[0].op && pst_loss_kinds_of(g).hits && !pst_loss_kinds_of(g).samples);
+    for (uint32_t i = 0; i < g->n_node; i++)
+        if (!strcmp(g->node[i].op->name, "layer_norm")) assert_true(g->node[i].attr.eps == 1e-5f);
+    pst_graph_close(g);
+}
+
 static void given_sizes_win(void **unused) {
     (void)unused;
     pst_graph *g = gpt("nano", (pst_model_config){.layers = 2, .channels = 64});
@@ -487,14 +517,23 @@ static void whole_parameters(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(preset_sizes),    cmocka_unit_test(bert_sizes),
-        cmocka_unit_test(llama_sizes),     cmocka_unit_test(llama_options),
-        cmocka_unit_test(bert_options),    cmocka_unit_test(bert_inference),
-        cmocka_unit_test(given_sizes_win), cmocka_unit_test(structure),
-        cmocka_unit_test(wide_streams),    cmocka_unit_test(inference),
-        cmocka_unit_test(flops),           cmocka_unit_test(hugging_face_names),
-        cmocka_unit_test(contradictions),  cmocka_unit_test(mlp),
-        cmocka_unit_test(resnet),          cmocka_unit_test(whole_parameters),
+        cmocka_unit_test(preset_sizes),
+        cmocka_unit_test(bert_sizes),
+        cmocka_unit_test(bert_labels),
+        cmocka_unit_test(llama_sizes),
+        cmocka_unit_test(llama_options),
+        cmocka_unit_test(bert_options),
+        cmocka_unit_test(bert_inference),
+        cmocka_unit_test(given_sizes_win),
+        cmocka_unit_test(structure),
+        cmocka_unit_test(wide_streams),
+        cmocka_unit_test(inference),
+        cmocka_unit_test(flops),
+        cmocka_unit_test(hugging_face_names),
+        cmocka_unit_test(contradictions),
+        cmocka_unit_test(mlp),
+        cmocka_unit_test(resnet),
+        cmocka_unit_test(whole_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,7 @@ src/backends/registry.c custom: a kind of data
 src/generate/source.c custom: a kind of data and of model
 src/metrics/evaluate.c custom: a kind of data
 src/prepare/graph.c custom: a kind of model
+src/prepare/labels.c custom: a kind of data
 src/run/session.c custom: a kind of data
 '
 

@@ -27,6 +27,7 @@ typedef struct {
     float rate;
     float factor;            /* scale */
     float smoothing, z_loss; /* cross_entropy, vocabulary_* */
+    uint32_t hits;           /* cross_entropy */
     pst_dtype dtype;         /* of the graph */
     pst_dtype factors; /* of linear: TF32, F8 (then factors are numbers of 8 bits to begin with), or
                           0: as dtype */
@@ -49,14 +50,14 @@ CASE_USED const char *case_text(const kernel_case *k) {
     snprintf(text, sizeof text,
              "%s b=%lu t=%lu c=%lu f=%lu heads=%u kv_heads=%u scaling=%d%s%s%s act=%d second=%d %s "
              "%s w=%lu window=%lu "
-             "stride=%u padding=%u sums=%d wide=%u smoothing=%g z=%g types=%u rate=%g",
+             "stride=%u padding=%u sums=%d wide=%u smoothing=%g z=%g types=%u rate=%g hits=%u",
              k->op, (unsigned long)k->b, (unsigned long)k->t, (unsigned long)k->c,
              (unsigned long)k->f, k->heads, k->kv_heads, (int)k->scaling,
              k->bidirectional ? " bidirectional" : "", k->lengths ? " lengths" : "",
              k->starts ? " starts" : "", (int)k->act, k->second, pst_dtype_name(k->dtype),
              k->factors ? pst_dtype_name(k->factors) : "", (unsigned long)k->w,
              (unsigned long)k->window, k->stride, k->padding, k->sums, k->wide,
-             (double)k->smoothing, (double)k->z_loss, k->types, (double)k->rate);
+             (double)k->smoothing, (double)k->z_loss, k->types, (double)k->rate, k->hits);
     return text;
 }
 
@@ -122,6 +123,7 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
                      .factor = k->factor,
                      .smoothing = k->smoothing,
                      .z_loss = k->z_loss,
+                     .hits = k->hits,
                      .wide = (k->wide & CASE_WIDE_OUT) != 0,
                      .first = k->first,
                      .total = k->total};

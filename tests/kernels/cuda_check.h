@@ -301,6 +301,9 @@ static void test_cross_entropy(void **state) {
         kernel_case k = {.op = "cross_entropy", .b = 1, .t = 3, .c = width[i]};
         uint64_t first = i % 3 * 20, total = first + width[i] + i % 2 * 30;
         check_case(k);
+        k.hits = 1;
+        check_case(k);
+        k.hits = 0;
         k.smoothing = 0.1f;
         k.z_loss = 1e-2f;
         check_case(k);

@@ -530,6 +530,9 @@ static void test_cross_entropy(void **state) {
     for (size_t i = 0; i < sizeof width / sizeof *width; i++) {
         kernel_case k = {.op = "cross_entropy", .b = 2, .t = 9, .c = width[i]};
         check_case(&k);
+        k.hits = 1;
+        check_case(&k);
+        k.hits = 0;
         k.smoothing = 0.1f;
         k.z_loss = 1e-2f;
         check_case(&k);

@@ -56,6 +56,22 @@ for i in $(seq 200); do
 done >sentences.txt
 agrees other.yaml model.next_sentence=true data.paths=sentences.txt data.tokenizer=vocab.txt data.cache=cache
 with_transformers
+cat >labels.csv <<END_OF_TEXTS
+text,label
+1 2 3,low
+4 5,low
+21 22,high
+23 24 25,high
+11 12,middle
+13,middle
+26 27,high
+6 7 8,low
+9 10,low
+28,high
+END_OF_TEXTS
+agrees other.yaml data.kind=labels data.paths=labels.csv data.tokenizer=vocab.txt model.task=classification \
+    model.intermediate=48 model.norm_eps=1e-6
+with_transformers
 cat >other.yaml <<END_OF_RUN
 model: {kind: mlp, preset: tiny}
 data: {kind: text, paths: [text.txt]}
