@@ -69,6 +69,25 @@ pairs="model.next_sentence=true data.mask=words model.context=24"
 weights pairs >one
 weights pairs-3 >two
 grep -q 'nsp.weight' one && cmp -s one two || fail "weights of pairs differ between one rank and three stages"
+# both losses, of steps, of the validation, whatever the layout, and of penstock eval
+parts='"loss":[^,]*|"masked_loss":[^,]*|"next_sentence_loss":[^,]*|"next_sentence_accuracy":[^,}]*'
+for run in pairs pairs-3; do
+    grep -E '^{"step"|"event":"validation"' runs/$run/metrics.jsonl | grep -oE "$parts" >$run
+done
+[ "$(grep -c accuracy pairs)" = 5 ] && cmp -s pairs pairs-3 || fail "losses of pairs: $(cat pairs pairs-3)"
+"$PENSTOCK" eval runs/pairs --json >out 2>err || fail "eval of pairs: $(cat err)"
+{
+    grep '"event":"validation"' runs/pairs/metrics.jsonl | tail -n 1
+    cat out
+} | awk -F'[,:}]' '
+    { for (i = 1; i < NF; i++) if ($i ~ /loss"|accuracy"/) { gsub(/"/, "", $i); v[NR, $i] = $(i + 1) } }
+    END {
+        for (k in v) { split(k, at, SUBSEP); d = v[1, at[2]] - v[2, at[2]]; if (d > 1e-5 || d < -1e-5) exit 1; n++ }
+        d = v[2, "loss"] - v[2, "masked_loss"] - v[2, "next_sentence_loss"]
+        exit !(n == 8 && d < 1e-9 && d > -1e-9 && v[2, "next_sentence_loss"] > 0.5)
+    }' || fail "eval of pairs: $(grep validation runs/pairs/metrics.jsonl) $(cat out)"
+"$PENSTOCK" eval runs/pairs >out 2>err
+grep -q '^  masked tokens  *[0-9]* ' out && grep -q '^  next sentence .*%' out || fail "table of pairs: $(cat out)"
 # shellcheck disable=SC2086
 "$PENSTOCK" train run.yaml -n 2 name=pairs-text $pairs data.kind=text data.paths='[sentences.txt, other.txt]' \
     parallel.tensor=2 parallel.sequence=true >out 2>&1 || fail "pairs of text: $(cat out)"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=120
+# test: label=full timeout=300
 # BERT classifies texts: learned from CSV, the same in any layout, evaluated, best checkpoint by accuracy, written for
 # transformers, whose numbers are the same, and read again; a new head on a trained encoder.
 . "$(dirname "$0")/../script.sh"
@@ -86,6 +86,16 @@ refuses 'checkpoint.metric is accuracy, but the model gives neither' model.task=
     data.label= "eval.sets={}"
 refuses '2 tensors do not fit: tensor classifier.weight has shape \[3,24\], but the model needs \[4,24\]' model.weights=hf \
     'model.labels=[closing, opening, pumping, other]'
+
+# another width of the MLP, without a pooler
+if [ -d "${PST_CHECKPOINTS:-/nowhere}/bert_tiniest" ]; then
+    { cat vocab.txt; seq 1000 31466; } | head -n 30522 >large.txt
+    "$PENSTOCK" train run.yaml -n 1 name=tiniest steps=2 model.weights="$PST_CHECKPOINTS/bert_tiniest" model.layers=0 model.heads=0 \
+        model.channels=0 model.intermediate=0 model.norm_eps=0 data.tokenizer=large.txt >out 2>&1 || fail "bert_tiniest: $(cat out)"
+    grep -q 'bert_tiniest has 512 positions; the first 12 are taken' out || fail "bert_tiniest: $(cat out)"
+else
+    echo "skipped: bert_tiniest: PST_CHECKPOINTS names no folder that has it"
+fi
 
 # A score of transformers
 [ $bad = 0 ] || exit $bad
