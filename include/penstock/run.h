@@ -397,6 +397,10 @@ typedef struct {
     /* skip: leave out lines of JSON Lines without text in `field`, instead of EINPUT; force:
      * replace existing files */
     int skip, force;
+    /* with `vocabulary`: "wordpiece": learn BERT's WordPiece instead, and write it to `output`, a
+     * folder for vocab.txt or a name that ends in .txt; NULL, "" or "bpe": a byte-level BPE */
+    const char *kind;
+    int64_t cased; /* of WordPiece: 1: letters keep their case and accents */
 } pst_tokenize_options;
 /* Encodes files with a tokenizer; writes the number of tokens and the speed, or the ids, to `out`.
  * Or learns a tokenizer from files or, with `field`, from the texts of JSON Lines; the options for

@@ -3,10 +3,10 @@
 #include <string.h>
 
 int pst_cli_tokenize(const pst_cli_call *call) {
-    int train = 0;
+    int train = 0, cased = 0;
     const char *on_error = "stop";
     pst_tokenize_options o = {
-        .size = sizeof o, .tokenizer = "", .output = "", .end = "", .field = ""};
+        .size = sizeof o, .tokenizer = "", .output = "", .end = "", .field = "", .kind = ""};
     const pst_option rows[] = {
         {'t', "tokenizer", "PATH", PST_OPTION_STRING, 0, 0,
          "Tokenizer: a folder with, or one of, the files tokenizer.json, vocab.json (with "
@@ -46,8 +46,16 @@ int pst_cli_tokenize(const pst_cli_call *call) {
          "--output, or to the file of --output if its name ends in .json; by default to "
          "tokenizer.json in the current folder.",
          &train},
-        {0, "vocabulary", "N", PST_OPTION_INT, 257, 1 << 24,
-         "Number of ids to learn: 256 bytes, merges, and <|endoftext|>.", &o.vocabulary},
+        {0, "kind", "bpe|wordpiece", PST_OPTION_STRING, 0, 0,
+         "With --train: wordpiece learns BERT's WordPiece instead, in lower case, and writes "
+         "vocab.txt (or a file .txt).",
+         &o.kind},
+        {0, "cased", NULL, PST_OPTION_FLAG, 0, 0,
+         "Of --kind wordpiece: letters keep their case and accents.", &cased},
+        {0, "vocabulary", "N", PST_OPTION_INT, 6, 1 << 24,
+         "Number of ids to learn: 256 bytes, merges, and <|endoftext|>; or [PAD], [UNK], [CLS], "
+         "[SEP], [MASK], the characters of the text, and merges.",
+         &o.vocabulary},
     };
     const pst_command command = {
         "penstock tokenize", "FILE ...",
@@ -70,7 +78,11 @@ int pst_cli_tokenize(const pst_cli_call *call) {
     if (!o.skip && strcmp(on_error, "stop"))
         return pst_cli_wrong("tokenize: --on-error is stop or skip, not \"%s\"", on_error);
     if (o.skip && !*o.field) return pst_cli_wrong("tokenize: --on-error skip needs --field NAME");
-    if (train && !*o.output) o.output = "tokenizer.json";
+    if (!train && (*o.kind || cased))
+        return pst_cli_wrong("tokenize: --kind and --cased are for --train");
+    o.cased = cased;
+    if (train && !*o.output)
+        o.output = strcmp(o.kind, "wordpiece") ? "tokenizer.json" : "vocab.txt";
     if (!train && !*o.tokenizer) return pst_cli_wrong("tokenize needs --tokenizer PATH");
     o.file = call->argv + 1;
     o.n_file = n;

@@ -206,12 +206,17 @@ static pst_status run(job *j, FILE *out) {
 
 /* --- learning --------------------------------------------------------------------------------- */
 
-/* Where tokenizer.json is written; the caller frees. */
+static int is_wordpiece(const pst_tokenize_options *o) {
+    return o->kind && !strcmp(o->kind, "wordpiece");
+}
+
+/* Where tokenizer.json or vocab.txt is written; the caller frees. */
 static pst_status output_path(const pst_tokenize_options *o, char **path) {
-    size_t n = strlen(o->output);
-    int file = n > 5 && !strcmp(o->output + n - 5, ".json");
-    if (asprintf(path, "%s%s", o->output, file ? "" : "/tokenizer.json") < 0)
-        return pst_no_memory("for a path");
+    const char *ending = is_wordpiece(o) ? ".txt" : ".json";
+    const char *name = is_wordpiece(o) ? "/vocab.txt" : "/tokenizer.json";
+    const size_t n = strlen(o->output), m = strlen(ending);
+    const int file = n > m && !strcmp(o->output + n - m, ending);
+    if (asprintf(path, "%s%s", o->output, file ? "" : name) < 0) return pst_no_memory("for a path");
     pst_status status = o->force ? PST_OK : pst_file_check_new(*path);
     if (status != PST_OK) free(*path);
     return status;
@@ -272,12 +277,13 @@ static pst_status learn(const pst_tokenize_options *o, const char *path, pst_bpe
     PST_TRY(read_files(o, t, &all));
     PST_TRY(pst_bpe_training_learn(t, (uint32_t)o->vocabulary));
     PST_TRY(write_tokenizer(o->output, path, t));
-    fprintf(out,
-            "text        %s, %u different words\ntokens      %" PRId64
-            ": 256 bytes, %u merges, <|endoftext|>\ntime        %.3f s\nwritten     %s\n",
+    fprintf(out, "text        %s, %u different words\ntokens      %" PRId64,
             pst_bytes_text(all, PST_BYTES, PST_GIB, 1, text), pst_bpe_training_words(t),
-            o->vocabulary, pst_bpe_training_merges(t), (double)(pst_monotonic_ns() - start) * 1e-9,
-            path);
+            o->vocabulary);
+    if (is_wordpiece(o)) fputs(": special tokens, characters, and parts of words\n", out);
+    else fprintf(out, ": 256 bytes, %u merges, <|endoftext|>\n", pst_bpe_training_merges(t));
+    fprintf(out, "time        %.3f s\nwritten     %s\n",
+            (double)(pst_monotonic_ns() - start) * 1e-9, path);
     return PST_OK;
 }
 
@@ -286,9 +292,14 @@ static pst_status train(const pst_tokenize_options *o, FILE *out) {
     if (!o->output || !*o->output || o->vocabulary > 1 << 24)
         return pst_fail(PST_EINPUT,
                         "pst_tokenize: output is not given, or vocabulary is above 2^24");
+    if (o->kind && *o->kind && !is_wordpiece(o) && strcmp(o->kind, "bpe") != 0)
+        return pst_fail(PST_EINPUT, "--kind '%.40s': expected bpe or wordpiece", o->kind);
+    if (o->cased && !is_wordpiece(o))
+        return pst_fail(PST_EINPUT, "--cased is for --kind wordpiece; a BPE keeps all letters");
     char *path;
     PST_TRY(output_path(o, &path));
-    pst_status status = pst_bpe_training_open(&t);
+    pst_status status = is_wordpiece(o) ? pst_wordpiece_training_open(o->cased != 0, &t)
+                                        : pst_bpe_training_open(&t);
     if (status == PST_OK) {
         status = learn(o, path, t, out);
         pst_bpe_training_close(t);

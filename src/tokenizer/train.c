@@ -152,10 +152,11 @@ static pst_status merge_word(learner *l, uint32_t word, const entry *e, int32_t 
 
 static pst_status merge(learner *l, const entry *e) {
     pst_bpe_training *t = l->t;
-    int32_t id = (int32_t)(BYTES + t->n_merge);
+    int32_t id = (int32_t)(t->n_first + t->n_merge);
     PST_TRY(pst_grow(&t->merge, sizeof *t->merge, t->n_merge, &t->merge_capacity, to_learn));
     t->merge[t->n_merge][0] = e->left;
     t->merge[t->n_merge++][1] = e->right;
+    if (t->wordpiece) PST_TRY(pst_wordpiece_merged(t));
     l->merge++;
     /* the list does not grow meanwhile: no merge makes new occurrences of its own pair */
     uint32_t *word = t->pair[e->pair].word;
@@ -168,19 +169,32 @@ static pst_status merge(learner *l, const entry *e) {
     return status == PST_OK ? push_grown(l) : status;
 }
 
-static pst_status learn(learner *l, uint32_t merges) {
+/* Tokens so far. */
+static size_t tokens_of(const pst_bpe_training *t) {
+    return t->wordpiece ? t->wordpiece->tokens.n : BYTES + 1 + t->n_merge;
+}
+
+static pst_status too_few(const pst_bpe_training *t) {
+    if (t->wordpiece)
+        return pst_fail(PST_EINPUT,
+                        "the text has pairs for only %zu tokens; use a vocabulary of at most that, "
+                        "or more text",
+                        tokens_of(t));
+    return pst_fail(PST_EINPUT,
+                    "the text has pairs for only %zu tokens besides the 256 bytes; use a "
+                    "vocabulary of at most %zu, or more text",
+                    t->n_merge, tokens_of(t));
+}
+
+static pst_status learn(learner *l, uint32_t vocabulary) {
     pst_bpe_training *t = l->t;
     for (uint32_t w = 0; w < t->n_word; w++) {
         const int32_t *s = t->symbol + t->word[w].at;
         for (uint32_t i = 0; i + 1 < t->word[w].n; i++) PST_TRY(add_pair(l, s[i], s[i + 1], w));
     }
     PST_TRY(push_grown(l));
-    while (t->n_merge < merges) {
-        if (!l->n)
-            return pst_fail(PST_EINPUT,
-                            "the text has pairs for only %zu tokens besides the 256 bytes; use a "
-                            "vocabulary of at most %zu, or more text",
-                            t->n_merge, t->n_merge + BYTES + 1);
+    while (tokens_of(t) < vocabulary) {
+        if (!l->n) return too_few(t);
         entry e = pop(l);
         int64_t now = t->pair[e.pair].count;
         if (now == e.count && now > 0) PST_TRY(merge(l, &e));
@@ -191,10 +205,11 @@ static pst_status learn(learner *l, uint32_t merges) {
 
 pst_status pst_bpe_training_learn(pst_bpe_training *t, uint32_t vocabulary) {
     learner l = {.t = t};
-    if (vocabulary <= BYTES)
+    if (t->wordpiece) PST_TRY(pst_wordpiece_begin(t, vocabulary));
+    if (!t->wordpiece && vocabulary <= BYTES)
         return pst_fail(PST_EINPUT, "a vocabulary of %u is too small: 256 bytes and %s are 257",
                         vocabulary, "<|endoftext|>");
-    pst_status status = learn(&l, vocabulary - BYTES - 1);
+    pst_status status = learn(&l, vocabulary);
     free(l.heap);
     free(l.grown);
     return status;
@@ -219,8 +234,19 @@ static void print_symbol(const pst_bpe_training *t, int32_t id, FILE *out) {
     print_symbol(t, t->merge[id - BYTES][1], out);
 }
 
+/* vocab.txt: a token on each line. */
+static pst_status print_tokens(const pst_vocabulary *v, FILE *out) {
+    for (uint32_t id = 0; id < v->n; id++) {
+        uint32_t bytes;
+        const uint8_t *text = pst_vocabulary_text(v, id, &bytes);
+        fprintf(out, "%.*s\n", (int)bytes, (const char *)text);
+    }
+    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write the vocabulary") : PST_OK;
+}
+
 pst_status pst_bpe_training_print(const void *what, FILE *out) {
     const pst_bpe_training *t = what;
+    if (t->wordpiece) return print_tokens(&t->wordpiece->tokens, out);
     int32_t n = (int32_t)(BYTES + t->n_merge);
     fprintf(out,
             "{\n  \"version\": \"1.0\",\n  \"added_tokens\": [{\"id\": %d, \"content\": "

@@ -36,6 +36,26 @@ refuses 'belong together' tokenize --train text.txt
 refuses 'belong together' tokenize --vocabulary 300 --tokenizer tok text.txt
 refuses 'pairs for only [0-9]* tokens' tokenize --train --vocabulary 90000 -o tok2 text.txt
 
+# WordPiece: special tokens, characters, whole words; the order of files does not matter; BERT's text and its case
+printf 'The valve, the Valves; open\n' >caps.txt
+"$PENSTOCK" tokenize --train --kind wordpiece --vocabulary 90 -o wp text.txt caps.txt >out || fail "WordPiece: $(cat out)"
+grep -q '^tokens *90: special tokens' out && [ "$(wc -l <wp/vocab.txt)" = 90 ] || fail "WordPiece: $(cat out)"
+[ "$(head -n 5 wp/vocab.txt | tr '\n' ' ')" = '[PAD] [UNK] [CLS] [SEP] [MASK] ' ] || fail "special tokens: $(cat wp/vocab.txt)"
+grep -qx the wp/vocab.txt && grep -qx '##s' wp/vocab.txt && ! grep -v '^\[' wp/vocab.txt | grep -q '[A-Z]' || fail "tokens: $(cat wp/vocab.txt)"
+[ "$(sort -u wp/vocab.txt | wc -l)" = 90 ] || fail "a token occurs twice: $(sort wp/vocab.txt | uniq -d)"
+"$PENSTOCK" tokenize --train --kind wordpiece --vocabulary 90 -o other.txt caps.txt text.txt >out && same other.txt wp/vocab.txt
+"$PENSTOCK" tokenize --tokenizer wp --ids text.txt caps.txt | tr ' ' '\n' | grep -qx 1 && fail "an unknown word"
+"$PENSTOCK" tokenize --train --kind wordpiece --cased --vocabulary 60 -o cased.txt caps.txt text.txt >out || fail "cased: $(cat out)"
+grep -qx T cased.txt && grep -qx '##a' cased.txt || fail "cased: $(cat cased.txt)"
+refuses 'vocab.txt already exists; use --force' tokenize --train --kind wordpiece --vocabulary 90 -o wp text.txt
+refuses 'a vocabulary of 20 is too small: 5 special tokens and the characters' tokenize --train --kind wordpiece --vocabulary 20 -o no text.txt
+refuses 'pairs for only [0-9]* tokens; use' tokenize --train --kind wordpiece --vocabulary 5000 -o no text.txt
+refuses 'no letter from A to Z' tokenize --train --kind wordpiece --cased --vocabulary 90 -o no text.txt
+refuses "kind 'bert': expected bpe or wordpiece" tokenize --train --kind bert --vocabulary 300 -o no text.txt
+refuses 'cased is for --kind wordpiece' tokenize --train --cased --vocabulary 300 -o no text.txt
+refuses 'are for --train' tokenize --kind wordpiece --tokenizer wp text.txt
+refuses 'a vocabulary of 100 is too small: 256 bytes' tokenize --train --vocabulary 100 -o no text.txt
+
 # ids: the same from a file, a folder and bytes; special tokens if asked for
 "$PENSTOCK" tokenize --tokenizer tok --ids one.txt two.txt >ids || fail "ids"
 [ "$(wc -l <ids)" = 2 ] || fail "ids: $(cat ids)"
