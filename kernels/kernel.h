@@ -4,6 +4,7 @@
  * chosen. */
 #ifndef PST_KERNELS_KERNEL_H
 #define PST_KERNELS_KERNEL_H
+#include "base/codec.h"
 #include "base/device.h"
 #include "graph/op.h"
 #include "graph/optim.h"
@@ -69,6 +70,21 @@ typedef struct {
     uint64_t n;
 } pst_flat_param;
 
+/* n elements to be packed with a codec (base/codec.h). */
+typedef struct {
+    float *x;           /* the numbers; with `decode` they become what the receiver unpacks */
+    const float *error; /* what earlier messages have left out; what is packed is x + scale * error
+                         */
+    float scale;
+    uint8_t *packed; /* pst_codec_bytes */
+    /* becomes x + scale * error minus what the receiver unpacks; may be x, without `decode`. NULL:
+     * not needed */
+    float *next;
+    int decode;
+    uint64_t n;
+    pst_codec codec;
+} pst_flat_pack;
+
 /* Operations on whole arrays: optimizer, norms, sums. One table per instruction set; all tables
  * give the same bits unless a comment says otherwise. pool may be NULL: one thread. */
 typedef struct {
@@ -91,6 +107,10 @@ typedef struct {
      * any order; p->n <= 2^21. */
     void (*lamb_squares)(pst_pool *pool, const pst_optim_hyper *h, const pst_flat_param *p,
                          pst_squares out[2]);
+    void (*pack)(pst_pool *pool, const pst_flat_pack *of);
+    /* y = the n unpacked numbers or, if `add` is 1, y += these. */
+    void (*unpack)(pst_pool *pool, pst_codec codec, const uint8_t *packed, float *y, uint64_t n,
+                   int add);
 } pst_flat;
 const pst_flat *pst_flat_choose(uint32_t isa);
 const pst_flat *pst_flat_ref(void);

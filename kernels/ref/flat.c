@@ -1,5 +1,6 @@
 /* Reference arithmetic on whole arrays, and the table for any machine. Products and sums are
  * rounded one by one (no fused multiply-add), so that the vector tables give the same bits. */
+#include "kernels/codec.h"
 #include "kernels/kernel.h"
 #include <math.h>
 #include <string.h>
@@ -160,8 +161,57 @@ static pst_squares squares(pst_pool *pool, const float *x, uint64_t n) {
     return total;
 }
 
+/* One block; `at` is its first element, `packed` where it goes. */
+static void pack_block(const pst_flat_pack *p, uint64_t at, uint64_t n, uint8_t *packed) {
+    float x[PST_CODEC_BLOCK_MAX];
+    int8_t number[PST_CODEC_BLOCK_MAX];
+    uint32_t top = 0, bits;
+    for (uint64_t i = 0; i < n; i++) {
+        x[i] = p->x[at + i] + p->scale * p->error[at + i];
+        memcpy(&bits, x + i, sizeof bits);
+        bits &= 0x7fffffff;
+        if (bits > top) top = bits;
+    }
+    const pst_codec_scale s = pst_codec_scale_of(p->codec.kind, top);
+    memcpy(packed, &s.scale, sizeof s.scale);
+    for (uint64_t i = 0; i < n; i++) {
+        number[i] = (int8_t)(s.inverse > 0 ? rintf(x[i] * s.inverse) : 0);
+        float unpacked = (float)number[i] * s.scale;
+        if (p->next) p->next[at + i] = x[i] - unpacked;
+        if (p->decode) p->x[at + i] = unpacked;
+    }
+    if (p->codec.kind == PST_CODEC_INT4) pst_codec_put_nibbles(number, packed + sizeof s.scale, n);
+    else memcpy(packed + sizeof s.scale, number, n);
+}
+
+static void pack(pst_pool *pool, const pst_flat_pack *p) {
+    (void)pool;
+    const uint64_t block = p->codec.block;
+    for (uint64_t at = 0; at < p->n; at += block)
+        pack_block(p, at, p->n - at < block ? p->n - at : block,
+                   p->packed + pst_codec_bytes(p->codec, at));
+}
+
+static void unpack(pst_pool *pool, pst_codec codec, const uint8_t *packed, float *y, uint64_t n,
+                   int add) {
+    int8_t number[PST_CODEC_BLOCK_MAX];
+    float scale;
+    (void)pool;
+    for (uint64_t at = 0; at < n; at += codec.block) {
+        const uint64_t m = n - at < codec.block ? n - at : codec.block;
+        const uint8_t *from = packed + pst_codec_bytes(codec, at);
+        memcpy(&scale, from, sizeof scale);
+        if (codec.kind == PST_CODEC_INT4) pst_codec_take_nibbles(from + sizeof scale, number, m);
+        else memcpy(number, from + sizeof scale, m);
+        for (uint64_t i = 0; i < m; i++) {
+            float unpacked = (float)number[i] * scale;
+            y[at + i] = add ? y[at + i] + unpacked : unpacked;
+        }
+    }
+}
+
 const pst_flat *pst_flat_ref(void) {
-    static const pst_flat flat = {"ref",      0,      update,  sum_squares,
-                                  accumulate, narrow, squares, lamb_squares};
+    static const pst_flat flat = {"ref",  0,       update,       sum_squares, accumulate,
+                                  narrow, squares, lamb_squares, pack,        unpack};
     return &flat;
 }

@@ -123,6 +123,11 @@ uint64_t pst_costs_step_ns(const pst_costs *costs, uint64_t elements) {
                      flush_ns(costs, PST_PROFILE_STEP, pst_costs_optimizer_bytes(costs), elements));
 }
 
+/* Reads gradient and residual, writes the new residual and a byte. */
+uint64_t pst_costs_pack_ns(const pst_costs *costs, uint64_t elements) {
+    return flush_ns(costs, PST_PROFILE_PACK, 13, elements);
+}
+
 uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements) {
     /* part of the exchange */
     if (!is_cpu(costs) && pst_costs_program_is_other(costs->program)) return 0;

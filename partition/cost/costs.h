@@ -61,6 +61,8 @@ uint64_t pst_costs_exact_ns(const pst_costs *costs, pst_exchange kind, uint32_t 
  * optimizer step, which reads and writes weights, gradients and states, for `elements` elements. */
 uint64_t pst_costs_norm_ns(const pst_costs *costs, uint64_t elements);
 uint64_t pst_costs_step_ns(const pst_costs *costs, uint64_t elements);
+/* Returns the duration, in ns, of packing `elements` elements of a gradient with a codec. */
+uint64_t pst_costs_pack_ns(const pst_costs *costs, uint64_t elements);
 /* Returns the duration, in ns, of adding `elements` received elements of a gradient. */
 uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements);
 

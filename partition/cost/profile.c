@@ -217,8 +217,8 @@ static uint64_t interpolate(const pst_profile *p, pst_profile_kind kind, const c
     }
     if (!below && !above) return 0;
     if (!below) {
-        int sized =
-            kind == PST_PROFILE_NORM || kind == PST_PROFILE_STEP || kind == PST_PROFILE_REDUCE;
+        int sized = kind == PST_PROFILE_NORM || kind == PST_PROFILE_STEP ||
+                    kind == PST_PROFILE_REDUCE || kind == PST_PROFILE_PACK;
         return (uint64_t)(row_ns(p, above, busy) *
                               (sized ? (double)size / (double)above->size : 1) +
                           0.5);

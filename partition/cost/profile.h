@@ -35,6 +35,7 @@ typedef enum {
     /* time of the executor between the end of an operator and the start of the next */
     PST_PROFILE_LAUNCH,
     PST_PROFILE_GATHER, /* exchange of the gradient norms of all ranks */
+    PST_PROFILE_PACK,   /* a gradient is packed with a codec; size: elements */
     PST_PROFILE_KINDS
 } pst_profile_kind;
 

@@ -15,11 +15,9 @@ static const struct {
     const char *name;
     pst_profile_kind kind;
     int sized; /* 1: elements are required; 0: not allowed */
-} works[] = {{"norm", PST_PROFILE_NORM, 1},
-             {"step", PST_PROFILE_STEP, 1},
-             {"reduce", PST_PROFILE_REDUCE, 1},
-             {"launch", PST_PROFILE_LAUNCH, 0},
-             {"gather", PST_PROFILE_GATHER, 0}};
+} works[] = {{"norm", PST_PROFILE_NORM, 1},     {"step", PST_PROFILE_STEP, 1},
+             {"reduce", PST_PROFILE_REDUCE, 1}, {"launch", PST_PROFILE_LAUNCH, 0},
+             {"gather", PST_PROFILE_GATHER, 0}, {"pack", PST_PROFILE_PACK, 1}};
 enum { N_WORK = sizeof works / sizeof *works };
 
 /* --- reading ---------------------------------------------------------------------------------- */

@@ -126,7 +126,7 @@ static void fill_flush(const pst_search_context *x, mean *a) {
     a->norm = t->norm_ns / a->speed / d;
     a->step = t->step_ns / a->speed / (a->c->zero ? d : 1);
     a->sum =
-        ns * x->problem->grad_bytes * (a->c->zero ? 1 : 2) + t->reduce_ns / a->speed * (d - 1) / d;
+        ns * pst_search_sum_bytes(x->problem, a->c->zero) + t->reduce_ns / a->speed * (d - 1) / d;
     a->gather = a->c->zero ? ns * x->problem->weight_bytes : 0;
 }
 

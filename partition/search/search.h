@@ -66,6 +66,9 @@ typedef struct {
     /* bytes per element of a parameter. States (master weights included) are sharded with zero 1
      * and 2, gradients with zero 2 */
     uint32_t weight_bytes, state_bytes, grad_bytes;
+    /* least bytes per element that a replica sends of a gradient to the owner: fewer than
+     * grad_bytes with a codec; 0: grad_bytes */
+    double sum_bytes;
     /* second limit of the bytes per rank, next to the device's memory; 0: no such limit */
     uint64_t memory;
     /* chunks: per rank; 0: the number that the schedule needs */

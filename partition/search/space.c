@@ -240,7 +240,7 @@ static double guess(pst_search_context *x, pst_search_config *c, const totals *t
                         pst_search_max(t->work_ns, 1);
     else work *= 100;
     double bw = replica_bytes_per_s(p->cluster, c),
-           sums = c->data > 1 && bw > 0 ? elements * p->grad_bytes * 2e9 / bw : 0;
+           sums = c->data > 1 && bw > 0 ? elements * pst_search_sum_bytes(p, 0) * 1e9 / bw : 0;
     if (c->zero == 2) sums *= m / 2;
     return work * (1 + bubble * (stages - 1) / m) + sums * (c->zero == 1 ? 1.01 : 1);
 }
@@ -262,7 +262,7 @@ static double least_traffic(const pst_search_context *x, const pst_search_config
     const pst_search_problem *p = x->problem;
     double sums = 0, hops = 0,
            elements = (double)t->table->sum[PST_SEARCH_SUM_ELEMENTS][p->n_item] / c->pipeline;
-    const double bytes = p->grad_bytes * (c->zero ? 1. : 2.) + (c->zero ? p->weight_bytes : 0.);
+    const double bytes = pst_search_sum_bytes(p, c->zero) + (c->zero ? p->weight_bytes : 0.);
     if (c->data > 1) sums = pst_search_exchange_bound(x, c) * elements * bytes;
     const double bw = (uint64_t)c->pipeline * c->tensor > x->node_devices
                           ? x->node_bw

@@ -34,11 +34,13 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
     if (queue != PST_Q_COMPUTE && in->peer >= job->n_rank)
         return fail_at(rank, i, "unknown peer rank");
     if (flush ? in->opcode <= PST_OP_BW
-              : in->opcode > PST_OP_REDUCE || (in->opcode == PST_OP_REDUCE && !piece)) {
+              : in->opcode > PST_OP_REDUCE || (in->opcode >= PST_OP_PACK && !piece)) {
         return fail_at(rank, i,
                        flush ? "a pass is not allowed in the flush"
                              : "this opcode is only allowed in the flush");
     }
+    if (in->packed && (job->up.kind == PST_CODEC_NONE || !in->n || in->param == PST_NONE || head))
+        return fail_at(rank, i, "only gradients that replicas exchange are packed, with a codec");
     uint32_t n_micro = piece ? job->n_micro : pst_job_micros(job, rank);
     int early = piece && job->zero != 2; /* it names neither */
     if (!flush && !head && !early &&

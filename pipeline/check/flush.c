@@ -22,13 +22,19 @@ static pst_status fail_flush(const flush *f, const char *why) {
 
 /* The compute instructions are in order, each with the right count. */
 static pst_status check_computes(flush *f) {
-    static const uint8_t turn[2][PST_OP_COUNT] = {
-        {[PST_OP_REDUCE] = 1, [PST_OP_NORM] = 2, [PST_OP_GATHER] = 3, [PST_OP_STEP] = 4},
-        {[PST_OP_REDUCE] = 1,
-         [PST_OP_NORM] = 2,
-         [PST_OP_STEP] = 3,
-         [PST_OP_GATHER] = 3,
-         [PST_OP_VALIDATE] = 4}};
+    static const uint8_t turn[2][PST_OP_COUNT] = {{[PST_OP_PACK] = 1,
+                                                   [PST_OP_UNPACK] = 1,
+                                                   [PST_OP_REDUCE] = 1,
+                                                   [PST_OP_NORM] = 2,
+                                                   [PST_OP_GATHER] = 3,
+                                                   [PST_OP_STEP] = 4},
+                                                  {[PST_OP_PACK] = 1,
+                                                   [PST_OP_UNPACK] = 1,
+                                                   [PST_OP_REDUCE] = 1,
+                                                   [PST_OP_NORM] = 2,
+                                                   [PST_OP_STEP] = 3,
+                                                   [PST_OP_GATHER] = 3,
+                                                   [PST_OP_VALIDATE] = 4}};
     int post = f->c->job->post != 0;
     uint32_t last = 1, counts[PST_OP_COUNT] = {0};
     f->norm = f->gather = f->step = PST_NONE;

@@ -1,7 +1,8 @@
 /* Checks the exchanges between replicas in the flush, or earlier (compile/early.h): the owner of a
  * piece sums the gradients of all replicas once, in the order of the binary tree, and (zero 0) all
  * ranks with the parameter receive the sum; values are complete when they are read, and memory is
- * free when it is written. */
+ * free when it is written. With a codec every replica packs its gradient once, when it is complete,
+ * before it is sent or added, and what is packed is unpacked before it counts as a sum. */
 #include "pipeline/check/flush.h"
 #include "pipeline/check/order.h"
 #include <stdlib.h>
@@ -18,6 +19,7 @@ typedef struct {
     uint32_t *head, *tail, *next;
     uint32_t *whole;      /* [n_param] the REDUCEs of whole accumulators, also chained by `next` */
     pst_interval *buffer; /* [buffers] */
+    uint8_t *packed;      /* [buffers] 1: as it was received, packed */
     uint32_t *touched;    /* [buffers] the last instruction that reads or writes it, PST_NONE */
 } exchange;
 
@@ -80,7 +82,7 @@ static pst_status check_buffers(const exchange *x) {
         const uint32_t used[] = {in->buffer,
                                  round && in->into == PST_INTO_ACCUMULATOR ? 0 : in->into};
         for (int k = 0; in->n && k < 2; k++) {
-            if (!used[k]) continue;
+            if (!used[k] || (k && used[1] == used[0])) continue; /* an UNPACK */
             if (used[k] > n) return fail_piece(x, in->param, in->from, "unknown receive buffer");
             uint32_t *last = &x->touched[used[k] - 1];
             if (*last != PST_NONE) PST_TRY(pst_checker_need(x->c, x->rank, *last, i));
@@ -143,26 +145,71 @@ static uint32_t lanes_through(const exchange *x, uint32_t stage) {
     return x->at.tensor < degree ? (degree - x->at.tensor - 1) / own + 1 : 0;
 }
 
+/* Whether replicas pack the piece. */
+static int packs(const exchange *x, const piece *p) {
+    const pst_param *param = x->c->cut->graph->param + p->param;
+    return pst_job_packs(x->c->job, pst_checker_stage_of_use(x->c, p->param, 0), param);
+}
+
+/* PACK i of this rank's gradient; *pack: an earlier one, PST_NONE. */
+static pst_status check_pack(const exchange *x, const piece *p, uint32_t i, uint32_t *pack) {
+    const pst_instr *in = &x->list->instr[i];
+    if (*pack != PST_NONE || !packs(x, p) || in->use || in->buffer || in->into || in->packed)
+        return fail_piece(x, p->param, p->from, "the gradient is packed twice, or is not to be");
+    *pack = i;
+    return check_ready(x, p, i);
+}
+
+static pst_status check_unpack(const exchange *x, const piece *p, const pst_instr *in) {
+    const uint32_t k = in->buffer - 1;
+    if (!in->buffer || in->into != in->buffer || in->use || !in->packed || !x->packed[k] ||
+        x->buffer[k].lo == x->buffer[k].hi)
+        return fail_piece(x, p->param, p->from, "what is unpacked is not packed");
+    x->packed[k] = 0;
+    return PST_OK;
+}
+
+/* The operands of a REDUCE: only the right one may be packed, and then the REDUCE says so. */
+static pst_status check_packed(const exchange *x, const piece *p, const pst_instr *in,
+                               uint32_t pack) {
+    if (in->packed != (in->buffer && x->packed[in->buffer - 1]) ||
+        (in->into && x->packed[in->into - 1]))
+        return fail_piece(x, p->param, p->from, "a packed gradient is added as numbers");
+    return packs(x, p) && pack == PST_NONE && !in->into
+               ? fail_piece(x, p->param, p->from,
+                            "this rank's gradient is added before it is "
+                            "packed")
+               : PST_OK;
+}
+
 /* At the owner of the shard: its sum, and the messages with it. */
 static pst_status check_owner(const exchange *x, const piece *p) {
     const pst_job *job = x->c->job;
     pst_interval own = {x->at.replica, x->at.replica + 1};
-    uint32_t reduce = PST_NONE, sent = 0, holders = 0;
+    uint32_t reduce = PST_NONE, sent = 0, holders = 0, pack = PST_NONE;
     int added = pst_job_shards_gradient(job, x->at.tensor, p->param); /* before the flush */
     if (added) own = (pst_interval){0, job->grid.data};
     memset(x->buffer, 0, pst_job_buffers(job) * sizeof *x->buffer);
+    memset(x->packed, 0, pst_job_buffers(job));
     for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {
         const pst_instr *in = &x->list->instr[i];
         if (added && in->opcode != PST_OP_SEND) {
             return fail_piece(x, p->param, p->from, "the gradient is added twice");
         } else if (in->opcode == PST_OP_RECV) {
             pst_grid_place from = pst_grid_at(job->grid, in->peer);
-            if (!in->buffer || in->use || in->peer != rank_at(x, x->at.stage, from.replica))
+            if (!in->buffer || in->use || in->packed != (uint32_t)packs(x, p) ||
+                in->peer != rank_at(x, x->at.stage, from.replica))
                 return fail_piece(x, p->param, p->from,
                                   "the gradient is received from the wrong rank");
             x->buffer[in->buffer - 1] = (pst_interval){from.replica, from.replica + 1};
+            x->packed[in->buffer - 1] = (uint8_t)in->packed;
+        } else if (in->opcode == PST_OP_PACK) {
+            PST_TRY(check_pack(x, p, i, &pack));
+        } else if (in->opcode == PST_OP_UNPACK) {
+            PST_TRY(check_unpack(x, p, in));
         } else if (in->opcode == PST_OP_REDUCE) {
             if (reduce == PST_NONE) PST_TRY(check_ready(x, p, i));
+            PST_TRY(check_packed(x, p, in, pack));
             if (in->use || !in->buffer || in->buffer == in->into ||
                 !pst_checker_add_up(in->into ? &x->buffer[in->into - 1] : &own,
                                     &x->buffer[in->buffer - 1]))
@@ -172,7 +219,8 @@ static pst_status check_owner(const exchange *x, const piece *p) {
             reduce = i;
         } else {
             pst_grid_place to = pst_grid_at(job->grid, in->peer);
-            if (in->use || job->zero || first_use_on(x->c, p->param, to.stage) == PST_NONE ||
+            if (in->use || in->packed || job->zero ||
+                first_use_on(x->c, p->param, to.stage) == PST_NONE ||
                 to.tensor % pst_grid_degree(job->grid, x->at.stage) != x->at.tensor)
                 return fail_piece(x, p->param, p->from, "the sum is sent to the wrong rank");
             PST_TRY(pst_checker_need(x->c, x->rank, reduce == PST_NONE ? x->step : reduce, i));
@@ -213,7 +261,7 @@ static pst_status check_return(const exchange *x, const piece *p, uint32_t sent,
     const pst_instr *in = &x->list->instr[recv];
     uint32_t use = first_use_on(x->c, p->param, x->at.stage);
     if (in->peer != rank_at(x, pst_checker_stage_of_use(x->c, p->param, 0), p->owner) ||
-        in->buffer || in->use != use)
+        in->buffer || in->packed || in->use != use)
         return fail_piece(x, p->param, p->from,
                           "the sum is not received from the owner of the shard");
     PST_TRY(sent != PST_NONE ? pst_checker_need(x->c, x->rank, sent, recv)
@@ -227,13 +275,17 @@ static pst_status check_other(const exchange *x, const piece *p) {
     int adds = pst_checker_stage_of_use(x->c, p->param, 0) == x->at.stage &&
                !pst_job_shards_gradient(x->c->job, x->at.tensor, p->param),
         returns = !x->c->job->zero && first_use_on(x->c, p->param, x->at.stage) != PST_NONE;
-    uint32_t sent = PST_NONE, received = PST_NONE;
+    uint32_t sent = PST_NONE, received = PST_NONE, pack = PST_NONE;
     for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {
         const pst_instr *in = &x->list->instr[i];
         if (in->opcode == PST_OP_SEND && adds && sent == PST_NONE && !in->use &&
-            in->peer == rank_at(x, x->at.stage, p->owner)) {
-            PST_TRY(check_ready(x, p, i));
+            in->packed == (uint32_t)packs(x, p) && in->peer == rank_at(x, x->at.stage, p->owner)) {
+            if (in->packed && pack == PST_NONE)
+                return fail_piece(x, p->param, p->from, "the gradient is sent before it is packed");
+            PST_TRY(in->packed ? pst_checker_need(x->c, x->rank, pack, i) : check_ready(x, p, i));
             sent = i;
+        } else if (in->opcode == PST_OP_PACK && adds && sent == PST_NONE) {
+            PST_TRY(check_pack(x, p, i, &pack));
         } else if (in->opcode == PST_OP_RECV && returns && received == PST_NONE) {
             PST_TRY(check_return(x, p, sent, i));
             received = i;
@@ -275,8 +327,10 @@ static pst_status open_exchange(exchange *x) {
     x->next = malloc((x->list->n_instr + (size_t)1) * sizeof *x->next);
     x->whole = malloc((g->n_param + (size_t)1) * sizeof *x->whole);
     x->buffer = calloc(buffers + 1, sizeof *x->buffer);
+    x->packed = calloc(buffers + 1, sizeof *x->packed);
     x->touched = calloc(buffers + 1, sizeof *x->touched);
-    if (!x->base || !x->head || !x->tail || !x->next || !x->whole || !x->buffer || !x->touched)
+    if (!x->base || !x->head || !x->tail || !x->next || !x->whole || !x->buffer || !x->packed ||
+        !x->touched)
         return pst_fail(PST_ENOMEM, "no memory to check the flush of rank %u", x->rank);
     memset(x->head, 0xff, pieces * sizeof *x->head);
     memset(x->next, 0xff, x->list->n_instr * sizeof *x->next);
@@ -299,6 +353,7 @@ pst_status pst_checker_replicas(const pst_checker *c, uint32_t rank) {
     free(x.next);
     free(x.whole);
     free(x.buffer);
+    free(x.packed);
     free(x.touched);
     return status;
 }

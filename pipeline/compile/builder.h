@@ -72,6 +72,10 @@ uint32_t pst_builder_emit_compute(pst_job_builder *b, uint8_t opcode, uint64_t n
 static inline uint64_t pst_builder_reduce_ns(const pst_job_builder *b, uint64_t elements) {
     return (uint64_t)(b->cost->reduce_ns * (double)elements + 0.5);
 }
+/* The same of a PACK. */
+static inline uint64_t pst_builder_pack_ns(const pst_job_builder *b, uint64_t elements) {
+    return (uint64_t)(b->cost->pack_ns * (double)elements + 0.5);
+}
 /* Returns the last compute instruction so far; PST_NONE: there is none. */
 uint32_t pst_builder_last_compute(const pst_job_builder *b);
 /* Returns the stage of a parameter's use. */

@@ -78,10 +78,13 @@ static double wire_ns(const pst_job_builder *b, double bytes) {
     return rate > 0 ? bytes * 1e9 / rate : 0;
 }
 
-/* Receive time of n elements at their owner; with zero 0, sums of the same length are included. */
-static double exchange_ns(const pst_job_builder *b, uint64_t n) {
-    uint32_t bytes = pst_job_gradient_bytes(b->job) + (b->job->zero ? 0 : (uint32_t)sizeof(float));
-    return wire_ns(b, (double)n * bytes * (b->job->grid.data - 1));
+/* Receive time of n elements of a parameter at their owner; with zero 0, sums of the same length
+ * are included. */
+static double exchange_ns(const pst_job_builder *b, uint32_t param, uint64_t n) {
+    const int packed = pst_job_packs(b->job, b->stage, b->cut->graph->param + param);
+    const uint64_t bytes =
+        pst_job_gradient_bytes(b->job, packed, n) + (b->job->zero ? 0 : n * sizeof(float));
+    return wire_ns(b, (double)bytes * (b->job->grid.data - 1));
 }
 
 /* Exchange time of the gradients that exactly this number of steps completes. Each replica owns an
@@ -91,7 +94,7 @@ static double completed_ns(const pst_job_builder *b, const pst_early *e, uint32_
     double ns = 0;
     for (uint32_t p = 0; p < g->n_param; p++)
         if (e->ready[p] == steps)
-            ns += exchange_ns(b, pst_param_elements(g->param + p)) / b->job->grid.data;
+            ns += exchange_ns(b, p, pst_param_elements(g->param + p)) / b->job->grid.data;
     return ns;
 }
 
@@ -136,15 +139,15 @@ typedef struct {
     double freed[PST_PIECES_IN_FLIGHT]; /* time at which each receive buffer is free again */
 } arrivals;
 
-static uint32_t due_of(const pst_job_builder *b, const pst_early *e, uint32_t ready, uint64_t n,
-                       arrivals *in) {
+static uint32_t due_of(const pst_job_builder *b, const pst_early *e, uint32_t ready,
+                       const pst_piece *at, arrivals *in) {
     double *freed = &in->freed[in->n % PST_PIECES_IN_FLIGHT];
     const double latency =
         (double)(b->spec->exchange ? b->spec->exchange[b->stage].latency_ns : b->cost->latency_ns);
     if (in->due == PST_NONE) return PST_NONE;
     if (in->ns < (double)e->at_ns[ready]) in->ns = (double)e->at_ns[ready];
     if (in->n >= PST_PIECES_IN_FLIGHT && in->ns < *freed) in->ns = *freed;
-    in->ns += exchange_ns(b, n);
+    in->ns += exchange_ns(b, at->param, at->n);
     uint32_t part = in->due > ready ? in->due : ready;
     while (part < e->n_part && (double)e->at_ns[part] < in->ns + latency) part++;
     in->due = part < e->n_part ? part : PST_NONE;
@@ -161,7 +164,7 @@ static void find_due(const pst_job_builder *b, pst_early *e, arrivals *in) {
             uint32_t number = e->base[p];
             if (e->ready[p] != ready) continue;
             for (pst_piece at = {.param = p}; pst_share_next(b->share, &at); number++)
-                e->due[number] = due_of(b, e, ready, at.n, in + at.owner);
+                e->due[number] = due_of(b, e, ready, &at, in + at.owner);
         }
 }
 

@@ -12,8 +12,10 @@
  * 4. With several replicas: all replicas SEND their accumulators to the owner of the piece
  *    (share.h), piece by piece from the last parameter to the first, parameters with one use before
  *    those with several. The owner RECVs them into receive buffers and REDUCEs them in the order of
- * a fixed binary tree. zero 0: the owner SENDs the sum to every rank with the parameter. Pieces
- *    that are complete early were exchanged between parts of the rank's last pass (early.h).
+ *    a fixed binary tree. zero 0: the owner SENDs the sum to every rank with the parameter. Pieces
+ *    that are complete early were exchanged between parts of the rank's last pass (early.h). With a
+ *    codec each replica, the owner too, PACKs its accumulator before; the owner UNPACKs a received
+ *    gradient to which it adds another one; a REDUCE unpacks what it adds.
  * 5. NORM. Ranks other than 0 SEND their norm message to rank 0 (param and use PST_NONE). Rank 0
  *    RECVs all of them, GATHERs (computes the total norm), and SENDs the result back.
  * 6. STEP. zero 0: on every rank with the parameter. zero 1 and 2: on the owner of the piece; the

@@ -3,6 +3,10 @@
  * ranks with the parameter. zero 1 and 2: the sum stays on the owner, and head.c sends the updated
  * weights. All this happens in the flush, except for early pieces, which are reduced during the
  * last pass (early.c), and for rounds, which reduce the gradients of one micro-batch (rounds.c).
+ * With a codec (job.up) every replica packs its gradient first, the owner's own too, so that sums
+ * do not depend on which rank owns a piece. A rank packs what it sends before it adds anything: an
+ * addition waits for other ranks, which wait for what this rank sends.
+ *
  * Pieces are in order from the last parameter to the first, as gradients are completed; their index
  * in that order is the seq of their messages. */
 #include "pipeline/compile/flush_replicas.h"
@@ -35,14 +39,20 @@ static uint32_t rank_at(const pst_job_builder *b, uint32_t stage, uint32_t repli
                             replica * b->job->grid.tensor + b->lane % b->job->grid.tensor);
 }
 
+static int packs(const pst_job_builder *b, const piece *at) {
+    return pst_job_packs(b->job, b->stage, &b->cut->graph->param[at->param]);
+}
+
 static uint32_t emit_piece(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t use,
                            uint32_t peer, int back) {
-    uint64_t bytes = at->n * (back ? sizeof(float) : pst_job_gradient_bytes(b->job));
+    const int packed = !back && packs(b, at);
+    uint64_t bytes = back ? at->n * sizeof(float) : pst_job_gradient_bytes(b->job, packed, at->n);
     pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
     instr.param = at->param;
     instr.use = use;
     instr.from = (uint32_t)at->from;
     instr.n = (uint32_t)at->n;
+    instr.packed = (uint32_t)packed;
     instr.peer = peer;
     instr.bytes = bytes;
     instr.channel = b->channel + (uint32_t)back;
@@ -53,6 +63,37 @@ static uint32_t emit_piece(pst_job_builder *b, uint8_t opcode, const piece *at, 
         instr.seq += instr.micro * b->n_piece;
     }
     return pst_builder_emit(b, &instr);
+}
+
+/* --- packing ---------------------------------------------------------------------------------- */
+
+/* A PACK of this rank's gradient, or an UNPACK of receive buffer `buffer`. */
+static uint32_t emit_codec(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t buffer) {
+    const uint64_t ns =
+        opcode == PST_OP_PACK ? pst_builder_pack_ns(b, at->n) : pst_builder_reduce_ns(b, at->n);
+    uint32_t i = pst_builder_emit_compute(b, opcode, ns);
+    if (b->status != PST_OK) return PST_NONE;
+    pst_instr *in = b->instr + i;
+    in->param = at->param;
+    in->use = 0;
+    in->from = (uint32_t)at->from;
+    in->n = (uint32_t)at->n;
+    in->buffer = in->into = buffer;
+    in->packed = opcode == PST_OP_UNPACK;
+    return i;
+}
+
+/* Sends this rank's gradient to the owner of the piece, packed if the piece is; `ready`: the
+ * instruction that completes it (PST_NONE: no need to wait). */
+static uint32_t send_gradient(pst_job_builder *b, const piece *at, uint32_t ready) {
+    if (packs(b, at)) {
+        uint32_t pack = emit_codec(b, PST_OP_PACK, at, 0);
+        if (b->status == PST_OK && ready != PST_NONE) pst_builder_depend(b, pack, ready);
+        ready = pack;
+    }
+    uint32_t send = emit_piece(b, PST_OP_SEND, at, 0, rank_at(b, b->stage, at->owner), 0);
+    if (ready != PST_NONE) pst_builder_depend(b, send, ready);
+    return send;
 }
 
 /* --- sums ------------------------------------------------------------------------------------- */
@@ -73,7 +114,7 @@ static int takes_part(const pst_job_builder *b, const piece *at, uint32_t replic
 static void round_own(pst_job_builder *b, pst_instr *in) {
     if (!b->own_is_exact || (in->into && in->buffer)) return;
     b->own_is_exact = 0;
-    in->bytes = in->n * (uint64_t)pst_job_gradient_bytes(b->job);
+    in->bytes = pst_job_gradient_bytes(b->job, 0, in->n);
 }
 
 /* Adds `buffer` to `into`, after both are ready (PST_NONE: no need to wait). */
@@ -104,33 +145,52 @@ typedef struct {
     uint32_t first;
 } incoming;
 
-/* Adds [lo, hi); *place: where the sum is: 0 this replica's gradient, else 1 + a receive buffer;
- * PST_NONE: no replica in it takes part. Returns the last REDUCE or, for a single replica, its RECV
+/* at: where a sum of replicas is: 0 this replica's gradient, else 1 + a receive buffer; PST_NONE:
+ * none of them takes part. packed: the buffer is as it was received, packed. */
+typedef struct {
+    uint32_t at;
+    int packed;
+} place;
+
+/* Adds [lo, hi); *sum: where the sum is. Returns the last REDUCE or, for a single replica, its RECV
  * (PST_NONE for this one). */
 static uint32_t add_replicas(pst_job_builder *b, const piece *at, incoming from, uint32_t lo,
-                             uint32_t hi, uint32_t *place) {
+                             uint32_t hi, place *sum) {
     if (hi - lo == 1) {
-        *place = lo == b->replica ? 0 : from.first + lo - (lo > b->replica);
-        if (!takes_part(b, at, lo)) *place = PST_NONE;
+        *sum = (place){0, 0};
+        if (lo != b->replica) *sum = (place){from.first + lo - (lo > b->replica), packs(b, at)};
+        if (!takes_part(b, at, lo)) sum->at = PST_NONE;
         return from.recv[lo];
     }
-    uint32_t middle = pst_share_split(lo, hi), left, right;
+    uint32_t middle = pst_share_split(lo, hi);
+    place left, right;
     uint32_t before = add_replicas(b, at, from, lo, middle, &left);
     uint32_t after = add_replicas(b, at, from, middle, hi, &right);
-    if (left == PST_NONE || right == PST_NONE) {
-        *place = left == PST_NONE ? right : left;
-        return left == PST_NONE ? after : before;
+    if (left.at == PST_NONE || right.at == PST_NONE) {
+        *sum = left.at == PST_NONE ? right : left;
+        return left.at == PST_NONE ? after : before;
     }
-    *place = right ? left : right;
-    return emit_sum(b, at, *place, right ? right : left, before, after);
+    const place with = right.at ? right : left;
+    *sum = right.at ? left : right;
+    if (sum->packed) {
+        uint32_t unpack = emit_codec(b, PST_OP_UNPACK, at, sum->at);
+        if (b->status == PST_OK && before != PST_NONE) pst_builder_depend(b, unpack, before);
+        before = unpack;
+        sum->packed = 0;
+    }
+    uint32_t reduce = emit_sum(b, at, sum->at, with.at, before, after);
+    if (b->status == PST_OK) b->instr[reduce].packed = (uint32_t)with.packed;
+    return reduce;
 }
 
 /* Returns the REDUCE that completes the sum in the accumulator. */
 static uint32_t collect(pst_job_builder *b, const piece *at) {
     uint32_t n = b->job->grid.data, set = b->turn++ % PST_PIECES_IN_FLIGHT,
              first = 1 + set * (n - 1);
-    uint32_t place = 0, last = 0;
+    place sum = {0, 0};
+    uint32_t last = 0;
     b->own_is_exact = b->job->narrow;
+    if (packs(b, at)) emit_codec(b, PST_OP_PACK, at, 0);
     uint32_t *recv = malloc(n * sizeof *recv);
     if (!recv) {
         b->status = pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
@@ -144,9 +204,9 @@ static uint32_t collect(pst_job_builder *b, const piece *at) {
         b->instr[recv[k]].buffer = first + (k < b->replica ? k : k - 1);
         if (b->buffer_read[set] != PST_NONE) pst_builder_depend(b, recv[k], b->buffer_read[set]);
     }
-    if (b->status == PST_OK) last = add_replicas(b, at, (incoming){recv, first}, 0, n, &place);
+    if (b->status == PST_OK) last = add_replicas(b, at, (incoming){recv, first}, 0, n, &sum);
     if (b->status == PST_OK && at->round)
-        last = emit_sum(b, at, PST_INTO_ACCUMULATOR, place, last, PST_NONE);
+        last = emit_sum(b, at, PST_INTO_ACCUMULATOR, sum.at, last, PST_NONE);
     free(recv);
     return b->buffer_read[set] = last;
 }
@@ -211,27 +271,32 @@ static uint32_t finished(const pst_job_builder *b, uint32_t param) {
                          last];
 }
 
-static void reduce_piece(pst_job_builder *b, const piece *at, void *arg) {
-    reducing *r = arg;
-    if (pst_builder_stage_of_use(b, at->param, 0) != b->stage) return;
-    if (r->shared != (pst_param_gradients(&b->cut->graph->param[at->param]) > 1) ||
-        shares_out(b, at->param) || pst_early_is_due(b, at->number))
-        return;
-    if (at->owner == b->replica) {
-        r->sums->at[at->number] = collect(b, at);
-        return;
-    }
-    uint32_t send = emit_piece(b, PST_OP_SEND, at, 0, rank_at(b, b->stage, at->owner), 0);
+/* Whether the piece is one of these. */
+static int is_reduced(const pst_job_builder *b, const piece *at, const reducing *r) {
+    return pst_builder_stage_of_use(b, at->param, 0) == b->stage &&
+           r->shared == (pst_param_gradients(&b->cut->graph->param[at->param]) > 1) &&
+           !shares_out(b, at->param) && !pst_early_is_due(b, at->number);
+}
+
+static void send_piece_of(pst_job_builder *b, const piece *at, void *arg) {
+    const reducing *r = arg;
+    if (!is_reduced(b, at, r) || at->owner == b->replica) return;
     int later = r->shared || b->job->parts > 1 || b->cut->graph->param[at->param].slice.partial;
-    uint32_t ready = later ? r->ready : finished(b, at->param);
-    if (ready != PST_NONE) pst_builder_depend(b, send, ready);
-    r->sums->at[at->number] = send;
+    r->sums->at[at->number] = send_gradient(b, at, later ? r->ready : finished(b, at->param));
+}
+
+static void collect_piece(pst_job_builder *b, const piece *at, void *arg) {
+    const reducing *r = arg;
+    if (is_reduced(b, at, r) && at->owner == b->replica) r->sums->at[at->number] = collect(b, at);
 }
 
 void pst_flush_reduce(pst_job_builder *b, pst_flush_sums *sums, int shared, uint32_t ready) {
     reducing r = {sums, shared, ready};
     if (b->job->alone) pst_summary_reduce(b, sums, shared, ready);
-    else each_piece(b, reduce_piece, &r);
+    else {
+        each_piece(b, send_piece_of, &r);
+        each_piece(b, collect_piece, &r);
+    }
 }
 
 pst_status pst_flush_sums_open(const pst_job_builder *b, pst_flush_sums *sums) {
@@ -308,9 +373,7 @@ static void send_early(pst_job_builder *b, const piece *at, void *part) {
     if (!pst_early_is_due(b, at->number) || e->ready[at->param] != *(uint32_t *)part ||
         at->owner == b->replica)
         return;
-    uint32_t send = emit_piece(b, PST_OP_SEND, at, 0, rank_at(b, b->stage, at->owner), 0);
-    pst_builder_depend(b, send, finished(b, at->param));
-    e->at[at->number] = send;
+    e->at[at->number] = send_gradient(b, at, finished(b, at->param));
 }
 
 static void add_early(pst_job_builder *b, const piece *at, void *part) {

@@ -33,6 +33,10 @@ typedef struct {
      * accumulator; with sharded gradients: the gradient slot of (chunk, micro), and
      * PST_INTO_ACCUMULATOR is the accumulator */
     uint32_t buffer, into;
+    /* 1: a gradient that is packed with the job's codec (pst_job.up): the message of a SEND or
+     * RECV; receive buffer `buffer` - 1 of a REDUCE, which unpacks and adds it, or of an UNPACK,
+     * which makes it fp32 */
+    uint32_t packed;
     uint32_t dep, n_dep; /* the dependencies are pst_instr_list.dep[dep .. dep + n_dep) */
     /* size of the transfer; predicted duration. REDUCE: bytes is not 0 if one operand is this
      * rank's own gradient, which is then rounded like the gradients that were sent */
@@ -64,7 +68,7 @@ static inline int pst_instr_is_flush(const pst_instr_list *list, uint32_t i) {
  * fp32. */
 static inline int pst_instr_is_narrow(const pst_instr *in) {
     return (in->opcode == PST_OP_SEND || in->opcode == PST_OP_RECV) && in->param != PST_NONE &&
-           in->use != PST_NONE && in->n && in->bytes == 2 * (uint64_t)in->n;
+           in->use != PST_NONE && in->n && !in->packed && in->bytes == 2 * (uint64_t)in->n;
 }
 
 /* Durations of transfers and of the flush. A transfer takes latency_ns + bytes * 1e9 / bytes_per_s
@@ -74,7 +78,7 @@ typedef struct {
     uint64_t latency_ns;
     double bytes_per_s;
     uint64_t norm_ns, gather_ns, step_ns; /* durations of NORM, GATHER and STEP; set by prepare */
-    double reduce_ns;                     /* duration of REDUCE per element */
+    double reduce_ns, pack_ns;            /* duration of REDUCE and UNPACK, of PACK, per element */
     /* 1: for transports without tags: the messages between two ranks are received in the order in
      * which they are sent. With several chunks per rank some values then occupy their slots
      * longer */

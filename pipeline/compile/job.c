@@ -310,6 +310,13 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
     }
     j->n_seq = j->n_micro; /* at least as many as parts */
     j->narrow = spec->narrow;
+    if (grid.data > 1 && spec->packs) {
+        if (!(j->packs = malloc(grid.pipeline)))
+            return pst_fail(PST_ENOMEM, "no memory to compile the instruction lists");
+        memcpy(j->packs, spec->packs, grid.pipeline);
+        j->up = spec->up;
+        j->min_bytes = spec->min_bytes;
+    }
     if (spec->slow) {
         if (!(j->slow = malloc(j->n_rank * sizeof *j->slow)))
             return pst_fail(PST_ENOMEM, "no memory to compile the instruction lists");
@@ -420,6 +427,18 @@ pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut,
     return pst_job_build_grid(&spec, job, slots);
 }
 
+double pst_job_compression(const pst_job *job) {
+    uint64_t plain = 0, sent = 0;
+    for (uint32_t r = 0; r < job->n_rank; r++)
+        for (uint32_t i = 0; i < job->list[r].n_instr; i++) {
+            const pst_instr *in = &job->list[r].instr[i];
+            if (in->opcode != PST_OP_SEND || in->param == PST_NONE || !in->n) continue;
+            plain += in->packed ? in->n * sizeof(float) : in->bytes;
+            sent += in->bytes;
+        }
+    return sent ? (double)plain / (double)sent : 1;
+}
+
 void pst_job_close(pst_job *job) {
     if (!job) return;
     for (uint32_t r = 0; job->list && r < job->n_rank; r++) {
@@ -431,6 +450,7 @@ void pst_job_close(pst_job *job) {
     free(job->micros);
     free(job->share);
     free(job->pieces);
+    free(job->packs);
     free(job->slow);
     free(job->host);
     free(job->host_bytes_per_s);

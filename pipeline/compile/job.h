@@ -2,6 +2,7 @@
  * tensor rank; or, for predictions only, the lists of a single lane. instr.h explains the lists. */
 #ifndef PST_PIPELINE_COMPILE_JOB_H
 #define PST_PIPELINE_COMPILE_JOB_H
+#include "base/codec.h"
 #include "pipeline/cluster/cluster.h"
 #include "pipeline/compile/cut.h"
 #include "pipeline/compile/instr.h"
@@ -26,8 +27,13 @@ struct pst_job {
     /* number of gradient accumulators per use of a parameter; each sums an equal share of the
      * rank's micro-batches. 1 with zero 2 */
     uint32_t parts;
-    int post;          /* post-validation: VALIDATE follows STEP */
-    int narrow;        /* 1: replicas send gradients in bf16 */
+    int post;   /* post-validation: VALIDATE follows STEP */
+    int narrow; /* 1: replicas send gradients in bf16 */
+    /* codec with which replicas pack gradients (PST_CODEC_NONE: with none), and bytes of the
+     * smallest parameter that is packed */
+    pst_codec up;
+    uint64_t min_bytes;
+    uint8_t *packs;    /* [grid.pipeline] 1: replicas pack the gradients of this stage */
     pst_share **share; /* [grid.tensor] */
     /* [n_param] number of pieces of each parameter, on the tensor rank with the largest number; all
      * lanes number messages of pieces accordingly */
@@ -63,10 +69,13 @@ typedef struct {
     const pst_schedule *const *schedule; /* [grid.data] */
     const pst_cut *const *cut;           /* [grid.tensor] */
     const pst_instr_cost *cost;
-    int zero;         /* ZeRO stage; 2 only with one accumulator per use */
-    uint32_t parts;   /* number of accumulators per use; 0: 1 */
-    int narrow;       /* 1: replicas send gradients in bf16; only with one accumulator per use */
-    uint64_t message; /* pst_share.message, in elements; 0: one piece */
+    int zero;       /* ZeRO stage; 2 only with one accumulator per use */
+    uint32_t parts; /* number of accumulators per use; 0: 1 */
+    int narrow;     /* 1: replicas send gradients in bf16; only with one accumulator per use */
+    pst_codec up;   /* as in pst_job; not with zero 2, several accumulators per use or `narrow` */
+    uint64_t min_bytes;
+    const uint8_t *packs; /* [grid.pipeline] copied; NULL: none packs */
+    uint64_t message;     /* pst_share.message, in elements; 0: one piece */
     /* [ranks of the grid] factor on the durations of the cut, copied; NULL: 1 */
     const double *slow;
     /* 1: compile only lane `lane`, for predictions and checks; such a job cannot run. A few
@@ -89,8 +98,17 @@ enum { PST_PIECES_IN_FLIGHT = 4 };
 static inline uint32_t pst_job_buffers(const pst_job *job) {
     return job->grid.data > 1 ? PST_PIECES_IN_FLIGHT * (job->grid.data - 1) : 0;
 }
-/* Returns the bytes per element of a replica's gradient in a message. */
-static inline uint32_t pst_job_gradient_bytes(const pst_job *job) { return job->narrow ? 2 : 4; }
+/* Returns 1 if replicas pack the gradient of a parameter whose first use is on `stage`. Running
+ * statistics are not packed: they have no gradient. */
+static inline int pst_job_packs(const pst_job *job, uint32_t stage, const pst_param *param) {
+    return job->up.kind != PST_CODEC_NONE && job->packs[stage] && !param->statistic &&
+           pst_param_elements(param) * sizeof(float) >= job->min_bytes;
+}
+/* Returns the bytes of n elements of a replica's gradient in a message. */
+static inline uint64_t pst_job_gradient_bytes(const pst_job *job, int packed, uint64_t n) {
+    if (packed) return pst_codec_bytes(job->up, n);
+    return n * (job->narrow ? 2 : sizeof(float));
+}
 /* Returns the number of pieces of all parameters. */
 static inline uint32_t pst_job_pieces(const pst_job *job) {
     uint32_t n = 0;
@@ -123,6 +141,9 @@ static inline uint32_t pst_job_gathers(const pst_job *job) {
 static inline uint32_t pst_job_micros(const pst_job *job, uint32_t rank) {
     return job->micros[pst_grid_at(job->grid, rank).replica];
 }
+/* Returns the bytes of all messages between replicas with parameters (gradients, sums, weights) if
+ * none were packed, over their bytes: 1 if nothing is packed. */
+double pst_job_compression(const pst_job *job);
 void pst_job_close(pst_job *job);
 /* Writes all lists as text to `out`. ENOMEM if `out` cannot be written. */
 pst_status pst_job_print(const pst_job *job, FILE *out);

@@ -58,9 +58,25 @@ static void add_up_owners(const pst_job_builder *b, pst_summary *x) {
     memset(b->early->pieces, 0, n * sizeof *b->early->pieces);
 }
 
+/* Counts a parameter among those that messages carry. all: elements so far. */
+static void add_message(const pst_job_builder *b, pst_summary *x, uint32_t param, uint64_t *all) {
+    const pst_param *p = &b->cut->graph->param[param];
+    const uint64_t n = pst_param_elements(p);
+    const int packed = pst_job_packs(b->job, pst_builder_stage_of_use(b, param, 0), p);
+    x->element_bytes += (double)pst_job_gradient_bytes(b->job, packed, n);
+    if (packed) x->packed += (double)n;
+    *all += n;
+}
+
+static void finish_message(pst_summary *x, uint64_t all) {
+    x->element_bytes /= all ? (double)all : 1;
+    x->packed /= all ? (double)all : 1;
+}
+
 static pst_summary group_of(const pst_job_builder *b, uint32_t chunk, group_fn takes) {
     const pst_graph *g = b->cut->graph;
     const int early = pst_early_is_on(b);
+    uint64_t all = 0;
     pst_summary x = {.param = PST_NONE,
                      .segments = takes == is_sharded ? ROUND_SEGMENTS : SEGMENTS};
     for (uint32_t p = 0; g && early && p < g->n_param; p++) {
@@ -68,6 +84,9 @@ static pst_summary group_of(const pst_job_builder *b, uint32_t chunk, group_fn t
         count_pieces(b, p, PST_NONE);
         if (x.param == PST_NONE) x.param = p;
     }
+    for (uint32_t p = 0; g && p < g->n_param; p++)
+        if (takes(b, p, chunk)) add_message(b, &x, p, &all);
+    finish_message(&x, all);
     if (g && early) add_up_owners(b, &x);
     for (uint32_t k = 0; g && !early && k < b->job->grid.data; k++) {
         uint64_t own = 0, pieces = 0;
@@ -149,15 +168,19 @@ static uint64_t moved(const pst_summary *x, uint32_t replicas) {
     return in > out ? in : out;
 }
 
+/* Bytes of the gradients of n elements in messages. */
+static uint64_t gradient_bytes(const pst_summary *x, uint64_t n) {
+    return (uint64_t)((double)n * x->element_bytes + 0.5);
+}
+
 /* Duration of a segment of gradients. With long latency, receive buffers limit the rate of pieces.
  */
 static uint64_t gather_ns(const pst_job_builder *b, const pst_summary *x, uint32_t replicas,
                           uint32_t i) {
-    uint64_t ns = wire_ns(b, part_of(x, moved(x, replicas) * pst_job_gradient_bytes(b->job), i)),
+    uint64_t ns = wire_ns(b, part_of(x, gradient_bytes(x, moved(x, replicas)), i)),
              pieces = part_of(x, x->pieces, i);
     uint64_t piece = x->pieces ? x->own / x->pieces : 0;
-    uint64_t each =
-        wire_ns(b, piece * pst_job_gradient_bytes(b->job)) + pst_builder_reduce_ns(b, piece);
+    uint64_t each = wire_ns(b, gradient_bytes(x, piece)) + pst_builder_reduce_ns(b, piece);
     uint64_t turn = link_of(b).latency_ns + (replicas - 1) * each;
     uint64_t sums = pst_builder_reduce_ns(b, part_of(x, x->own, i) * replicas);
     if (ns < pieces * turn / PST_PIECES_IN_FLIGHT) ns = pieces * turn / PST_PIECES_IN_FLIGHT;
@@ -183,12 +206,28 @@ static uint32_t emit_sum(pst_job_builder *b, const pst_summary *x, uint64_t elem
     return reduce;
 }
 
+/* Packs all gradients of segment i, after `ready`, as far as they are packed; returns the PACK, or
+ * `ready` if there is none. */
+static uint32_t pack(pst_job_builder *b, const pst_summary *x, uint32_t i, uint32_t ready) {
+    const uint64_t n = (uint64_t)(x->packed * (double)x->all);
+    if (!n) return ready;
+    uint32_t at =
+        pst_builder_emit_compute(b, PST_OP_PACK, pst_builder_pack_ns(b, part_of(x, n, i)));
+    if (b->status != PST_OK) return PST_NONE;
+    b->instr[at].param = x->param;
+    b->instr[at].use = 0;
+    b->instr[at].n = 1;
+    if (ready != PST_NONE) pst_builder_depend(b, at, ready);
+    return at;
+}
+
 /* Sends segment i to this rank itself, after `ready` (PST_NONE: no need to wait). */
 static uint32_t send(pst_job_builder *b, const pst_summary *x, uint32_t replicas, uint32_t i,
                      uint32_t ready) {
-    uint32_t at = emit_end(b, PST_OP_SEND, x, b->rank,
-                           part_of(x, moved(x, replicas) * pst_job_gradient_bytes(b->job), i),
-                           gather_ns(b, x, replicas, i));
+    ready = pack(b, x, i, ready);
+    uint32_t at =
+        emit_end(b, PST_OP_SEND, x, b->rank, part_of(x, gradient_bytes(x, moved(x, replicas)), i),
+                 gather_ns(b, x, replicas, i));
     if (ready != PST_NONE) pst_builder_depend(b, at, ready);
     return at;
 }
@@ -200,7 +239,7 @@ static uint32_t add(pst_job_builder *b, const pst_summary *x, uint32_t replicas,
     uint32_t at = PST_NONE;
     if (moves(x, replicas)) {
         at = emit_end(b, PST_OP_RECV, x, b->rank,
-                      part_of(x, moved(x, replicas) * pst_job_gradient_bytes(b->job), i),
+                      part_of(x, gradient_bytes(x, moved(x, replicas)), i),
                       gather_ns(b, x, replicas, i));
         if (b->buffer_read[0] != PST_NONE) pst_builder_depend(b, at, b->buffer_read[0]);
     }
@@ -317,12 +356,15 @@ static void spread_one(pst_job_builder *b, const pst_summary *x, uint32_t reduce
 static pst_summary group_early(const pst_job_builder *b, uint32_t due, uint32_t *ready) {
     const pst_early *e = b->early;
     pst_summary x = {.param = PST_NONE, .segments = 1};
+    uint64_t all = 0;
     *ready = 0;
     for (uint32_t p = 0; p < b->share->n_param; p++) {
         if (e->ready[p] == PST_NONE || !count_pieces(b, p, due)) continue;
         if (x.param == PST_NONE) x.param = p;
+        add_message(b, &x, p, &all);
         if (e->ready[p] > *ready) *ready = e->ready[p];
     }
+    finish_message(&x, all);
     add_up_owners(b, &x);
     return x;
 }

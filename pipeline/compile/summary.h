@@ -8,6 +8,9 @@
  * elements and pieces of the replica that owns the largest share. */
 struct pst_summary {
     uint64_t all, own, pieces;
+    /* mean over the group's parameters: bytes of an element in a message with a gradient, and the
+     * share of elements that replicas pack (job.up) */
+    double element_bytes, packed;
     uint32_t param;    /* the first parameter; PST_NONE: the group is empty */
     uint32_t segments; /* maximum number of messages for the group */
 };

@@ -99,7 +99,7 @@ static int wants_all_ended(const pst_executor *x, const pst_instr *in) {
     if (x->wait_for_exchanges && x->behind_exchange) return 1;
     if (in->opcode <= PST_OP_BW)
         return pst_executor_is_apart(x, pst_executor_step_at(x, in, x->step));
-    return in->opcode != PST_OP_REDUCE || in->param == PST_NONE;
+    return in->opcode > PST_OP_REDUCE || in->param == PST_NONE;
 }
 
 /* Returns 1 if the operator needs a separate event: the last operator of an instruction, because

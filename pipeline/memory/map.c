@@ -7,9 +7,9 @@
 #define ABSENT UINT64_MAX
 
 const char *pst_region_name(pst_region region) {
-    static const char *const name[PST_REGION_COUNT] = {"weights", "optimizer state", "control",
-                                                       "data",    "outputs",         "gradients",
-                                                       "slots",   "scratch"};
+    static const char *const name[PST_REGION_COUNT] = {
+        "weights", "optimizer state", "residual", "control", "data",
+        "outputs", "gradients",       "slots",    "scratch"};
     return (unsigned)region < PST_REGION_COUNT ? name[region] : "?";
 }
 
@@ -82,6 +82,28 @@ static void place_state(pst_memory_map_builder *b, const pst_optim_row *optim) {
                                  ? pst_memory_map_take(b, state_bytes(x, p))
                                  : ABSENT;
     pst_memory_map_finish(b, PST_REGION_STATE);
+}
+
+/* Those of gradients that this rank packs: the residuals, and those that a step leaves, which
+ * become the residuals only if the step is applied. Where the gradient's memory is free after it is
+ * packed, that is where the step's residual is: it is not with zero 0, where the sum comes back,
+ * nor at the owner, which adds there. */
+static void place_residuals(pst_memory_map_builder *b, const pst_optim_row *optim) {
+    pst_memory_map *x = b->map;
+    const uint32_t stage = pst_job_stage(b->job, x->rank);
+    pst_memory_map_begin(b, PST_REGION_RESIDUAL);
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++) {
+        const pst_param *param = b->g->param + p;
+        x->residual[p] = x->next[p] = x->packed[p] = ABSENT;
+        if (!optim || !pst_param_gradients(param) || !pst_memory_map_has_use(b, p, 0) ||
+            !pst_job_packs(b->job, stage, param))
+            continue;
+        x->next_from[p] = b->job->zero ? x->own_from[p] : 0;
+        x->next_to[p] = b->job->zero ? x->own_to[p] : pst_param_elements(param);
+        x->residual[p] = pst_memory_map_take(b, pst_memory_map_param_bytes(b, p));
+        x->next[p] = pst_memory_map_take(b, (x->next_to[p] - x->next_from[p]) * sizeof(float));
+    }
+    pst_memory_map_finish(b, PST_REGION_RESIDUAL);
 }
 
 /* --- norms ------------------------------------------------------------------------------------ */
@@ -299,6 +321,11 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
     x->undo = offsets(pst_memory_map_params(b));
     x->grad_from = offsets(pst_memory_map_params(b));
     x->gradient_in_slot = offsets(pst_memory_map_params(b));
+    x->residual = offsets(pst_memory_map_params(b));
+    x->next = offsets(pst_memory_map_params(b));
+    x->next_from = offsets(pst_memory_map_params(b));
+    x->next_to = offsets(pst_memory_map_params(b));
+    x->packed = offsets(pst_memory_map_params(b));
     x->data = offsets(n_tensor);
     x->output = offsets(n_tensor);
     x->class_base = offsets(slots->n_class);
@@ -309,9 +336,10 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
     x->loss_of_rank = calloc(x->n_rank, sizeof *x->loss_of_rank);
     x->piece_of_rank = calloc(x->n_rank, sizeof *x->piece_of_rank);
     if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->own_from || !x->own_to ||
-        !x->step_from || !x->undo || !x->step_to || !x->grad_from || !x->gradient_in_slot ||
-        !x->data || !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk ||
-        !x->owned || !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
+        !x->residual || !x->next || !x->next_from || !x->next_to || !x->packed || !x->step_from ||
+        !x->undo || !x->step_to || !x->grad_from || !x->gradient_in_slot || !x->data ||
+        !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk || !x->owned ||
+        !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
         return pst_fail(PST_ENOMEM, "no memory to build the memory map");
     for (uint32_t c = 0; c < b->cut->n_chunk; c++)
         x->has_chunk[c] = (uint8_t)pst_memory_map_has(b, c);
@@ -326,6 +354,7 @@ pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map 
     x->n_rank = spec->job->n_rank;
     x->eval_cut = spec->eval_cut;
     x->parts = spec->job->parts;
+    x->up = spec->job->up;
     x->norm_words = pst_graph_norm_words(spec->g);
     x->state_size = optim ? (uint32_t)pst_optim_state_bytes(optim) : 0;
     x->part_micros = pst_job_micros(spec->job, spec->rank) / spec->job->parts;
@@ -347,6 +376,7 @@ pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map 
     }
     place_weights(&b);
     place_state(&b, optim);
+    place_residuals(&b, optim);
     place_control(&b, optim);
     place_tensors(&b, PST_REGION_DATA, PST_TENSOR_DATA, PST_PLACE_DATA, x->data);
     place_tensors(&b, PST_REGION_OUTPUT, PST_TENSOR_OUTPUT, PST_PLACE_OUTPUT, x->output);
@@ -375,6 +405,11 @@ void pst_memory_map_close(pst_memory_map *x) {
     free(x->grad_from);
 
     free(x->gradient_in_slot);
+    free(x->residual);
+    free(x->next);
+    free(x->next_from);
+    free(x->next_to);
+    free(x->packed);
     free(x->class_base);
     free(x->eval_class_base);
     free(x->has_chunk);

@@ -12,7 +12,8 @@ typedef enum {
     PST_REGION_WEIGHT, /* the parameters of the rank, each once, in the dtype of the graph */
     /* optimizer states, and fp32 master weights if the dtype of the graph is not fp32 */
     PST_REGION_STATE,
-    PST_REGION_CONTROL, /* norm messages: fp64 partial sums per rank */
+    PST_REGION_RESIDUAL, /* what codecs have left out of this rank's gradients */
+    PST_REGION_CONTROL,  /* norm messages: fp64 partial sums per rank */
     /* input data (tokens, targets): n_micro copies of each data tensor that the rank uses */
     PST_REGION_DATA,
     /* losses or logits: n_micro copies of each output tensor that the rank computes */
@@ -92,6 +93,15 @@ struct pst_memory_map {
      * buffers follow, aligned */
     uint64_t buffer, buffer_bytes;
     uint32_t n_buffer;
+    /* offset of the packed gradient within a receive buffer; before it is the memory in which the
+     * gradient is unpacked, if the buffer may be the first operand of a sum */
+    uint64_t buffer_packed;
+    /* For parameters whose gradients this rank packs (UINT64_MAX: it does not): [n_param] offset of
+     * the residual, of all elements; of the residual that this step leaves if it is applied, of
+     * elements [next_from, next_to) only: that of the others replaces the accumulator; and of the
+     * packed gradient, of all elements */
+    pst_codec up; /* that of the job */
+    uint64_t *residual, *next, *next_from, *next_to, *packed;
     /* Norm messages, in region CONTROL. The message of a rank to rank 0 has the loss of each
      * micro-batch of the rank, then the sum of squares of each piece (share.h) that the rank owns,
      * by parameter in name order, of norm_words numbers each. The answer of rank 0 has the sum of
@@ -139,6 +149,16 @@ void *pst_memory_map_scratch(const pst_memory_map *map, const pst_cut *cut, cons
                              uint8_t *arena);
 /* Returns the address of the data that a SEND or RECV transfers. */
 void *pst_memory_map_message(const pst_memory_view *view, const pst_instr *instr);
+/* The memory of a PACK of instr->n elements. next: of the residual that it leaves; in_place: this
+ * is the gradient's own memory. */
+typedef struct {
+    float *gradient, *residual, *next;
+    uint8_t *packed;
+    int in_place;
+} pst_memory_pack;
+pst_memory_pack pst_memory_map_pack(const pst_memory_view *view, const pst_instr *instr);
+/* Returns the packed gradient in a receive buffer of a REDUCE or UNPACK. */
+const uint8_t *pst_memory_map_packed(const pst_memory_view *view, const pst_instr *instr);
 /* Sets *sum and *operand to the addresses for a REDUCE, which adds instr->n (0: all) elements of
  * *operand to *sum. */
 void pst_memory_map_reduce(const pst_memory_view *view, const pst_instr *instr, float **sum,

@@ -96,6 +96,12 @@ static void *address_accumulator(const pst_memory_view *v, const pst_instr *inst
     return own ? own + instr->from * sizeof(float) : at(v->arena, x->shared_grad);
 }
 
+/* Bytes of a parameter's packed gradient before the instruction's first element, where a block
+ * begins. */
+static uint64_t packed_bytes(const pst_memory_view *v, const pst_instr *instr) {
+    return pst_codec_bytes(v->map->up, instr->from);
+}
+
 void *pst_memory_map_message(const pst_memory_view *v, const pst_instr *instr) {
     const pst_memory_map *x = v->map;
     if (instr->local != PST_NONE) return address_local(v, instr->chunk, instr->local, instr->micro);
@@ -103,8 +109,29 @@ void *pst_memory_map_message(const pst_memory_view *v, const pst_instr *instr) {
     if (instr->use == PST_NONE)
         return v->arena + x->weight[instr->param] +
                instr->from * (uint64_t)pst_dtype_bytes(v->g->dtype);
+    if (instr->packed && instr->opcode == PST_OP_SEND)
+        return v->arena + x->packed[instr->param] + packed_bytes(v, instr);
+    if (instr->packed) return (uint8_t *)address_buffer(v, instr->buffer) + x->buffer_packed;
     return instr->buffer ? address_buffer(v, instr->buffer)
                          : address_accumulator(v, instr, instr->use, instr->micro);
+}
+
+pst_memory_pack pst_memory_map_pack(const pst_memory_view *v, const pst_instr *instr) {
+    const pst_memory_map *x = v->map;
+    const uint32_t p = instr->param;
+    const uint64_t from = instr->from;
+    const int apart = from >= x->next_from[p] && from < x->next_to[p];
+    pst_memory_pack at = {.gradient = address_accumulator(v, instr, 0, 0),
+                          .residual = (float *)(v->arena + x->residual[p]) + from,
+                          .packed = v->arena + x->packed[p] + packed_bytes(v, instr),
+                          .in_place = !apart};
+    at.next = at.gradient;
+    if (apart) at.next = (float *)(v->arena + x->next[p]) + (from - x->next_from[p]);
+    return at;
+}
+
+const uint8_t *pst_memory_map_packed(const pst_memory_view *v, const pst_instr *instr) {
+    return (const uint8_t *)address_buffer(v, instr->buffer) + v->map->buffer_packed;
 }
 
 void pst_memory_map_reduce(const pst_memory_view *v, const pst_instr *instr, float **sum,

@@ -69,6 +69,17 @@ static void add_params(ranges *all, const pst_memory_map *x, const pst_graph *g)
     }
 }
 
+static void add_residuals(ranges *all, const pst_memory_map *x, const pst_graph *g) {
+    for (uint32_t p = 0; g && p < g->n_param; p++) {
+        const uint64_t n = pst_param_elements(g->param + p);
+        if (x->residual[p] == ABSENT) continue;
+        add(all, x, PST_REGION_RESIDUAL, x->residual[p], n * sizeof(float), p);
+        add(all, x, PST_REGION_RESIDUAL, x->next[p],
+            (x->next_to[p] - x->next_from[p]) * sizeof(float), p);
+        add(all, x, PST_REGION_GRAD, x->packed[p], pst_codec_bytes(x->up, n), p);
+    }
+}
+
 static uint64_t norm_bytes(const pst_memory_map *x, uint32_t rank) {
     return (x->loss_of_rank[rank] + (uint64_t)x->piece_of_rank[rank] * x->norm_words) *
            sizeof(double);
@@ -223,6 +234,7 @@ pst_status pst_memory_map_check(const pst_memory_map *x, const pst_cut *cut,
     ranges all = {0};
     PST_TRY(check_regions(x));
     add_params(&all, x, g);
+    add_residuals(&all, x, g);
     add_norms(&all, x);
     add_buffers(&all, x);
     add_slots(&all, x, base, slots, scratch);

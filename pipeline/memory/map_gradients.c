@@ -4,17 +4,29 @@
 
 #define ABSENT UINT64_MAX
 
-/* A buffer holds the longest piece that this rank reduces. */
+/* The elements of the longest message that this rank receives, of gradients that are packed or
+ * not. */
+static uint64_t longest_message(const pst_memory_map_builder *b, int packed) {
+    const pst_memory_map *x = b->map;
+    const uint64_t message = b->job->share[pst_grid_at(b->job->grid, x->rank).tensor]->message;
+    uint64_t most = 0;
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
+        if (packed == (x->residual[p] != ABSENT) && x->own_to[p] - x->own_from[p] > most)
+            most = x->own_to[p] - x->own_from[p];
+    return most < message ? most : message;
+}
+
+/* A buffer holds the longest piece that this rank reduces. With two replicas a received gradient is
+ * only ever added to this rank's own, so that no packed one needs memory in which it is fp32. */
 static void place_buffers(pst_memory_map_builder *b, const pst_optim_row *optim) {
     pst_memory_map *x = b->map;
-    uint64_t most = 0;
+    const uint64_t packed = longest_message(b, 1), plain = longest_message(b, 0);
     x->buffer = ABSENT;
-    for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
-        if (x->own_to[p] - x->own_from[p] > most) most = x->own_to[p] - x->own_from[p];
-    if (!optim || !most || b->job->grid.data == 1) return;
+    if (!optim || (!packed && !plain) || b->job->grid.data == 1) return;
     x->n_buffer = pst_job_buffers(b->job);
-    uint64_t message = b->job->share[pst_grid_at(b->job->grid, x->rank).tensor]->message;
-    x->buffer_bytes = (most < message ? most : message) * sizeof(float);
+    if (b->job->grid.data > 2) x->buffer_packed = pst_align(packed * sizeof(float));
+    x->buffer_bytes = packed ? x->buffer_packed + pst_codec_bytes(b->job->up, packed) : 0;
+    if (plain * sizeof(float) > x->buffer_bytes) x->buffer_bytes = plain * sizeof(float);
     x->buffer =
         pst_memory_map_take(b, (x->n_buffer - 1) * pst_align(x->buffer_bytes) + x->buffer_bytes);
 }
@@ -73,6 +85,16 @@ static void place_gradient_slots(pst_memory_map_builder *b, const pst_optim_row 
                                              x->gradient_bytes);
 }
 
+/* Packed gradients, each until the next step: a rank packs all that it sends at once, whether or
+ * not earlier messages have left. */
+static void place_packed(pst_memory_map_builder *b) {
+    pst_memory_map *x = b->map;
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
+        if (x->residual[p] != ABSENT)
+            x->packed[p] = pst_memory_map_take(
+                b, pst_codec_bytes(b->job->up, pst_param_elements(b->g->param + p)));
+}
+
 void pst_memory_map_place_gradients(pst_memory_map_builder *b, const pst_optim_row *optim) {
     pst_memory_map_begin(b, PST_REGION_GRAD);
     place_accumulators(b, optim, 1);
@@ -80,6 +102,7 @@ void pst_memory_map_place_gradients(pst_memory_map_builder *b, const pst_optim_r
     b->map->partial_bytes = b->end > b->map->partial ? b->end - b->map->partial : 0;
     place_accumulators(b, optim, 0);
     place_gradient_slots(b, optim);
+    place_packed(b);
     place_buffers(b, optim);
     pst_memory_map_finish(b, PST_REGION_GRAD);
 }

@@ -3,11 +3,13 @@
 #ifndef PST_BASE_OPCODE_H
 #define PST_BASE_OPCODE_H
 
-/* X(name, text). From REDUCE on: the flush, which has no chunk and no micro-batch. */
+/* X(name, text). From PACK on: the flush, which has no chunk and no micro-batch. */
 /* clang-format off */
 #define PST_OPCODE_LIST(X) \
     X(F, "F") X(B, "B") X(W, "W") X(BW, "BW") /* passes of a chunk for one micro-batch */ \
     X(SEND, "SEND") X(RECV, "RECV") /* one value to or from a peer */ \
+    X(PACK, "PACK") /* packs this rank's gradient of a piece with a codec */ \
+    X(UNPACK, "UNPACK") /* unpacks a received gradient */ \
     X(REDUCE, "REDUCE") /* adds a received accumulator, or that of another use of a parameter */ \
     X(NORM, "NORM") /* this rank's fp64 sums of squares */ \
     X(GATHER, "GATHER") /* rank 0: all sums in name order -> norm and clip factor */ \

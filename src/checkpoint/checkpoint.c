@@ -181,13 +181,27 @@ static int has_parts(const json_t *tensors) {
     return 0;
 }
 
-/* Checks that every trained parameter of the model and its state is stored, and nothing else. */
+/* Counts the residuals of a parameter, of one replica after another; all must be complete. */
+static pst_status count_residuals(const json_t *tensors, const pst_param *param, size_t *n) {
+    char name[PST_CKPT_NAME];
+    const json_t *tensor;
+    for (uint32_t k = 0;
+         (tensor = json_object_get(tensors, pst_ckpt_residual_name(param->name, k, name)));
+         k++, ++*n)
+        if (!same_shape(tensor, param) || !all_parts(tensor, param))
+            return pst_fail(PST_EINTERNAL, "checkpoint: tensor %s is not complete", name);
+    return PST_OK;
+}
+
+/* Checks that every trained parameter of the model and its state is stored, and nothing else but
+ * residuals. */
 static pst_status check_complete(const json_t *tensors, const pst_graph *graph,
                                  const char *optimizer) {
     const pst_optim_row *rule = *optimizer ? pst_optim_find(optimizer) : NULL;
     size_t expected = 0;
     char name[PST_NAME_MAX + 16];
-    for (uint32_t i = 0; i < graph->n_param; i++)
+    for (uint32_t i = 0; i < graph->n_param; i++) {
+        PST_TRY(count_residuals(tensors, graph->param + i, &expected));
         for (uint32_t k = 0;
              !graph->param[i].frozen && k <= pst_optim_states(rule, graph->param + i);
              k++, expected++) {
@@ -197,6 +211,7 @@ static pst_status check_complete(const json_t *tensors, const pst_graph *graph,
             if (!same_shape(tensor, &graph->param[i]) || !all_parts(tensor, &graph->param[i]))
                 return pst_fail(PST_EINTERNAL, "checkpoint: no rank has stored tensor %s", name);
         }
+    }
     if (json_object_size(tensors) != expected)
         return pst_fail(PST_EINTERNAL,
                         "checkpoint: the shards contain %zu tensors, which do not match the %u "

@@ -65,7 +65,12 @@ typedef struct {
     const float *weight;  /* starts at element `from` */
     const void *state[2]; /* the optimizer's n_state arrays, of its type, with the same elements */
     uint64_t from, n;     /* n 0: all */
+    /* 0: a weight with its states; 1 + k: `weight` is what codecs left out of the gradients of
+     * replica k (parallel.compress), without states */
+    uint32_t residual;
 } pst_ckpt_entry;
+/* "wte.weight.residual1": the tensor with the residual of replica 1. */
+const char *pst_ckpt_residual_name(const char *param, uint32_t replica, char out[PST_CKPT_NAME]);
 /* A tensor's name in a shard: "wte.weight.m"; "wte.weight.m[262144:524288]" for a part;
  * "wte.weight.m[0=0+128][0:8192]" for a part of a tensor rank's slice. */
 const char *pst_ckpt_part_name(const char *name, const pst_slice *slice, uint64_t from, uint64_t to,

@@ -66,6 +66,17 @@ static pst_status make_header(const pst_shard *s, char **text, size_t *size) {
     return status;
 }
 
+static uint32_t states_of(const pst_optim_row *rule, const pst_ckpt_entry *e) {
+    return e->residual ? 0 : pst_optim_states(rule, e->param);
+}
+
+static pst_status add_weight(pst_shard *s, const pst_ckpt_entry *e) {
+    char name[PST_CKPT_NAME];
+    if (!e->residual) return add_tensor(s, e, "", PST_F32, e->weight);
+    pst_ckpt_residual_name("", e->residual - 1, name);
+    return add_tensor(s, e, name + 1, PST_F32, e->weight);
+}
+
 static pst_status plan_file(pst_shard *s, const pst_optim_row *rule, const pst_ckpt_entry *entry,
                             uint32_t n) {
     size_t most = (size_t)n * (1 + (rule ? rule->n_state : 0)) + 1;
@@ -78,14 +89,14 @@ static pst_status plan_file(pst_shard *s, const pst_optim_row *rule, const pst_c
     if (!s->tensor || !s->decl || !s->until || !s->taking || !s->reading)
         return pst_no_memory("to write a checkpoint");
     for (uint32_t i = 0; i < n; i++) {
-        PST_TRY(add_tensor(s, &entry[i], "", PST_F32, entry[i].weight));
-        for (uint32_t k = 0; k < pst_optim_states(rule, entry[i].param); k++)
+        PST_TRY(add_weight(s, &entry[i]));
+        for (uint32_t k = 0; k < states_of(rule, &entry[i]); k++)
             PST_TRY(add_tensor(s, &entry[i], rule->state_name[k], rule->state, entry[i].state[k]));
     }
     PST_TRY(make_header(s, &s->header, &s->header_bytes));
     s->end = s->header_bytes;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t next = first + 1 + pst_optim_states(rule, entry[i].param);
+        uint32_t next = first + 1 + states_of(rule, &entry[i]);
         for (; first < next; first++) s->end += s->tensor[first].bytes;
         s->until[i] = s->end;
     }

@@ -26,6 +26,11 @@ const char *pst_ckpt_part_name(const char *name, const pst_slice *slice, uint64_
     return out;
 }
 
+const char *pst_ckpt_residual_name(const char *param, uint32_t replica, char out[PST_CKPT_NAME]) {
+    snprintf(out, PST_CKPT_NAME, "%s.residual%" PRIu32, param, replica);
+    return out;
+}
+
 /* A number of at most 12 digits, so that sums of a few do not overflow; 0: there is none. */
 static int number(const char **at, uint64_t *out) {
     size_t digits = strspn(*at, "0123456789");

@@ -17,13 +17,18 @@ static const pst_optim_hyper adamw = {.lr = 1e-3f,
                                       .correction1 = 0.1f,
                                       .correction2 = 0.05f,
                                       .t = 1};
-enum { UPDATE, SQUARES, ACCUMULATE, NARROW, UPDATE_BF16, N_FLAT };
+enum { UPDATE, SQUARES, ACCUMULATE, PACK, UNPACK, NARROW, UPDATE_BF16, N_FLAT };
+/* pack replaces a gradient by what is left of it; unpack adds to a sum. */
+static const pst_codec int8_codec = {PST_CODEC_INT8, 256};
+#define INT8_BYTES (1 + 4.0 / 256)
 static const struct {
     const char *name;
     double bytes, flops; /* per element */
 } flat_rows[N_FLAT] = {{"adamw", 28, 12},
                        {"norm", 4, 2},
                        {"accumulate", 12, 1},
+                       {"pack", 12 + INT8_BYTES, 6},
+                       {"unpack", 8 + INT8_BYTES, 2},
                        {"narrow", 6, 0},
                        {"adamw-bf16-state", 20, 12}};
 
@@ -43,11 +48,21 @@ static void run_flat(suite *s, const pst_flat *flat, float *x, uint64_t n, doubl
     at[2] = pst_bench_now_ns();
     flat->accumulate(pool, state[0], grad, n);
     at[3] = pst_bench_now_ns();
-    flat->narrow(pool, s->dtype == PST_F32 ? PST_BF16 : s->dtype, grad, (uint16_t *)state[1], n);
+    flat->pack(pool, &(pst_flat_pack){.x = grad,
+                                      .error = state[0],
+                                      .scale = 1,
+                                      .packed = (uint8_t *)(void *)state[1],
+                                      .next = grad,
+                                      .n = n,
+                                      .codec = int8_codec});
     at[4] = pst_bench_now_ns();
+    flat->unpack(pool, int8_codec, (const uint8_t *)(void *)state[1], state[0], n, 1);
+    at[5] = pst_bench_now_ns();
+    flat->narrow(pool, s->dtype == PST_F32 ? PST_BF16 : s->dtype, grad, (uint16_t *)state[1], n);
+    at[6] = pst_bench_now_ns();
     flat->update(pool, PST_OPTIM_ADAMW, &narrow_state,
                  &(pst_flat_param){x, grad, {half, half + n}, n});
-    at[5] = pst_bench_now_ns();
+    at[7] = pst_bench_now_ns();
     for (int i = 0; i < N_FLAT; i++) time[i] = (double)(at[i + 1] - at[i]) * 1e-9;
 }
 

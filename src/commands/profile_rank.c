@@ -245,7 +245,7 @@ static void add_shape(session *s, uint32_t slot, uint8_t *done, int busy, json_t
 /* Number of elements that a flush instruction works on: of one parameter, or of all. */
 static uint64_t size_of_flush(const pst_graph *g, const pst_instr *in, uint64_t all) {
     if (in->opcode == PST_OP_GATHER) return 0;
-    if (in->opcode != PST_OP_REDUCE) return all;
+    if (in->opcode != PST_OP_REDUCE && in->opcode != PST_OP_PACK) return all;
     return in->n ? in->n : pst_param_elements(g->param + in->param);
 }
 
@@ -257,6 +257,7 @@ static void add_flush(session *s, int busy, json_t *rows) {
     } works[] = {{PST_OP_NORM, PST_PROFILE_NORM},
                  {PST_OP_STEP, PST_PROFILE_STEP},
                  {PST_OP_GATHER, PST_PROFILE_GATHER},
+                 {PST_OP_PACK, PST_PROFILE_PACK},
                  {PST_OP_REDUCE, PST_PROFILE_REDUCE}};
     const pst_rank *r = s->t.group->local[0];
     const pst_instr_list *list = &s->t.p->job->list[0];

@@ -94,6 +94,11 @@ struct pst_config {
         char *sequence, *schedule, *schedule_file, *cluster, *profile, *profile_force, *measured,
             *device, *transport, *gradients, *collectives, *products, *deterministic, *graphs,
             *bind;
+        struct {
+            char *up, *links;
+            int64_t block;    /* elements; 0: the codec's default */
+            double min_bytes; /* of the smallest parameter that is packed */
+        } compress;
         double memory; /* bytes that each rank may use; 0: limited only by the machine */
         char **recompute;
         uint32_t n_recompute;  /* one for all chunks, or one per chunk */

@@ -395,6 +395,26 @@ static const pst_row rows[] = {
     WHOLE(parallel, wait, "60", 1, 86400,
           "Seconds to wait for all ranks to join if they are started from a host file or one by "
           "one."),
+    {"parallel.compress", "up", PST_ROW_TEXT, "none", 0, 0, FULL, "none|int8|int4",
+     AT(parallel.compress.up), 0,
+     "Codec with which replicas pack the gradients that they send: int8 or int4, a whole number "
+     "per "
+     "element and a scale per block. What rounding leaves out is added to the next step's "
+     "gradient. "
+     "About a quarter or an eighth of the bytes; the bits of a run change; CPUs only.",
+     NULL},
+    {"parallel.compress", "block", PST_ROW_WHOLE, "0", 0, 4096, FULL, NULL,
+     AT(parallel.compress.block), 0,
+     "Elements that share a scale, a power of two from 32 to 4096; 0: 256 for int8, 128 for int4.",
+     NULL},
+    {"parallel.compress", "min_bytes", PST_ROW_BYTES, "64K", 0, 0x1p60, FULL, NULL,
+     AT(parallel.compress.min_bytes), 0, "Parameters with fewer bytes (in fp32) are not packed.",
+     NULL},
+    {"parallel.compress", "links", PST_ROW_TEXT, "between-hosts", 0, 0, FULL, "between-hosts|all",
+     AT(parallel.compress.links), 0,
+     "Which messages are packed. between-hosts: those of replicas that are not all on one host; "
+     "all: those of all replicas.",
+     NULL},
     {"parallel.reproducible", "data", PST_ROW_WHOLE, "0", 0, PST_RANKS_MAX, FULL, NULL,
      AT(parallel.reproducible), 0,
      "Sum the gradients of a step's micro-batches in this many groups, a power of two such as 4: "

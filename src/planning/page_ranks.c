@@ -90,7 +90,8 @@ static pst_status add_slices(const pst_prepared *p, uint32_t rank, uint32_t row,
         if (span->end > span->start)
             s[n++] = (stretch){span->start, span->end, (uint8_t)class_of(in)};
         if (in->opcode <= PST_OP_BW) add_pass(cut, in, us, to);
-        else if (in->opcode == PST_OP_REDUCE) to->us[PST_PLAN_REPLICA] += us;
+        else if (in->opcode >= PST_OP_PACK && in->opcode <= PST_OP_REDUCE)
+            to->us[PST_PLAN_REPLICA] += us;
         else if (in->queue == PST_Q_COMPUTE) to->us[PST_PLAN_STEP] += us;
         if (in->queue != PST_Q_COMPUTE || span->end == span->start) continue;
         page->trace.slice[page->trace.n++] = (pst_report_slice){

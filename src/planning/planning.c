@@ -124,6 +124,16 @@ static pst_status open_model(pst_planning *x) {
     return PST_OK;
 }
 
+/* Of a gradient that replicas send to its owner: not more than what is really sent, also where they
+ * pack only some (parallel.compress). */
+static double sum_bytes(const pst_config *c) {
+    const pst_codec_kind kind = pst_codec_find(c->parallel.compress.up);
+    if (kind == PST_CODEC_COUNT) return sizeof(float);
+    const uint32_t block = c->parallel.compress.block ? (uint32_t)c->parallel.compress.block
+                                                      : pst_codec_default_block(kind);
+    return (double)pst_codec_bytes((pst_codec){kind, block}, block) / block;
+}
+
 /* Bytes per element of a parameter: weights, and optimizer state with masters. */
 static void fill_problem(pst_planning *x) {
     const pst_config *c = x->config;
@@ -136,6 +146,7 @@ static void fill_problem(pst_planning *x) {
                                       .weight_bytes = half ? 2 : 4,
                                       .state_bytes = states + (half ? 4 : 0),
                                       .grad_bytes = 4,
+                                      .sum_bytes = sum_bytes(c),
                                       .parts = (uint32_t)c->parallel.reproducible,
                                       .memory = rank_memory(x),
                                       .table = pst_planning_table,

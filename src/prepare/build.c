@@ -53,6 +53,7 @@ static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
                             .flush = flush,
                             .post = !strcmp(p->config->parallel.post_validation, "true"),
                             .gather_ns = 5000,
+                            .pack_ns = (double)pst_costs_pack_ns(&p->costs, PST_PIECE) / PST_PIECE,
                             .reduce_ns =
                                 (double)pst_costs_reduce_ns(&p->costs, PST_PIECE) / PST_PIECE};
 }
@@ -228,8 +229,12 @@ static pst_status build_job(pst_prepared *p) {
     PST_TRY(pst_prepare_exchange(p, &exchange));
     spec.exchange = exchange;
     spec.message = p->message;
-    pst_status status = pst_job_build_grid(&spec, &p->job, p->slots);
+    uint8_t *packs = NULL;
+    pst_status status = pst_prepare_compress(p, &spec, &packs);
+    if (status == PST_OK) status = pst_job_build_grid(&spec, &p->job, p->slots);
     free(exchange);
+    free(packs);
+    spec.packs = NULL;
     PST_TRY(status);
     PST_TRY(pst_job_check_grid(p->job, spec.cut, p->slots, PST_CHECK_TAGGED));
     PST_TRY(pst_prepare_time_messages(p));
@@ -418,6 +423,7 @@ static pst_status prepare_into(pst_prepared *p) {
     /* borrowed during this call only */
     p->options.plan = NULL;
     p->options.layout = NULL;
+    p->options.host = NULL;
     if (p->options.graph) p->options.graph = p->whole;
     return predict(p);
 }

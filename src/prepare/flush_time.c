@@ -10,7 +10,7 @@ pst_account pst_prepare_account(const pst_prepared *p, uint32_t rank) {
     const uint64_t receive =
         m->n_buffer ? (m->n_buffer - 1) * pst_align(m->buffer_bytes) + m->buffer_bytes : 0;
     pst_account a = {.weights = m->bytes[PST_REGION_WEIGHT],
-                     .states = m->bytes[PST_REGION_STATE],
+                     .states = m->bytes[PST_REGION_STATE] + m->bytes[PST_REGION_RESIDUAL],
                      .gradients = m->bytes[PST_REGION_GRAD] - receive,
                      .kept = m->bytes[PST_REGION_DATA] + m->bytes[PST_REGION_OUTPUT],
                      .held = m->bytes[PST_REGION_SLOT],
@@ -30,8 +30,10 @@ static uint64_t elements_of(const pst_graph *g, const pst_instr *reduce) {
 /* Without a duration (0) the previous one stays. */
 static uint64_t profiled_ns(const pst_prepared *p, const pst_graph *g, const pst_instr *in) {
     const uint32_t busy = p->costs.busy;
-    uint64_t n = in->opcode == PST_OP_REDUCE ? elements_of(g, in) : 0;
+    uint64_t n =
+        in->opcode == PST_OP_REDUCE || in->opcode == PST_OP_UNPACK ? elements_of(g, in) : 0;
     if (!p->profile) return 0;
+    if (in->opcode == PST_OP_PACK) return pst_profile_ns(p->profile, PST_PROFILE_PACK, in->n, busy);
     if (in->opcode == PST_OP_GATHER) return pst_profile_ns(p->profile, PST_PROFILE_GATHER, 0, busy);
     return n ? pst_profile_ns(p->profile, PST_PROFILE_REDUCE, n, busy) : 0;
 }

@@ -31,7 +31,9 @@ typedef struct {
     /* which of several GPUs a rank uses: 1 + index of this process on its host; 0: this process has
      * all ranks, and each uses the GPU with the rank's number */
     uint32_t local;
-    uint32_t ranks_here;       /* ranks of this job on this host; 0: the job will not be run */
+    uint32_t ranks_here; /* ranks of this job on this host; 0: the job will not be run */
+    /* [n_rank] number of the host of each rank; NULL: unknown. Borrowed during the call. */
+    const uint32_t *host;
     pst_processors processors; /* processors of this host, to compare with parallel.profile */
     uint32_t n_eval_micro;     /* micro-batches per evaluation pass; 0: no evaluation */
     int smaller;               /* 1: also prepare the smaller batches of train.batch_warmup */
@@ -187,6 +189,9 @@ double pst_prepare_speed(const pst_prepared *p, uint32_t replica);
 pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts);
 /* *narrow: 1: replicas send gradients in bf16 (parallel.gradients). EINPUT likewise. */
 pst_status pst_prepare_narrow(const pst_prepared *p, int *narrow);
+/* prepare/compress.c. Sets the members of `spec` for packed gradients (parallel.compress). The
+ * caller frees *packs, which spec->packs borrows. EINPUT likewise. */
+pst_status pst_prepare_compress(const pst_prepared *p, pst_job_spec *spec, uint8_t **packs);
 /* prepare/schedule.c. Sets the schedules of all replicas, one for each distinct number of
  * micro-batches, and the schedules of evaluation. */
 pst_status pst_prepare_schedules(pst_prepared *p);

@@ -24,6 +24,10 @@ float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use) {
     return at(r, r->memory->grad[param][use]);
 }
 
+float *pst_rank_residual(const pst_rank *r, uint32_t param) {
+    return at(r, r->memory->residual[param]);
+}
+
 const float *pst_rank_sum(const pst_rank *r, uint32_t param, uint64_t from) {
     const float *grad = NULL;
     for (uint32_t u = 0; u < pst_param_gradients(&r->graph->param[param]) && !grad; u++)

@@ -38,6 +38,10 @@ int pst_rank_stores(const pst_rank *r, uint32_t param) {
     return r->memory->own_to[param] > r->memory->own_from[param] && counts(r->p, r->rank, param);
 }
 
+int pst_rank_stores_residual(const pst_rank *r, uint32_t param) {
+    return r->memory->residual[param] != UINT64_MAX && counts(r->p, r->rank, param);
+}
+
 int pst_rank_owns(const pst_rank *r, uint32_t param) {
     return pst_rank_stores(r, param) && r->memory->own_from[param] == 0;
 }

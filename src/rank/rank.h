@@ -262,6 +262,9 @@ void *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i);
 /* The gradient accumulator of one use of a parameter, from element memory->grad_from on; NULL: not
  * on this rank. */
 float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use);
+/* What codecs have left out of this rank's gradients of a parameter so far: all elements, without
+ * loss scale. NULL: this rank does not pack them. */
+float *pst_rank_residual(const pst_rank *r, uint32_t param);
 /* The reduced gradient of a parameter from element `from` on, which must be owned by this rank. */
 const float *pst_rank_sum(const pst_rank *r, uint32_t param, uint64_t from);
 /* rank/weights.c. Elements [from, to) of a parameter: those that this rank updates, or all of a
@@ -282,6 +285,9 @@ pst_status pst_rank_filled(pst_rank *r, uint32_t param);
 pst_status pst_rank_refresh(pst_rank *r);
 /* 1: this rank owns the parameter: it has use 0 and the shard with the first element. */
 int pst_rank_owns(const pst_rank *r, uint32_t param);
+/* 1: this rank writes its residual of the parameter to checkpoints; of a parameter that all tensor
+ * ranks hold alike, only the first one does. */
+int pst_rank_stores_residual(const pst_rank *r, uint32_t param);
 /* 1: this rank contributes elements [memory->own_from, own_to) of the parameter to the norm and to
  * checkpoints. */
 int pst_rank_stores(const pst_rank *r, uint32_t param);

@@ -178,12 +178,64 @@ static pst_status apply_all(pst_rank *r, const pst_optim_hyper *h, int keeps) {
     return apply_to(r, h, 1, keeps);
 }
 
-pst_status pst_rank_apply(pst_rank *r, const pst_optim_hyper *h) { return apply_all(r, h, 0); }
+/* --- residuals -------------------------------------------------------------------------------- */
+
+typedef struct {
+    float *to;
+    const float *from;
+    uint64_t n;
+    float scale;
+} keeping;
+
+static void keep_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const keeping *k = arg;
+    const uint64_t first = tile * (COPY_TILE / sizeof(float)), left = k->n - first;
+    const uint64_t n = left < COPY_TILE / sizeof(float) ? left : COPY_TILE / sizeof(float);
+    for (uint64_t i = first; i < first + n; i++) k->to[i] = k->from[i] * k->scale;
+}
+
+/* Elements [from, to) of the residual of a parameter become those that `next` begins with. */
+static void keep_range(const pst_rank *r, uint32_t param, uint64_t from, uint64_t to,
+                       const float *next) {
+    keeping k = {pst_rank_residual(r, param) + from, next, to - from, (float)(1 / r->loss_scale)};
+    if (to > from)
+        pst_pool_run(r->device->pool, keep_tile, &k,
+                     (k.n * sizeof(float) + COPY_TILE - 1) / COPY_TILE);
+}
+
+/* Once a step is applied: what its messages have left out is the residual of the next one. Until
+ * then it was beside the residual, or in the accumulator, so that a step that is not applied leaves
+ * the residual as it was. */
+static void keep_residuals(pst_rank *r) {
+    const pst_memory_map *x = r->memory;
+    for (uint32_t i = 0; i < r->graph->n_param; i++) {
+        if (!pst_rank_residual(r, i)) continue;
+        const float *gradient = pst_rank_grad(r, i, 0);
+        const uint64_t from = x->next_from[i], to = x->next_to[i];
+        pst_rank_await_checkpoint(r, i);
+        keep_range(r, i, 0, from, gradient);
+        keep_range(r, i, from, to, at(r, x->next[i]));
+        keep_range(r, i, to, pst_param_elements(r->graph->param + i), gradient + to);
+    }
+}
+
+pst_status pst_rank_apply(pst_rank *r, const pst_optim_hyper *h) {
+    PST_TRY(apply_all(r, h, 0));
+    keep_residuals(r);
+    return PST_OK;
+}
 
 static pst_status apply(pst_rank *r, double clip_scale, int keeps) {
     const pst_optim_hyper h = pst_rank_hyper(r, clip_scale);
     if (r->trust) PST_TRY(find_trust(r, &h));
     return apply_all(r, &h, keeps);
+}
+
+static pst_status commit(pst_rank *r, double clip_scale, int applied) {
+    if (!applied) PST_TRY(apply(r, clip_scale, 0));
+    keep_residuals(r);
+    return PST_OK;
 }
 
 static pst_status undo(pst_rank *r) {
@@ -233,7 +285,7 @@ pst_status pst_rank_step(pst_device *device, const void *block) {
     int good;
     if (r->p->job->post) return step_ahead(r);
     PST_TRY(pst_rank_answer(r, &good));
-    return good ? apply(r, r->clip_scale, 0) : PST_OK;
+    return good ? commit(r, r->clip_scale, 0) : PST_OK;
 }
 
 pst_status pst_rank_validate(pst_device *device, const void *block) {
@@ -243,5 +295,5 @@ pst_status pst_rank_validate(pst_device *device, const void *block) {
     PST_TRY(pst_rank_answer(r, &good));
     r->rolled_back = r->stepped && !(good && r->clip_scale == 1.0);
     if (r->rolled_back) PST_TRY(undo(r));
-    return good && (!r->stepped || r->rolled_back) ? apply(r, r->clip_scale, 0) : PST_OK;
+    return good ? commit(r, r->clip_scale, r->stepped && !r->rolled_back) : PST_OK;
 }

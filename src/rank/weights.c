@@ -68,6 +68,9 @@ static pst_status init_all(pst_rank *r, pst_pool *pool) {
         PST_TRY(init_weight(r, i, pool));
         for (uint32_t s = 0; r->p->optim && s < r->p->optim->n_state; s++)
             PST_TRY(zero_state(r, i, s));
+        float *residual = pst_rank_residual(r, i);
+        const uint64_t n = pst_param_elements(r->graph->param + i);
+        if (residual) PST_TRY(pst_rank_fill(r, residual, 0, n * sizeof *residual));
     }
     return PST_OK;
 }

@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* The kinds after the operators. */
-static const char *const others[] = {"sum", "reduce", "norm", "optimizer"};
-enum { SUM, REDUCE, NORM, OPTIMIZER, N_OTHER };
+static const char *const others[] = {"sum", "pack", "reduce", "norm", "optimizer"};
+enum { SUM, PACK, REDUCE, NORM, OPTIMIZER, N_OTHER };
 
 static uint32_t operators(void) {
     uint32_t n;
@@ -33,6 +33,8 @@ uint32_t pst_work_of_step(const pst_graph *g, const pst_step *step) {
 uint32_t pst_work_of_flush(const pst_instr *instr) {
     uint32_t n = operators();
     switch (instr->opcode) {
+    case PST_OP_PACK:
+    case PST_OP_UNPACK: return n + PACK;
     case PST_OP_REDUCE: return n + REDUCE;
     case PST_OP_NORM:
     case PST_OP_GATHER: return n + NORM;

@@ -7,7 +7,7 @@
 #include "report/data.h"
 
 /* Largest number of ranks and chunks drawn; capacity of a text in bytes. */
-enum { PST_PLAN_ROWS = 64, PST_PLAN_TEXT = 160 };
+enum { PST_PLAN_ROWS = 64, PST_PLAN_TEXT = 160, PST_PLAN_REGIONS = 9 };
 
 /* Kinds of a rank's time: X(name, text, CSS class, help). */
 /* clang-format off */
@@ -62,7 +62,7 @@ typedef struct {
 typedef struct {
     uint32_t rank;
     char place[PST_GRID_TEXT], device[PST_PLAN_TEXT]; /* "": unknown */
-    uint64_t region[8];                               /* bytes, in the order of region_name */
+    uint64_t region[PST_PLAN_REGIONS];                /* bytes, in the order of region_name */
     /* bytes in use during the whole step; predicted peak; memory limit of the rank, 0: unknown */
     uint64_t fixed, total, capacity;
     size_t n_held;
@@ -113,7 +113,7 @@ typedef struct {
     uint32_t n_op, n_chunk, n_rank, n_region; /* n_rank: number of ranks that are shown */
     uint32_t all_ranks;
     const char *shown; /* describes which ranks are shown; NULL: all */
-    const char *region_name[8];
+    const char *region_name[PST_PLAN_REGIONS];
     pst_plan_op *op;
     pst_plan_chunk *chunk;
     pst_plan_rank *rank;

@@ -34,6 +34,31 @@ static void print_messages(const pst_trainer *t) {
     else printf("messages:  through pinned host memory\n");
 }
 
+static void print_compression(const pst_prepared *p) {
+    if (p->job->up.kind == PST_CODEC_NONE || pst_job_compression(p->job) <= 1) return;
+    printf(
+        "compress:  gradients as %s in blocks of %u; messages between replicas have %.1f%% of the "
+        "bytes\n",
+        pst_codec_name(p->job->up.kind), p->job->up.block, 100 / pst_job_compression(p->job));
+}
+
+/* parallel.compress without any message to pack. */
+static void warn_of_compression(const pst_prepared *p) {
+    if (!strcmp(p->config->parallel.compress.up, "none")) return;
+    if (p->grid.data == 1)
+        pst_log(PST_LOG_WARN, "parallel.compress has no effect without parallel.data: one replica "
+                              "sends no gradients");
+    else if (pst_job_compression(p->job) > 1) return;
+    else if (!strcmp(p->config->parallel.compress.links, "all"))
+        pst_log(PST_LOG_WARN, "parallel.compress packs nothing: all parameters are smaller than "
+                              "parallel.compress.min_bytes");
+    else
+        pst_log(PST_LOG_WARN,
+                "parallel.compress packs nothing: no replicas of a parameter of at least "
+                "parallel.compress.min_bytes are on several hosts; parallel.compress.links=all "
+                "packs on one host, too");
+}
+
 /* With one chunk per rank, the gradient buffer of ZeRO stage 2 is as large as the accumulators that
  * it replaces. */
 static void warn_of_zero(const pst_prepared *p) {
@@ -104,6 +129,7 @@ static void warn(const pst_trainer *t) {
             "train.micro_batch or a larger train.batch",
             p->micro[1], p->grid.pipeline, p->timing->bubble * 100);
     warn_of_zero(p);
+    warn_of_compression(p);
     warn_of_unequal(p);
     warn_of_batches(p);
     /* The run file of a resumed run has every key: its warnings were printed when that run
@@ -164,6 +190,7 @@ void pst_announce_run(const pst_trainer *t) {
     printf("predicted: bubble %.1f%%, arena %.1f MiB on the largest rank\n",
            p->timing->bubble * 100, (double)most / 1048576.0);
     print_messages(t);
+    print_compression(p);
     print_oversubscribed(t);
     if (t->step) printf("resumed after step %llu\n", (unsigned long long)t->step);
     fflush(stdout);

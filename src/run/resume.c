@@ -4,6 +4,7 @@
 #include "checkpoint/base.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/hf.h"
+#include "run/residual.h"
 #include "run/saving.h"
 #include "run/trainer.h"
 #include <errno.h>
@@ -391,6 +392,7 @@ static pst_status load(pst_trainer *t, const pst_ckpt *ckpt) {
     const pst_ckpt_info *info = &ckpt->info;
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         pst_status status = read_rank(t->group->local[i], ckpt, t->p->optim);
+        if (status == PST_OK) status = pst_residual_read(t->group->local[i], ckpt);
         PST_TRY(name_older_of(t->p, status, ckpt->path));
     }
     t->group->weights_gathered = 0;
@@ -413,6 +415,7 @@ static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
     PST_TRY(check_resume(ckpt, t->p, t->data));
     if (t->group->leader) log_conversion(t->p, ckpt);
     if (t->group->leader && !t->p->options.graph) log_changes(t, ckpt);
+    if (t->group->leader) pst_residual_explain(t->p, ckpt);
     PST_TRY(load(t, ckpt));
     t->resumed = t->step;
     t->skipped_before = t->skipped;

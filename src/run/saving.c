@@ -21,7 +21,9 @@ static const uint64_t GUARD_WAIT_NS = 500000; /* the longest wait before transfe
 typedef struct {
     pst_saving *saving;
     pst_shard *shard;
-    uint32_t *entry; /* [n_param] index in the shard, UINT32_MAX: not stored by this rank */
+    /* [n_param] last index in the shard, where a residual follows its weight; UINT32_MAX: not
+     * stored by this rank */
+    uint32_t *entry;
 } guard;
 
 struct pst_saving {
@@ -71,6 +73,15 @@ static pst_ckpt_entry entry_of(const pst_rank *r, uint32_t i) {
     return e;
 }
 
+/* This rank's residual of a parameter. */
+static pst_ckpt_entry residual_of(const pst_rank *r, uint32_t i) {
+    pst_ckpt_entry e = {.param = r->graph->param + i,
+                        .weight = pst_rank_residual(r, i),
+                        .residual = 1 + r->place.replica};
+    if (e.param->slice.held == PST_HELD_PART) e.n = pst_param_elements(e.param);
+    return e;
+}
+
 /* Entries in the order in which STEP changes them. */
 static pst_status open_shard(pst_saving *s, uint32_t k, pst_ckpt_entry *entry) {
     const pst_prepared *p = s->trainer->p;
@@ -81,9 +92,10 @@ static pst_status open_shard(pst_saving *s, uint32_t k, pst_ckpt_entry *entry) {
     if (!(g->entry = malloc((p->graph->n_param + (size_t)1) * sizeof *g->entry)))
         return pst_fail(PST_ENOMEM, "no memory to list the parameters of rank %u", r->rank);
     for (uint32_t i = 0; i < p->graph->n_param; i++) {
-        int stores = pst_rank_stores(r, i);
-        g->entry[i] = stores ? n : UINT32_MAX;
-        if (stores) entry[n++] = entry_of(r, i);
+        const uint32_t first = n;
+        if (pst_rank_stores(r, i)) entry[n++] = entry_of(r, i);
+        if (pst_rank_stores_residual(r, i)) entry[n++] = residual_of(r, i);
+        g->entry[i] = n > first ? n - 1 : UINT32_MAX;
     }
     PST_TRY(pst_shard_open(p->optim, entry, n, 0, &s->shard[k]));
     if (r->on_device) pst_shard_read_with(s->shard[k], pst_rank_read_aside, r);
@@ -142,6 +154,12 @@ static pst_status describe(pst_saving *s) {
         if (g->param[i].frozen) continue;
         s->bytes += pst_param_elements(g->param + i) * each;
     }
+    for (uint32_t r = 0; r < t->p->options.n_rank; r++)
+        for (uint32_t i = 0; i < g->n_param; i++)
+            if (t->p->memory[r]->residual[i] != UINT64_MAX)
+                s->bytes +=
+                    pst_param_elements(t->p->graphs[pst_grid_at(t->p->grid, r).tensor]->param + i) *
+                    sizeof(float);
     return PST_OK;
 }
 
@@ -152,14 +170,14 @@ static pst_status open_saving(pst_trainer *t, pst_saving *s) {
     size_t n_param = t->p->graph->n_param;
     s->shard = calloc(n, sizeof *s->shard);
     s->guard = calloc(n, sizeof *s->guard);
-    s->entry = calloc(n * n_param + 1, sizeof *s->entry);
+    s->entry = calloc(2 * n * n_param + 1, sizeof *s->entry); /* each with a residual */
     if (!s->shard || !s->guard || !s->entry)
         return pst_fail(PST_ENOMEM, "no memory to write checkpoints");
     s->trainer = t;
     s->n = n;
     s->alone = n == t->p->options.n_rank;
     snprintf(s->folder, sizeof s->folder, "%s/checkpoints", t->folder);
-    for (uint32_t k = 0; k < n; k++) PST_TRY(open_shard(s, k, s->entry + k * n_param));
+    for (uint32_t k = 0; k < n; k++) PST_TRY(open_shard(s, k, s->entry + 2 * k * n_param));
     PST_TRY(config_text(t->config, &s->config));
     PST_TRY(describe(s));
     return pst_saver_open(s->shard, n, &s->saver);

@@ -95,7 +95,19 @@ pst_status pst_setup_placement(const pst_config *c, const pst_plan *plan, uint32
     return status;
 }
 
-pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, const pst_world *world,
+/* Which ranks share a host, if it decides what is packed (parallel.compress.links). Collective. The
+ * caller frees *host. */
+static pst_status find_hosts(const pst_config *c, pst_world *world, uint32_t n_rank,
+                             uint32_t **host) {
+    if (!strcmp(c->parallel.compress.up, "none") || !world || world->size < n_rank ||
+        world->size == 1)
+        return PST_OK;
+    if (!(*host = calloc(world->size, sizeof **host)))
+        return pst_fail(PST_ENOMEM, "no memory for %u ranks", n_rank);
+    return pst_world_hosts(world, *host);
+}
+
+pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, pst_world *world,
                           pst_prepared **prepared) {
     pst_prepared *p;
     uint32_t ranks_here = world && world->size > 1 ? world->local_size : options.n_rank;
@@ -105,9 +117,14 @@ pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, cons
     options.ranks_here = ranks_here;
     options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
     PST_TRY(pst_prepare_kind(c, &options));
-    PST_TRY(pst_prepare(c, &options, &p));
+    uint32_t *host = NULL;
+    pst_status status = find_hosts(c, world, options.n_rank, &host);
+    options.host = host;
+    if (status == PST_OK) status = pst_prepare(c, &options, &p);
+    free(host);
+    PST_TRY(status);
     p->memory_limit = memory_limit(c, options.device, ranks_here);
-    pst_status status = pst_prepare_fits(p, p->memory_limit);
+    status = pst_prepare_fits(p, p->memory_limit);
     if (status == PST_OK) status = pst_collectives_check(p);
     if (status == PST_OK) *prepared = p;
     else pst_prepared_close(p);
@@ -143,7 +160,7 @@ static pst_status check_best(const pst_config *c, const pst_model_config *sizes,
 }
 
 pst_status pst_setup_prepare(pst_config *c, const pst_train_options *o, const pst_plan *plan,
-                             uint32_t n_rank, const pst_world *world, pst_run_inputs *inputs) {
+                             uint32_t n_rank, pst_world *world, pst_run_inputs *inputs) {
     const pst_model_row *model;
     pst_model_config sizes;
     pst_data *d = NULL;

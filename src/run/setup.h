@@ -14,7 +14,7 @@ pst_status pst_setup_placement(const pst_config *c, const pst_plan *plan, uint32
 /* Prepares the run, after checking that the device exists, and checks that every rank fits in
  * memory. options: threads, isa and n_eval_micro are set by this function; world: NULL: all ranks
  * will be in this process. The caller closes *prepared. */
-pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, const pst_world *world,
+pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, pst_world *world,
                           pst_prepared **prepared);
 /* Opens the ranks of this process; then all ranks compare what they have prepared and measure the
  * links between hosts. Takes ownership of t->world. Collective. */
@@ -34,7 +34,7 @@ typedef struct {
  * rank calls it, or the launcher once before it starts ranks. world: as above. The following
  * functions are collective. */
 pst_status pst_setup_prepare(pst_config *c, const pst_train_options *o, const pst_plan *plan,
-                             uint32_t n_rank, const pst_world *world, pst_run_inputs *inputs);
+                             uint32_t n_rank, pst_world *world, pst_run_inputs *inputs);
 /* Creates and locks the run's folder and writes run.yaml and plan.yaml to it. */
 pst_status pst_setup_folder(pst_trainer *t);
 /* Initialises the weights from the seed, a file, or the checkpoint to resume from. */

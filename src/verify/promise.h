@@ -24,7 +24,7 @@ typedef struct {
     double gradients; /* the same for gradients: larger if operators have kinks (relu, max_pool),
                          because an input near a kink may be on either side in the two runs */
     double sums;      /* the same for sums of gradients of the run as configured: larger if replicas
-                         round theirs to bf16 (parallel.gradients) */
+                         round theirs (parallel.gradients, compress) */
     /* for one operator from equal inputs, whose results are rounded once */
     double operators;
     int gpu; /* 1: the host cannot access the device's memory */

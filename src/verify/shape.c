@@ -39,6 +39,7 @@ void pst_shape_alone(pst_shape_keys *keys, uint32_t tensor, uint32_t parts) {
                                         "parallel.recompute=none",
                                         "parallel.post_validation=false",
                                         "parallel.gradients=fp32",
+                                        "parallel.compress.up=none",
                                         "parallel.memory=0",
                                         "parallel.zero=1"};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) pst_shape_add(keys, "%s", plain[i]);

@@ -173,6 +173,135 @@ static void test_random_rounding(void **state) {
     assert_int_equal(pst_optim_rounded(0x3f800000, 0xffff), start);
 }
 
+/* --- codecs ----------------------------------------------------------------------------------- */
+
+enum { CODED = 40001, BLOCK = 64 };
+typedef struct {
+    float *x, *error, *next;
+    uint8_t *packed;
+} coded;
+
+/* Gradients of very different sizes from block to block; some blocks are 0, or nearly. */
+static coded make_coded(void) {
+    coded c = {malloc(4 * CODED), malloc(4 * CODED), malloc(4 * CODED), malloc(4 * CODED)};
+    assert_true(c.x && c.error && c.next && c.packed);
+    pst_rng_normal(pst_rng_key(5, "codec"), 0, 1, c.x, CODED);
+    pst_rng_normal(pst_rng_key(6, "codec"), 0, 0.1f, c.error, CODED);
+    for (uint64_t i = 0; i < CODED; i++) {
+        float size = ldexpf(1, (int)(i / BLOCK % 7) * 20 - 60);
+        if (i / BLOCK % 11 == 3) size = 0;
+        if (i / BLOCK % 11 == 5) size = 0x1p-130f;
+        c.x[i] *= size;
+        c.error[i] *= size;
+    }
+    memset(c.packed, 0xee, 4 * CODED);
+    memset(c.next, 0xee, 4 * CODED);
+    return c;
+}
+
+static void drop_coded(coded *c) {
+    free(c->x);
+    free(c->error);
+    free(c->next);
+    free(c->packed);
+}
+
+static pst_flat_pack pack_of(const coded *c, pst_codec codec, uint64_t n, int decode) {
+    return (pst_flat_pack){c->x,   c->error, 2.0f, c->packed, decode ? c->next : c->x,
+                           decode, n,        codec};
+}
+
+static void check_codec(pst_codec codec, uint64_t n, int decode) {
+    const pst_flat *list[6];
+    uint32_t n_table = tables(list);
+    coded want = make_coded(), plain = make_coded();
+    const uint64_t bytes = pst_codec_bytes(codec, n);
+    pst_flat_pack p = pack_of(&want, codec, n, decode);
+    pst_flat_ref()->pack(NULL, &p);
+    assert_int_equal(want.packed[bytes], 0xee); /* and not a byte more */
+    float *unpacked = malloc(4 * n);
+    assert_non_null(unpacked);
+    pst_flat_ref()->unpack(NULL, codec, want.packed, unpacked, n, 0);
+    for (uint64_t i = 0; i < n; i++) { /* what is sent and what is left add up */
+        float x = plain.x[i] + 2.0f * plain.error[i];
+        assert_true(p.next[i] == x - unpacked[i]);
+        if (decode) assert_memory_equal(want.x + i, unpacked + i, 4);
+    }
+    for (uint32_t t = 0; t < n_table * 4; t++) {
+        coded got = make_coded();
+        p = pack_of(&got, codec, n, decode);
+        list[t / 4]->pack(pools[t % 4], &p);
+        assert_memory_equal(got.packed, want.packed, bytes + 1);
+        assert_memory_equal(got.next, want.next, 4 * CODED);
+        assert_memory_equal(got.x, want.x, 4 * CODED);
+        for (int add = 0; add < 2; add++) {
+            memcpy(got.error, plain.error, 4 * CODED);
+            list[t / 4]->unpack(pools[t % 4], codec, got.packed, got.error, n, add);
+            for (uint64_t i = 0; i < n; i++) {
+                float sum = add ? plain.error[i] + unpacked[i] : unpacked[i];
+                assert_memory_equal(got.error + i, &sum, 4);
+            }
+            assert_memory_equal(got.error + n, plain.error + n, 4 * (CODED - n));
+        }
+        drop_coded(&got);
+    }
+    free(unpacked);
+    drop_coded(&want);
+    drop_coded(&plain);
+}
+
+static void test_codec_bits(void **state) {
+    (void)state;
+    static const pst_codec_kind kinds[] = {PST_CODEC_INT8, PST_CODEC_INT4};
+    static const uint64_t n[] = {1, 63, 64, 65, 16384, 16391, 40000};
+    for (int k = 0; k < 2; k++)
+        for (size_t l = 0; l < sizeof n / sizeof *n; l++) {
+            check_codec((pst_codec){kinds[k], BLOCK}, n[l], (int)l % 2);
+            check_codec((pst_codec){kinds[k], PST_CODEC_BLOCK_MAX}, n[l], 1);
+        }
+}
+
+/* Rounding is to the nearest whole number of the block's own scale, ties to even; the largest
+ * number keeps its value to the last bit but one. */
+static void test_codec_rule(void **state) {
+    (void)state;
+    const pst_flat *flat = pst_flat_choose(pst_cpu_isa());
+    float x[32] = {127, 1, 2.5f, 3.5f, -2.5f, -127, 0.4f}, zero[32] = {0};
+    uint8_t packed[64];
+    pst_flat_pack p = {x, zero, 1, packed, x, 0, 32, {PST_CODEC_INT8, 32}};
+    flat->pack(NULL, &p);
+    static const int8_t want[7] = {127, 1, 2, 4, -2, -127, 0};
+    assert_memory_equal(packed + 4, want, sizeof want);
+    assert_true(x[2] == 0.5f && x[3] == -0.5f && x[6] == 0.4f && x[0] == 0);
+    float y[32] = {7, -7, 3.5f, 1, 0, -3};
+    p = (pst_flat_pack){y, zero, 1, packed, NULL, 1, 32, {PST_CODEC_INT4, 32}};
+    flat->pack(NULL, &p);
+    assert_int_equal(pst_codec_bytes(p.codec, 32), 20);
+    assert_int_equal(packed[4], 7);
+    assert_int_equal(packed[5], 0x9); /* -7 */
+    assert_int_equal(packed[6], 4);   /* of 3.5 */
+    assert_true(y[0] == 7 && y[1] == -7 && y[2] == 4);
+}
+
+/* A number that is not finite makes its whole block so, but no other block. */
+static void test_codec_not_finite(void **state) {
+    (void)state;
+    const pst_flat *list[6];
+    uint32_t n_table = tables(list);
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (uint32_t t = 0; t < n_table; t++)
+        for (int b = 0; b < 3; b++)
+            for (int at = 0; at < 40; at += 13) {
+                float x[96], zero[96] = {0};
+                uint8_t packed[256];
+                for (int i = 0; i < 96; i++) x[i] = (float)i;
+                x[at] = bad[b];
+                pst_flat_pack p = {x, zero, 1, packed, NULL, 1, 96, {PST_CODEC_INT8, 32}};
+                list[t]->pack(NULL, &p);
+                for (int i = 0; i < 96; i++) assert_int_equal(!isfinite(x[i]), i / 32 == at / 32);
+            }
+}
+
 static void test_adamw_rule(void **state) {
     (void)state;
     pst_optim_hyper h = {.lr = 1e-2f,
@@ -335,11 +464,12 @@ static int close_pools(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_update_bits),   cmocka_unit_test(test_random_rounding),
-        cmocka_unit_test(test_adamw_rule),    cmocka_unit_test(test_adam_rule),
-        cmocka_unit_test(test_nesterov_rule), cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_sums),          cmocka_unit_test(test_device),
-        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_update_bits),      cmocka_unit_test(test_random_rounding),
+        cmocka_unit_test(test_codec_bits),       cmocka_unit_test(test_codec_rule),
+        cmocka_unit_test(test_codec_not_finite), cmocka_unit_test(test_adamw_rule),
+        cmocka_unit_test(test_adam_rule),        cmocka_unit_test(test_nesterov_rule),
+        cmocka_unit_test(test_narrow),           cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_device),           cmocka_unit_test(test_rows),
     };
     return cmocka_run_group_tests(tests, open_pools, close_pools);
 }

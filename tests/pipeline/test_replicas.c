@@ -1,6 +1,6 @@
 /* Jobs of several replicas: every one that is built passes the checker in both modes, and walks to
- * its end; whatever is taken from its head or flush, or from rounds of gradients (zero 2), or
- * changed in them, is refused. */
+ * its end, also with gradients that replicas pack; whatever is taken from its head or flush, or
+ * from rounds of gradients (zero 2), or changed in them, is refused. */
 #include "pipeline/case.h"
 #include "pipeline/simulate/simulate.h"
 
@@ -62,6 +62,12 @@ static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t fewer, 
                          .cost = &cost,
                          .zero = zero};
     spec.parts = zero == 2 ? 1 : 1 + (uint32_t)(k / 8 % 3);
+    static const uint8_t packs[] = {1, 1, 0, 1};
+    if (zero != 2 && spec.parts == 1 && k % 3 != 1) { /* what is small stays as it is */
+        spec.up = (pst_codec){k % 2 ? PST_CODEC_INT8 : PST_CODEC_INT4, 32};
+        spec.packs = packs;
+        spec.min_bytes = 100;
+    }
     MUST(pst_job_build_grid(&spec, &r.job, r.slots));
     return r;
 }
@@ -146,7 +152,7 @@ static void changes_are_refused(void **state) {
                 pst_instr *in = &list->instr[i], before = *in;
                 int pass = in->opcode <= PST_OP_BW, rest = i >= list->n_head && !pass;
                 if (!in->n) continue; /* all of the head has some */
-                for (int change = 0; change < 8; change++) {
+                for (int change = 0; change < 9; change++) {
                     if (pass && change != 1 && change != 2) continue;
                     if (change == 0) in->param = (in->param + 1) % t.t.g->n_param;
                     if (change == 1) in->from += PST_PIECE;
@@ -156,7 +162,8 @@ static void changes_are_refused(void **state) {
                     if (change == 4) in->use = in->use == PST_NONE ? 0 : PST_NONE;
                     if (change == 5 && in->opcode == PST_OP_RECV && before.buffer)
                         in->buffer = pst_job_buffers(t.job) + 1;
-                    if (change > 5 && (!rest || i >= list->n_instr - list->n_flush))
+                    if (change == 8 && rest) in->packed = !in->packed;
+                    if (change > 5 && change < 8 && (!rest || i >= list->n_instr - list->n_flush))
                         continue; /* these are of rounds, or early */
                     if (change == 6) in->micro = (in->micro + 1) % t.job->n_micro;
                     if (change == 7)
@@ -173,12 +180,54 @@ static void changes_are_refused(void **state) {
     }
 }
 
+/* A gradient that is sent, or added, before it is packed, or while another rank's is unpacked. */
+static void packing_is_waited_for(void **state) {
+    (void)state;
+    uint64_t seed = test_seed(9);
+    uint32_t packs = 0, unpacks = 0, early = 0;
+    for (uint64_t k = 2; k <= 40; k++) {
+        replicas t = open_replicas(k, 2 + (uint32_t)(k % 4), (int)(k / 4 % 2), 0, &seed);
+        for (uint32_t r = 0; r < t.job->n_rank; r++) {
+            pst_instr_list *list = &t.job->list[r];
+            for (uint32_t i = list->n_head; i + 1 < list->n_instr; i++) {
+                pst_instr *in = &list->instr[i], before = *in;
+                if (in->opcode != PST_OP_PACK && in->opcode != PST_OP_UNPACK) continue;
+                in->opcode == PST_OP_PACK ? packs++ : unpacks++;
+                early += i < list->n_instr - list->n_flush;
+                /* as if it did nothing: a pack or an unpack is missing */
+                *in = (pst_instr){.opcode = PST_OP_REDUCE,
+                                  .queue = in->queue,
+                                  .local = PST_NONE,
+                                  .param = in->param,
+                                  .n = in->n,
+                                  .from = in->from,
+                                  .dep = in->dep,
+                                  .n_dep = in->n_dep};
+                if (check(&t, PST_CHECK_TAGGED) == PST_OK)
+                    fail_msg("graph %u rank %u: instruction %u may be missing", (unsigned)k, r, i);
+                *in = before;
+                if (list->instr[i + 1].opcode != PST_OP_SEND || !list->instr[i + 1].n) continue;
+                pst_instr *send = &list->instr[i + 1], was = *send;
+                if (in->opcode != PST_OP_PACK || !send->n_dep) continue;
+                assert_int_equal(list->dep[send->dep], i);
+                send->n_dep = 0; /* sent before it is packed */
+                if (check(&t, PST_CHECK_TAGGED) == PST_OK)
+                    fail_msg("graph %u rank %u: SEND %u need not wait", (unsigned)k, r, i + 1);
+                *send = was;
+            }
+        }
+        close_replicas(&t);
+    }
+    printf("%u packs, %u unpacks, %u of them early\n", packs, unpacks, early);
+    assert_true(packs > 40 && unpacks > 4 && early > 4);
+}
+
 /* A gradient that leaves before the part of the pass that completes it has ended. */
 static void parts_are_waited_for(void **state) {
     (void)state;
     uint64_t seed = test_seed(7);
     uint32_t parts = 0, sums = 0, refused = 0;
-    for (uint64_t k = 2; k <= 60; k += 2) {
+    for (uint64_t k = 2; k <= 80; k += 2) {
         replicas t = open_replicas(k, 2 + (uint32_t)(k % 3), (int)(k / 4 % 2), 0, &seed);
         for (uint32_t r = 0; r < t.job->n_rank; r++) {
             pst_instr_list *list = &t.job->list[r];
@@ -197,6 +246,7 @@ static void parts_are_waited_for(void **state) {
                             t.t.g->param[in->param].n_use == 1; /* else with the last part */
                 for (uint32_t d = 0; sends && d < in->n_dep; d++) {
                     uint32_t *dep = list->dep + in->dep + d;
+                    if (list->instr[*dep].opcode == PST_OP_PACK) waited = before[1];
                     if (*dep != before[1] || before[0] == PST_NONE || *dep == waited) continue;
                     *dep = before[0];
                     if (check(&t, PST_CHECK_TAGGED) == PST_OK)
@@ -423,6 +473,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_pass),
                                        cmocka_unit_test(lost_deps_are_refused),
                                        cmocka_unit_test(changes_are_refused),
+                                       cmocka_unit_test(packing_is_waited_for),
                                        cmocka_unit_test(parts_are_waited_for),
                                        cmocka_unit_test(weights_are_needed),
                                        cmocka_unit_test(weights_queue),

@@ -42,6 +42,8 @@ static job_case random_case(void) {
     const char *schedule = any(schedules, 6), *precision = draw(0, 1) ? "fp32" : "fp16";
     x.per_node = 0;
     if (!draw(0, 1)) x.per_node = draw(0, 1) ? x.tensor : x.tensor * x.data;
+    const uint32_t zero = draw(0, 2);
+    const char *compress = zero == 2 || x.batch % 3 ? "none" : "int8";
     int post = draw(0, 3) == 0 && strcmp(precision, "fp16") != 0,
         sequence = draw(0, 1) && x.tensor > 1;
     snprintf(
@@ -51,11 +53,11 @@ static job_case random_case(void) {
         "train: {batch: %u, micro_batch: %u, precision: %s, residual: %s}\n"
         "parallel: {device: timed, pipeline: %u, tensor: %u, data: %u, zero: %u, schedule: %s, "
         "recompute: %s, "
-        "post_validation: %s, sequence: %s, cluster: \"%s\"}\n",
+        "post_validation: %s, sequence: %s, cluster: \"%s\", compress: {up: %s, links: all}}\n",
         8 + draw(0, 3), draw(0, 1) ? 48 : 600, draw(0, 1) ? 256 : 6001, x.batch, x.micro, precision,
-        x.batch % 2 ? "fp32" : "same", x.pipeline, x.tensor, x.data, draw(0, 2), schedule,
+        x.batch % 2 ? "fp32" : "same", x.pipeline, x.tensor, x.data, zero, schedule,
         any(recompute, 3), post ? "true" : "false", sequence ? "true" : "false",
-        x.per_node ? cluster_file : "");
+        x.per_node ? cluster_file : "", compress);
     return x;
 }
 

@@ -12,7 +12,7 @@ static void every_operator_has_a_kind_of_its_own(void **state) {
     (void)state;
     uint32_t n;
     const pst_op_row *const *rows = pst_op_rows(&n);
-    assert_int_equal(n + 4, pst_work_count()); /* else raise PST_WORK_MAX */
+    assert_int_equal(n + 5, pst_work_count()); /* else raise PST_WORK_MAX */
     for (uint32_t i = 0; i < n; i++) {
         pst_node node = {.op = rows[i]};
         const pst_graph graph = {.node = &node, .n_node = 1};
@@ -31,8 +31,9 @@ static void the_flush_has_kinds(void **state) {
     for (int op = 0; op < PST_OP_COUNT; op++) {
         const pst_instr instr = {.opcode = (uint8_t)op};
         uint32_t kind = pst_work_of_flush(&instr);
-        int computes = op == PST_OP_REDUCE || op == PST_OP_NORM || op == PST_OP_GATHER ||
-                       op == PST_OP_STEP || op == PST_OP_VALIDATE;
+        int computes = op == PST_OP_PACK || op == PST_OP_UNPACK || op == PST_OP_REDUCE ||
+                       op == PST_OP_NORM || op == PST_OP_GATHER || op == PST_OP_STEP ||
+                       op == PST_OP_VALIDATE;
         assert_int_equal(kind != PST_NONE, computes);
         if (op == PST_OP_STEP) assert_string_equal(pst_work_name(kind), "optimizer");
     }

@@ -1,0 +1,14 @@
+/* Residuals in checkpoints: what codecs (parallel.compress) had left out of the gradients of each
+ * replica. */
+#ifndef PST_RUN_RESIDUAL_H
+#define PST_RUN_RESIDUAL_H
+#include "checkpoint/checkpoint.h"
+#include "rank/rank.h"
+
+/* Sets a rank's residuals to those of its replica. If the checkpoint is of another number of
+ * replicas, each gets an equal part of their sum, because gradients of replicas are added. Those
+ * that the checkpoint lacks become 0. EINPUT as pst_ckpt_read_held; ENOMEM. */
+pst_status pst_residual_read(const pst_rank *r, const pst_ckpt *ckpt);
+/* Says what becomes of residuals if they are divided among other replicas, or dropped. */
+void pst_residual_explain(const pst_prepared *p, const pst_ckpt *ckpt);
+#endif

@@ -1,0 +1,324 @@
+/* test: label=quick timeout=120
+ * parallel.compress: replicas send packed gradients. The same bits in every pipeline, schedule and
+ * with every number of threads, whoever adds, with and without recomputation and post-validation,
+ * after a resume and with a fixed loss scale. What is left out of two steps is in the checkpoint,
+ * to the rounding of a sum; a skipped step leaves it as it was; other replicas share it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "checkpoint/checkpoint.h"
+#include "prepare/prepare.h"
+#include "run/runs_assert.h"
+#include "skip.h"
+#include <math.h>
+
+#define RUN(train, compress)                                                                       \
+    "name: run\n"                                                                                  \
+    "model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 20, vocabulary: 256, "         \
+    "dropout: 0.1}\n"                                                                              \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                           \
+    "train: {" train ", batch: 8, micro_batch: 1, seed: 7}\n"                                      \
+    "parallel: {transport: self, threads: 1, data: 2,\n"                                           \
+    "  compress: {" compress ", links: all, min_bytes: 1K, block: 64}}\n"                          \
+    "checkpoint: {every: 3}\n"
+#define YAML RUN("steps: 6, lr: 1.0e-2, warmup: 2, clip: 0.05", "up: int8")
+
+static run_result base;
+
+static run_result train(const char *yaml, const char *resume, int ranks, const char *keys) {
+    static int n;
+    char name[20], text[600], *rest = text;
+    const char *override[12];
+    int k = 0;
+    snprintf(name, sizeof name, "run-%d", n++);
+    snprintf(text, sizeof text, "%s", keys);
+    for (char *key; (key = strsep(&rest, " "));)
+        if (*key) override[k++] = key;
+    return run_here(yaml, name, ranks, resume, override, k);
+}
+
+/* A copy of a run's folder as it was after `step`. */
+static const char *copy_until(const run_result *r, int step) {
+    static char folder[600];
+    static int n;
+    char command[2000];
+    snprintf(folder, sizeof folder, "%s/copy-%d", run_folder(), n++);
+    snprintf(command, sizeof command,
+             "cp -r '%s' '%s' && cd '%s/checkpoints' && for c in step-*; do "
+             "test $c = step-%08d || rm -r $c; done",
+             r->folder, folder, folder, step);
+    assert_int_equal(system(command), 0);
+    return folder;
+}
+
+static void open_base(void) { base = train(YAML, "", 2, ""); }
+
+/* --- bits ------------------------------------------------------------------------------------- */
+
+static void same_bits(void **state) {
+    (void)state;
+    static const struct {
+        int ranks;
+        const char *keys;
+    } layouts[] = {{2, "parallel.zero=0"},
+                   {2, "parallel.threads=2 parallel.recompute=full"},
+                   {4, "parallel.schedule=gpipe"},
+                   {4, "parallel.zero=0 parallel.schedule=zb-h1"},
+                   {6, "parallel.recompute=selective"},
+                   {4, "parallel.schedule=zb-v parallel.post_validation=true"},
+                   {2, "parallel.post_validation=true parallel.zero=0"},
+                   {4, "train.loss_scale=1024"}};
+    open_base();
+    assert_int_equal(base.exit_status, 0);
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        run_result r = train(YAML, "", layouts[i].ranks, layouts[i].keys);
+        run_assert_same(&r, &base, layouts[i].keys);
+    }
+    run_result exact = train(YAML, "", 2, "parallel.compress.up=none"),
+               coarse = train(YAML, "", 2, "parallel.compress.up=int4");
+    assert_string_not_equal(base.hash, exact.hash);
+    assert_string_not_equal(base.hash, coarse.hash);
+    for (int i = 0; i < base.steps; i++) {
+        assert_true(fabs(base.value[i] - exact.value[i]) < 1e-3 * exact.value[i]);
+        assert_true(fabs(coarse.value[i] - exact.value[i]) < 2e-2 * exact.value[i]);
+    }
+}
+
+/* With three and more replicas a rank also adds gradients of others, one of which it has to unpack
+ * first. */
+static void several_replicas(void **state) {
+    (void)state;
+    for (int d = 3; d <= 5; d++)
+        for (int four = 0; four < 2; four++) {
+            char keys[4][100];
+            for (int k = 0; k < 4; k++)
+                snprintf(keys[k], sizeof keys[k],
+                         "parallel.data=%d parallel.zero=%d parallel.compress.up=int%d "
+                         "train.steps=3",
+                         d, k % 2, four ? 4 : 8);
+            run_result one = train(YAML, "", d, keys[0]), two = train(YAML, "", d, keys[1]),
+                       deep = train(YAML, "", 2 * d, keys[2]);
+            assert_int_equal(one.exit_status, 0);
+            run_assert_same(&two, &one, keys[1]);
+            run_assert_same(&deep, &one, keys[2]);
+        }
+}
+
+/* Plain C and AVX2 unpack to the same sums; products differ, so only replicas are compared. */
+static void other_instruction_sets(void **state) {
+    (void)state;
+    static const char *const level[] = {"generic", "avx2"};
+    for (int i = 0; i < 2; i++) {
+        isa_lower(level[i]);
+        run_result one = train(YAML, "", 2, "train.steps=2"),
+                   two = train(YAML, "", 4, "train.steps=2 parallel.zero=0");
+        isa_restore();
+        run_assert_same(&two, &one, level[i]);
+    }
+}
+
+/* --- residuals -------------------------------------------------------------------------------- */
+
+enum { MOST = 256 * 24 };
+
+static pst_ckpt *open_step(const run_result *r, int step) {
+    char path[700];
+    pst_ckpt *c = NULL;
+    snprintf(path, sizeof path, "%s/checkpoints/step-%08d", r->folder, step);
+    if (pst_ckpt_open(path, &c) != PST_OK) fail_msg("%s", pst_error());
+    return c;
+}
+
+static void read_tensor(const pst_ckpt *c, const char *tensor, float *out) {
+    const pst_ckpt_tensor *t = pst_ckpt_tensor_find(c, tensor);
+    if (!t) fail_msg("%s lacks %s", c->path, tensor);
+    assert_true(t->elements <= MOST);
+    if (pst_ckpt_read(c, tensor, out, t->elements) != PST_OK) fail_msg("%s", pst_error());
+}
+
+/* The sum of the replicas' residuals of a parameter. */
+static void read_left(const pst_ckpt *c, const char *param, uint32_t replicas, float *sum) {
+    static float one[MOST];
+    char name[PST_CKPT_NAME];
+    memset(sum, 0, MOST * sizeof *sum);
+    for (uint32_t k = 0; k < replicas; k++) {
+        read_tensor(c, pst_ckpt_residual_name(param, k, name), one);
+        for (int i = 0; i < MOST; i++) sum[i] += one[i];
+    }
+    assert_null(pst_ckpt_tensor_find(c, pst_ckpt_residual_name(param, replicas, name)));
+}
+
+#define SGD                                                                                        \
+    RUN("steps: 1, lr: 0.5, warmup: 0, clip: 0, optimizer: sgd, momentum: 0, weight_decay: 0, "    \
+        "decay: none",                                                                             \
+        "up: int4")
+
+/* Of SGD without momentum, a step is -lr times the gradient. With packed gradients it is that of
+ * what was sent: the gradient, and what was left out before, but not what is left out now. The
+ * gradient at the same weights comes from a run that packs nothing. Takes step `step` on `replicas`
+ * after the step of `before`, of which there were `had` (NULL: none). */
+static run_result check_step(int step, const run_result *before, uint32_t had, uint32_t replicas) {
+    static const char *const names[] = {"wte.weight", "h.0.attn.c_attn.weight",
+                                        "h.1.mlp.c_proj.weight"};
+    static float packed[MOST], exact[MOST], was[MOST], is[MOST];
+    char from[2][600] = {"", ""}, keys[2][120];
+    for (int k = 0; before && k < 2; k++)
+        snprintf(from[k], sizeof from[k], "%s", copy_until(before, step - 1));
+    for (int k = 0; k < 2; k++)
+        snprintf(keys[k], sizeof keys[k], "checkpoint.every=1 train.steps=%d parallel.data=%u%s",
+                 step, replicas, k ? " parallel.compress.up=none" : "");
+    run_result with = train(SGD, from[0], (int)replicas, keys[0]),
+               without = train(SGD, from[1], (int)replicas, keys[1]);
+    assert_true(!with.exit_status && !without.exit_status);
+    pst_ckpt *a = open_step(&with, step), *b = open_step(&without, step),
+             *c = before ? open_step(before, step - 1) : NULL;
+    for (int n = 0; n < 3; n++) {
+        const uint64_t elements = pst_ckpt_tensor_find(a, names[n])->elements;
+        double most = 0, off = 0;
+        memset(was, 0, sizeof was);
+        if (c) read_left(c, names[n], had, was);
+        read_tensor(a, names[n], packed);
+        read_tensor(b, names[n], exact);
+        read_left(a, names[n], replicas, is);
+        for (uint64_t i = 0; i < elements; i++) {
+            const double want = 0.5 * ((double)is[i] - (double)was[i]);
+            most = fmax(most, fabs(want));
+            off = fmax(off, fabs((double)packed[i] - (double)exact[i] - want));
+        }
+        printf("step %d, %u replicas, %s: off by %g of %g\n", step, replicas, names[n], off, most);
+        assert_true(most > 1e-5 && off < 2e-3 * most);
+    }
+    pst_ckpt_close(a);
+    pst_ckpt_close(b);
+    pst_ckpt_close(c);
+    return with;
+}
+
+/* Other replicas get equal parts of the sum of the residuals. */
+static void steps_add_up(void **state) {
+    (void)state;
+    run_result first = check_step(1, NULL, 0, 2), second = check_step(2, &first, 2, 2);
+    check_step(3, &second, 2, 4);
+    check_step(3, &second, 2, 3);
+    run_result alone = train(SGD, copy_until(&second, 2), 1, "train.steps=3 parallel.data=1");
+    assert_int_equal(alone.exit_status, 0);
+}
+
+/* Overflows of fp16, the first ones at once. */
+static void a_skipped_step_leaves_them(void **state) {
+    (void)state;
+    static float was[MOST], is[MOST];
+    const char *yaml = RUN("steps: 12, lr: 1.0e-2, warmup: 2, precision: fp16, "
+                           "loss_scale_start: 16777216, loss_scale_interval: 2",
+                           "up: int8");
+    run_result r = train(yaml, "", 2, "checkpoint.every=1 checkpoint.keep=20"),
+               two = train(yaml, "", 4, "parallel.zero=0");
+    run_assert_same(&two, &r, "two stages");
+    uint64_t skipped = 0;
+    int kept = 0, changed = 0;
+    memset(was, 0, sizeof was);
+    for (int step = 1; step <= 12; step++) {
+        pst_ckpt *c = open_step(&r, step);
+        memset(is, 0, sizeof is);
+        read_tensor(c, "wte.weight.residual1", is);
+        const int same = !memcmp(was, is, sizeof is);
+        assert_int_equal(same, c->info.skipped > skipped);
+        kept += same;
+        changed += !same;
+        skipped = c->info.skipped;
+        memcpy(was, is, sizeof was);
+        pst_ckpt_close(c);
+    }
+    printf("%d steps were skipped, %d were not\n", kept, changed);
+    assert_true(kept >= 2 && changed >= 2);
+}
+
+static void resume_has_the_same_bits(void **state) {
+    (void)state;
+    open_base();
+    run_result r = train(YAML, copy_until(&base, 3), 4, "parallel.zero=0");
+    run_assert_same(&r, &base, "resumed");
+}
+
+/* --- refusals --------------------------------------------------------------------------------- */
+
+static void refuses(const char *keys, const char *why) {
+    run_result r = train(YAML, "", 2, keys);
+    if (r.exit_status != 2 || !strstr(pst_error(), why))
+        fail_msg("%s: status %d, %s", keys, r.exit_status, pst_error());
+}
+
+static void bad_input(void **state) {
+    (void)state;
+    refuses("parallel.zero=2", "parallel.zero=2 sends those of every micro-batch; use "
+                               "parallel.zero=1");
+    refuses("parallel.reproducible.data=2",
+            "parallel.reproducible needs parallel.compress.up none");
+    refuses("parallel.gradients=bf16", "use parallel.gradients=fp32");
+    refuses("parallel.compress.block=48", "expected a power of two from 32 to 4096, or 0");
+    refuses("parallel.compress.block=16", "expected a power of two from 32 to 4096, or 0");
+    refuses("parallel.compress.up=int7", "expected one of none, int8, int4");
+}
+
+/* --- messages --------------------------------------------------------------------------------- */
+
+/* Bytes over those of fp32 that rank 0 sends of gradients to their owners. */
+static double sent(const char *cluster, const char *compress, double *compression) {
+    char yaml[1200];
+    pst_config *c;
+    pst_prepared *p;
+    uint64_t plain = 0, bytes = 0;
+    snprintf(yaml, sizeof yaml,
+             "name: run\nmodel: {kind: gpt, layers: 1, heads: 2, channels: 256, context: 4, "
+             "vocabulary: 12000}\ndata: {kind: text, paths: [x]}\n"
+             "train: {steps: 2, batch: 4, micro_batch: 1}\n"
+             "parallel: {data: 2, cluster: \"%s\", compress: {%s}}\n",
+             cluster, compress);
+    if (pst_config_parse(yaml, "test", NULL, 0, &c) != PST_OK) fail_msg("%s", pst_error());
+    const pst_prepare_options options = {
+        .n_rank = 2, .threads = 1, .isa = pst_cpu_isa(), .n_eval_micro = 4};
+    if (pst_prepare(c, &options, &p) != PST_OK) fail_msg("%s", pst_error());
+    for (uint32_t i = 0; i < p->job->list->n_instr; i++) {
+        const pst_instr *in = p->job->list->instr + i;
+        if (in->opcode != PST_OP_SEND || in->param == PST_NONE || in->use == PST_NONE) continue;
+        plain += in->n * sizeof(float);
+        bytes += in->bytes;
+    }
+    *compression = pst_job_compression(p->job);
+    pst_prepared_close(p);
+    pst_config_close(c);
+    return (double)bytes / (double)plain;
+}
+
+static void fewer_bytes(void **state) {
+    (void)state;
+    double ratio;
+    const char *apart = "2x1 cpu ib:1Gb/s", *together = "1x2 cpu";
+    assert_true(sent(apart, "up: none", &ratio) == 1 && ratio == 1);
+    double part = sent(apart, "up: int8", &ratio);
+    assert_true(part > 0.2539 && part < 0.256); /* (1 + 4 / 256) / 4, and what is small */
+    assert_true(ratio > 1.5 && ratio < 1.6);    /* weights come back in fp32 */
+    part = sent(apart, "up: int4", &ratio);
+    assert_true(part > 0.1328 && part < 0.135);
+    part = sent(apart, "up: int8, block: 4096, min_bytes: 0", &ratio);
+    assert_true(part > 0.25 && part < 0.2505);
+    assert_true(sent(together, "up: int8", &ratio) == 1 && ratio == 1);
+    assert_true(sent(together, "up: int8, links: all", &ratio) < 0.256);
+    assert_true(sent(apart, "up: int8, min_bytes: 1G", &ratio) == 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits),
+                                       cmocka_unit_test(several_replicas),
+                                       cmocka_unit_test(other_instruction_sets),
+                                       cmocka_unit_test(steps_add_up),
+                                       cmocka_unit_test(resume_has_the_same_bits),
+                                       cmocka_unit_test(a_skipped_step_leaves_them),
+                                       cmocka_unit_test(bad_input),
+                                       cmocka_unit_test(fewer_bytes)};
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    run_folder_remove();
+    return failed;
+}
