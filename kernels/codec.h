@@ -2,6 +2,7 @@
 #ifndef PST_KERNELS_CODEC_H
 #define PST_KERNELS_CODEC_H
 #include "base/codec.h"
+#include <stdint.h>
 #include <string.h>
 
 /* Below this a scale could be subnormal; such a block is sent as zeros, and all of it stays in the
@@ -27,6 +28,39 @@ static inline pst_codec_scale pst_codec_scale_of(pst_codec_kind kind, uint32_t t
         s.inverse = most / magnitude;
     }
     return s;
+}
+
+/* fp32 to bf16 and back as pst_bf16_from_f32, but in line. */
+static inline uint16_t pst_codec_to_bf16(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40;
+    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
+}
+static inline float pst_codec_from_bf16(uint16_t half) {
+    const uint32_t bits = (uint32_t)half << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+/* A block of n numbers; next, out: as members of pst_flat_pack, NULL: not wanted. */
+static inline void pst_codec_pack_bf16(const float *x, uint64_t n, uint8_t *to, float *next,
+                                       float *out) {
+    for (uint64_t i = 0; i < n; i++) {
+        const uint16_t half = pst_codec_to_bf16(x[i]);
+        const float unpacked = pst_codec_from_bf16(half);
+        memcpy(to + 2 * i, &half, sizeof half);
+        if (next) next[i] = x[i] - unpacked;
+        if (out) out[i] = unpacked;
+    }
+}
+static inline void pst_codec_unpack_bf16(const uint8_t *from, uint64_t n, float *y, int add) {
+    for (uint64_t i = 0; i < n; i++) {
+        uint16_t half;
+        memcpy(&half, from + 2 * i, sizeof half);
+        const float unpacked = pst_codec_from_bf16(half);
+        y[i] = add ? y[i] + unpacked : unpacked;
+    }
 }
 
 /* Whole numbers from -7 to 7 to half bytes, and back. */

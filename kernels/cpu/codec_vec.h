@@ -79,7 +79,13 @@ static void codec_pack_block(const pst_flat_pack *p, uint64_t at, uint64_t count
     int8_t half[PST_CODEC_BLOCK_MAX];
     uint8_t *to = p->packed + pst_codec_bytes(p->codec, at), *behind = to + sizeof(float);
     int8_t *number = p->codec.kind == PST_CODEC_INT4 ? half : (int8_t *)behind;
-    const pst_codec_scale s = pst_codec_scale_of(p->codec.kind, codec_sum(p, at, count, x));
+    const uint32_t top = codec_sum(p, at, count, x);
+    if (p->codec.kind == PST_CODEC_BF16) {
+        pst_codec_pack_bf16(x, count, to, p->next ? p->next + at : NULL,
+                            p->decode ? p->x + at : NULL);
+        return;
+    }
+    const pst_codec_scale s = pst_codec_scale_of(p->codec.kind, top);
     memcpy(to, &s.scale, sizeof s.scale);
     codec_round(p, at, s, x, number, count);
     if (p->codec.kind == PST_CODEC_INT4) pst_codec_put_nibbles(half, behind, count);
@@ -115,6 +121,10 @@ static void codec_unpack_block(const codec_unpack_job *j, uint64_t at, uint64_t 
     const int8_t *number = (const int8_t *)from + sizeof(float);
     float scale, *y = j->y + at;
     uint64_t i = 0;
+    if (j->codec.kind == PST_CODEC_BF16) {
+        pst_codec_unpack_bf16(from, count, y, j->add);
+        return;
+    }
     memcpy(&scale, from, sizeof scale);
     if (j->codec.kind == PST_CODEC_INT4) {
         pst_codec_take_nibbles((const uint8_t *)number, half, count);

@@ -172,6 +172,11 @@ static void pack_block(const pst_flat_pack *p, uint64_t at, uint64_t n, uint8_t 
         bits &= 0x7fffffff;
         if (bits > top) top = bits;
     }
+    if (p->codec.kind == PST_CODEC_BF16) {
+        pst_codec_pack_bf16(x, n, packed, p->next ? p->next + at : NULL,
+                            p->decode ? p->x + at : NULL);
+        return;
+    }
     const pst_codec_scale s = pst_codec_scale_of(p->codec.kind, top);
     memcpy(packed, &s.scale, sizeof s.scale);
     for (uint64_t i = 0; i < n; i++) {
@@ -200,6 +205,10 @@ static void unpack(pst_pool *pool, pst_codec codec, const uint8_t *packed, float
     for (uint64_t at = 0; at < n; at += codec.block) {
         const uint64_t m = n - at < codec.block ? n - at : codec.block;
         const uint8_t *from = packed + pst_codec_bytes(codec, at);
+        if (codec.kind == PST_CODEC_BF16) {
+            pst_codec_unpack_bf16(from, m, y + at, add);
+            continue;
+        }
         memcpy(&scale, from, sizeof scale);
         if (codec.kind == PST_CODEC_INT4) pst_codec_take_nibbles(from + sizeof scale, number, m);
         else memcpy(number, from + sizeof scale, m);

@@ -395,13 +395,11 @@ static const pst_row rows[] = {
     WHOLE(parallel, wait, "60", 1, 86400,
           "Seconds to wait for all ranks to join if they are started from a host file or one by "
           "one."),
-    {"parallel.compress", "up", PST_ROW_TEXT, "none", 0, 0, FULL, "none|int8|int4",
+    {"parallel.compress", "up", PST_ROW_TEXT, "none", 0, 0, FULL, "none|int8|int4|bf16",
      AT(parallel.compress.up), 0,
-     "Codec with which replicas pack the gradients that they send: int8 or int4, a whole number "
-     "per "
-     "element and a scale per block. What rounding leaves out is added to the next step's "
-     "gradient. "
-     "About a quarter or an eighth of the bytes; the bits of a run change; CPUs only.",
+     "Codec with which replicas pack the gradients that they send. int8, int4: a whole number per "
+     "element and a scale per block, a quarter or an eighth of the bytes; bf16: half of the bytes. "
+     "What rounding leaves out is added to the next step's gradient. CPUs only.",
      NULL},
     {"parallel.compress", "block", PST_ROW_WHOLE, "0", 0, 4096, FULL, NULL,
      AT(parallel.compress.block), 0,

@@ -69,7 +69,7 @@ static void promise_replicas(const pst_prepared *small, const pst_shape *s, pst_
         p->sums = s->data * bf16_tolerance;
     }
     if (s->data > 1 && small->job->up.kind != PST_CODEC_NONE) {
-        deny(p, "parallel.compress rounds the sum of each replica to whole numbers");
+        deny(p, "parallel.compress rounds the sum of each replica");
         p->sums = s->data / (double)pst_codec_most(small->job->up.kind);
     }
     if (!is_power_of_two(p->parts) || s->n_micro % p->parts || unequal) p->parts = 1;

@@ -252,9 +252,9 @@ static void check_codec(pst_codec codec, uint64_t n, int decode) {
 
 static void test_codec_bits(void **state) {
     (void)state;
-    static const pst_codec_kind kinds[] = {PST_CODEC_INT8, PST_CODEC_INT4};
+    static const pst_codec_kind kinds[] = {PST_CODEC_INT8, PST_CODEC_INT4, PST_CODEC_BF16};
     static const uint64_t n[] = {1, 63, 64, 65, 16384, 16391, 40000};
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 3; k++)
         for (size_t l = 0; l < sizeof n / sizeof *n; l++) {
             check_codec((pst_codec){kinds[k], BLOCK}, n[l], (int)l % 2);
             check_codec((pst_codec){kinds[k], PST_CODEC_BLOCK_MAX}, n[l], 1);
@@ -281,6 +281,23 @@ static void test_codec_rule(void **state) {
     assert_int_equal(packed[5], 0x9); /* -7 */
     assert_int_equal(packed[6], 4);   /* of 3.5 */
     assert_true(y[0] == 7 && y[1] == -7 && y[2] == 4);
+}
+
+static void test_codec_bf16(void **state) {
+    (void)state;
+    static const uint32_t edges[] = {0x3f808000, 0x3f818000, 0x3f808001, 0xbf808000, 0x00008000,
+                                     0x7f7fffff, 0x7f800000, 0xff800000, 0x7f800001, 0xffffffff};
+    enum { EDGES = sizeof edges / sizeof *edges };
+    float x[EDGES], zero[EDGES] = {0};
+    uint16_t half[EDGES];
+    memcpy(x, edges, sizeof x);
+    pst_flat_pack p = {x, zero, 1, (uint8_t *)half, NULL, 0, EDGES, {PST_CODEC_BF16, 32}};
+    pst_flat_choose(pst_cpu_isa())->pack(NULL, &p);
+    assert_int_equal(pst_codec_bytes(p.codec, EDGES), sizeof half);
+    for (int i = 0; i < EDGES; i++) {
+        if (isnan(x[i])) assert_true(isnan(pst_f32_from_bf16(half[i])));
+        else assert_int_equal(half[i], pst_bf16_from_f32(x[i]));
+    }
 }
 
 /* A number that is not finite makes its whole block so, but no other block. */
@@ -464,12 +481,13 @@ static int close_pools(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_update_bits),      cmocka_unit_test(test_random_rounding),
-        cmocka_unit_test(test_codec_bits),       cmocka_unit_test(test_codec_rule),
-        cmocka_unit_test(test_codec_not_finite), cmocka_unit_test(test_adamw_rule),
-        cmocka_unit_test(test_adam_rule),        cmocka_unit_test(test_nesterov_rule),
-        cmocka_unit_test(test_narrow),           cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_device),           cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_update_bits),   cmocka_unit_test(test_random_rounding),
+        cmocka_unit_test(test_codec_bits),    cmocka_unit_test(test_codec_rule),
+        cmocka_unit_test(test_codec_bf16),    cmocka_unit_test(test_codec_not_finite),
+        cmocka_unit_test(test_adamw_rule),    cmocka_unit_test(test_adam_rule),
+        cmocka_unit_test(test_nesterov_rule), cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_sums),          cmocka_unit_test(test_device),
+        cmocka_unit_test(test_rows),
     };
     return cmocka_run_group_tests(tests, open_pools, close_pools);
 }

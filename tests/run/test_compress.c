@@ -79,9 +79,14 @@ static void same_bits(void **state) {
     run_result exact = train(YAML, "", 2, "parallel.compress.up=none"),
                coarse = train(YAML, "", 2, "parallel.compress.up=int4");
     assert_string_not_equal(base.hash, exact.hash);
+    run_result fine = train(YAML, "", 2, "parallel.compress.up=bf16"),
+               deep = train(YAML, "", 4, "parallel.compress.up=bf16 parallel.zero=0");
+    run_assert_same(&deep, &fine, "bf16");
+    assert_string_not_equal(fine.hash, exact.hash);
     assert_string_not_equal(base.hash, coarse.hash);
     for (int i = 0; i < base.steps; i++) {
         assert_true(fabs(base.value[i] - exact.value[i]) < 1e-3 * exact.value[i]);
+        assert_true(fabs(fine.value[i] - exact.value[i]) < 1e-3 * exact.value[i]);
         assert_true(fabs(coarse.value[i] - exact.value[i]) < 2e-2 * exact.value[i]);
     }
 }
@@ -259,7 +264,7 @@ static void bad_input(void **state) {
     refuses("parallel.gradients=bf16", "use parallel.gradients=fp32");
     refuses("parallel.compress.block=48", "expected a power of two from 32 to 4096, or 0");
     refuses("parallel.compress.block=16", "expected a power of two from 32 to 4096, or 0");
-    refuses("parallel.compress.up=int7", "expected one of none, int8, int4");
+    refuses("parallel.compress.up=int7", "expected one of none, int8, int4, bf16");
 }
 
 /* --- messages --------------------------------------------------------------------------------- */
@@ -302,6 +307,8 @@ static void fewer_bytes(void **state) {
     assert_true(ratio > 1.5 && ratio < 1.6);    /* weights come back in fp32 */
     part = sent(apart, "up: int4", &ratio);
     assert_true(part > 0.1328 && part < 0.135);
+    part = sent(apart, "up: bf16", &ratio);
+    assert_true(part > 0.5 && part < 0.502);
     part = sent(apart, "up: int8, block: 4096, min_bytes: 0", &ratio);
     assert_true(part > 0.25 && part < 0.2505);
     assert_true(sent(together, "up: int8", &ratio) == 1 && ratio == 1);
