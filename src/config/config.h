@@ -10,7 +10,7 @@
 /* Where a key's value came from. */
 enum { PST_GIVEN_BY_FILE = 1, PST_GIVEN_BY_PLAN, PST_GIVEN_BY_OVERRIDE };
 
-enum { PST_CONFIG_KEYS = 128 }; /* maximum number of keys of a run file */
+enum { PST_CONFIG_KEYS = 192 }; /* maximum number of keys of a run file */
 
 /* The configuration that the library reads. It owns its strings, which are never NULL; 0 or ""
  * means "not given" if the row says so. Once loaded, these are resolved: name (a folder's name),
