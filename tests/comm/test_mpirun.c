@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/opcode.h"
 #include "comm/ranks.h"
 #include "skip.h"
 #include <signal.h>
@@ -25,7 +26,7 @@ static int come_together(rank_state *r) {
 
 /* mpirun does not look at stopped ranks: the heartbeat has to. */
 static int one_stops(rank_state *r) {
-    *pst_heartbeat_instr(r->heartbeat) = UINT64_C(9) << 56;
+    *pst_heartbeat_instr(r->heartbeat) = (uint64_t)PST_OP_STEP << 56;
     RANK_CHECK(rank_collective(r, PST_COLL_BARRIER, NULL, 0, PST_I32, 0) == PST_OK);
     if (r->world->rank == 1) raise(SIGSTOP);
     pst_status status = rank_collective(r, PST_COLL_BARRIER, NULL, 0, PST_I32, 0);

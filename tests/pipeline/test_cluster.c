@@ -20,8 +20,8 @@ static void devices_stand_in_the_order_of_the_file(void **unused) {
     assert_int_equal(c->n_node, 3);
     assert_int_equal(c->n_device, 7);
     static const pst_cluster_device want[] = {
-        {1, 1 << 30, 0, 0}, {1, 1 << 30, 0, 0}, {0.25, 0, 0, 0},     {1, 1 << 30, 1, 0},
-        {1, 1 << 30, 1, 0}, {0.25, 0, 1, 0},    {2.5, 1 << 29, 2, 0}};
+        {1, 1 << 30, 0, 0, 1}, {1, 1 << 30, 0, 0, 1}, {0.25, 0, 0, 0, 0},     {1, 1 << 30, 1, 0, 1},
+        {1, 1 << 30, 1, 0, 1}, {0.25, 0, 1, 0, 0},    {2.5, 1 << 29, 2, 0, 1}};
     for (uint32_t i = 0; i < 7; i++) {
         assert_true(c->device[i].speed == want[i].speed);
         assert_true(c->device[i].memory == want[i].memory);
@@ -72,7 +72,7 @@ static void kinds_and_links(void **unused) {
         /* what was given is a limit of the user, and all of it may be used */
         pst_cluster_reserve(c, 2);
         assert_true(c->device[15].memory ==
-                        UINT64_C(85520809984) - (UINT64_C(1600 + 2 * 688) << 20) &&
+                        UINT64_C(85520809984) - ((UINT64_C(1600) + 2 * 688) << 20) &&
                     c->device[16].memory == UINT64_C(64) << 30);
         assert_true(c->device[16].speed == 0.5 && c->device[16].node == 2 &&
                     c->device[16].kind == 1);
