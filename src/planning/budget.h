@@ -34,7 +34,8 @@ typedef struct {
     uint32_t pipeline, tensor, data, micro_batch, zero;
     char schedule[32];
     double step_s, gap, tokens_per_s, mfu;
-    double days; /* with failures */
+    double days;                /* with failures */
+    double days_low, days_high; /* with the range of the step (pst_planning_range) */
     double device_hours, cost, kwh;
     double free_bytes;          /* that the fullest device has left, besides the margin */
     double write_s, every_s;    /* of a checkpoint; from one to the next */

@@ -107,6 +107,13 @@ static double free_bytes(const pst_planning *x, const pst_candidate *c) {
     return least;
 }
 
+static double days_of(const pst_budget *b, const pst_budget_row *row, double step_s) {
+    pst_budget_row other = *row;
+    other.step_s = step_s;
+    pst_budget_follow(b, &other);
+    return other.days;
+}
+
 static void fill_row(const pst_planning *x, const pst_budget *b, pst_budget_row *row) {
     const pst_candidate *c = x->result->best;
     const double mfu = pst_planning_mfu(x, c);
@@ -124,6 +131,10 @@ static void fill_row(const pst_planning *x, const pst_budget *b, pst_budget_row 
     row->mfu = mfu > 0 ? mfu : NAN;
     row->free_bytes = free_bytes(x, c);
     pst_budget_follow(b, row);
+    double low, high;
+    const int known = pst_planning_range(x, c, &low, &high);
+    row->days_low = known ? days_of(b, row, low) : NAN;
+    row->days_high = known ? days_of(b, row, high) : NAN;
     set_costs(x, b, row);
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELL = 32, LAYOUT = 48 };
+enum { CELL = 32, LAYOUT = 48, RANGE = 2 * CELL };
 
 /* "8 x 4 x 2 zb-v", as stages x replicas x tensor ranks. */
 static const char *layout_of(const pst_budget_row *row, char text[LAYOUT]) {
@@ -56,11 +56,19 @@ static void print_training(const pst_budget *b, FILE *out) {
             b->request.tokens / (PST_BUDGET_CHINCHILLA * b->parameters));
 }
 
+/* "5.28-7.44": the days with the range of the step. */
+static const char *range(const pst_budget_row *r, char text[RANGE]) {
+    char low[CELL], high[CELL];
+    if (isnan(r->days_low)) return "-";
+    snprintf(text, RANGE, "%s-%s", number(r->days_low, low), number(r->days_high, high));
+    return text;
+}
+
 static void print_times(const pst_budget *b, FILE *out) {
     char layout[LAYOUT], step[CELL], rate[CELL], mfu[CELL], days[CELL], hours[CELL], cost[CELL],
-        energy[CELL];
-    fputs("devices  stages x replicas x tensor   step s   tokens/s    MFU     days  device hours"
-          "        cost        MWh\n",
+        energy[CELL], likely[RANGE];
+    fputs("devices  stages x replicas x tensor   step s   tokens/s    MFU     days    expected  "
+          "device hours        cost        MWh\n",
           out);
     for (uint32_t i = 0; i < b->n_row; i++) {
         const pst_budget_row *r = &b->row[i];
@@ -68,10 +76,10 @@ static void print_times(const pst_budget *b, FILE *out) {
             fprintf(out, "%7u  infeasible: %s\n", r->devices, r->why);
             continue;
         }
-        fprintf(out, "%7u  %-26s %8s %10s %6s %8s %13s %11s %10s%s\n", r->devices,
+        fprintf(out, "%7u  %-26s %8s %10s %6s %8s %11s %13s %11s %10s%s\n", r->devices,
                 layout_of(r, layout), number(r->step_s, step),
                 pst_planning_whole(r->tokens_per_s, rate), share(r->mfu, mfu),
-                number(r->days, days), pst_planning_whole(r->device_hours, hours),
+                number(r->days, days), range(r, likely), pst_planning_whole(r->device_hours, hours),
                 pst_planning_whole(r->cost, cost), number(r->kwh / 1000, energy),
                 r->timed_out ? " *" : "");
     }
@@ -152,6 +160,8 @@ static int add_result(const pst_budget_row *r, json_t *j) {
               {"tokens_per_s", r->tokens_per_s},
               {"mfu", r->mfu},
               {"days", r->days},
+              {"days_low", r->days_low},
+              {"days_high", r->days_high},
               {"device_hours", r->device_hours},
               {"cost", r->cost},
               {"kwh", r->kwh},
