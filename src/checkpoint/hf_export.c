@@ -220,10 +220,9 @@ typedef struct {
 
 /* EINPUT: `path` has the weights that a run with adapters or frozen parameters needs. */
 static pst_status check_base(const pst_config *config, const char *path) {
-    char *base = realpath(config->model.weights, NULL), *own = realpath(path, NULL);
-    const int same = base && own && !strcmp(base, own);
-    free(base);
-    free(own);
+    struct stat base, own;
+    const int same = stat(config->model.weights, &base) == 0 && stat(path, &own) == 0 &&
+                     base.st_dev == own.st_dev && base.st_ino == own.st_ino;
     if (!same || !pst_ckpt_has_base(config)) return PST_OK;
     return pst_fail(PST_EINPUT,
                     "%s has the frozen weights of this run, without which its checkpoints cannot "

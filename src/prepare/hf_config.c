@@ -4,6 +4,7 @@
 #include "penstock/option.h"
 #include "prepare/hf_parts.h"
 #include "prepare/llmc.h"
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,7 +223,9 @@ pst_status pst_hf_warn_of_rope(const char *source) {
 pst_status pst_hf_refuse_gguf(const char *source) {
     const size_t n = strlen(source);
     char magic[4] = "";
+    errno = 0;
     FILE *f = pst_hf_is_folder(source) ? NULL : fopen(source, "re");
+    if (!f && errno == ENOMEM) return pst_no_memory("to open a file");
     const int read = f && fread(magic, sizeof magic, 1, f) == 1;
     if (f) fclose(f);
     if (!f || (strcasecmp(n > 5 ? source + n - 5 : "", ".gguf") != 0 &&
