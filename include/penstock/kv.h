@@ -65,8 +65,10 @@ PST_API pst_status pst_kv_init(pst_kv *kv, const char *key, const float *value, 
                                uint64_t columns);
 /* Adds value [rows][columns]. Without an optimizer the sum becomes the new value (dist_async: what
  * was pushed last), else it is the gradient of an optimizer step. Of two operations that wait, that
- * with the higher priority moves its data first. In a synchronous store a worker pulls a key
- * between two pushes of it; EINPUT if it does not. */
+ * with the higher priority moves its data first. EINPUT also: an earlier push or pull of the
+ * key is not done (pst_kv_wait); in a synchronous store, the key was not pulled, with pst_kv_pull,
+ * since this worker's last push of it. A worker that closes its store must not be waited for: all
+ * workers of a synchronous store push a key equally often. */
 PST_API pst_status pst_kv_push(pst_kv *kv, const char *key, const float *value, int priority);
 /* Writes the value to out [rows][columns]. */
 PST_API pst_status pst_kv_pull(pst_kv *kv, const char *key, float *out, int priority);

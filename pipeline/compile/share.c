@@ -1,7 +1,9 @@
 /* See share.h. */
 #include "pipeline/compile/share.h"
 #include "graph/slice.h"
+#include "base/hash.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* per parameter, because instructions have 32 bits for the first element of a piece */
 #define MAX_ELEMENTS (UINT64_C(1) << 32)
@@ -18,9 +20,9 @@ static uint32_t least(const uint64_t *load, uint32_t n) {
     return best;
 }
 
-/* Loads of the n replicas of a stage, which grow: all elements, and those of whole parameters. */
+/* Elements of the n replicas of a stage, which grow. */
 typedef struct {
-    uint64_t *all, *of_whole;
+    uint64_t *all;
     uint32_t n;
 } loads;
 
@@ -43,12 +45,11 @@ static void share_param(uint64_t elements, uint64_t *load, uint32_t n, uint64_t 
     }
 }
 
-/* All pieces for one replica, which is the same for the parts of all tensor ranks: it depends on
- * the sizes of whole parameters before they are split. */
+/* All pieces for one replica, which is the same for the parts of all tensor ranks. It depends on
+ * the name alone, because tensor ranks do not all have the same parameters. */
 static void share_whole(const pst_param *param, const loads *l, uint64_t *bound) {
-    uint64_t dim[PST_MAX_DIM], elements = pst_param_elements(param);
-    uint32_t owner = least(l->of_whole, l->n);
-    l->of_whole[owner] += pst_slice_whole(param, dim);
+    uint64_t elements = pst_param_elements(param);
+    uint32_t owner = (uint32_t)(pst_hash64(param->name, strlen(param->name), 0) % l->n);
     l->all[owner] += elements;
     for (uint32_t k = 0; k < l->n; k++) bound[k + 1] = k < owner ? 0 : elements;
 }
@@ -91,7 +92,7 @@ pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, u
                             g->param[p].name, (unsigned long long)pst_param_elements(g->param + p));
     pst_share *s = calloc(1, sizeof *s);
     const size_t n_load = (size_t)n_stage * n_replica;
-    uint64_t *load = calloc(2 * n_load + 1, sizeof *load);
+    uint64_t *load = calloc(n_load + 1, sizeof *load);
     if (s) *s = (pst_share){.n_param = n, .n_replica = n_replica, .message = PST_PIECE};
     if (s) s->bound = calloc((size_t)n * (n_replica + 1) + 1, sizeof *s->bound);
     if (s) s->whole = calloc(n + (size_t)1, sizeof *s->whole);
@@ -106,7 +107,7 @@ pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, u
         if (!pst_param_gradients(&g->param[p])) continue;
         size_t stage = (size_t)first_stage(cut, stage_of_chunk, p) * n_replica;
         uint64_t *bound = s->bound + (size_t)p * (n_replica + 1);
-        const loads l = {load + stage, load + n_load + stage, n_replica};
+        const loads l = {load + stage, n_replica};
         if (g->param[p].whole) share_whole(g->param + p, &l, bound);
         else share_param(pst_param_elements(g->param + p), l.all, n_replica, bound);
         for (uint32_t k = 0; k < n_replica; k++)

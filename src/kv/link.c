@@ -1,6 +1,7 @@
 /* See link.h. */
 #include "kv/link.h"
 #include <stdlib.h>
+#include <string.h>
 
 pst_status pst_kv_state(const pst_kv *kv) {
     return kv->status == PST_OK ? PST_OK : pst_fail(kv->status, "%s", kv->message);
@@ -33,7 +34,8 @@ pst_status pst_kv_test_transfers(pst_kv *kv, int *moved) {
             i++;
             continue;
         }
-        kv->flight[i] = kv->flight[--kv->n_flight];
+        /* the others keep their order, in which pushes of a worker are applied */
+        memmove(kv->flight + i, kv->flight + i + 1, (--kv->n_flight - i) * sizeof *kv->flight);
         *moved = 1;
         PST_TRY(f.done(kv, f.arg, status));
     }

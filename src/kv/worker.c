@@ -14,7 +14,8 @@ struct pst_kv_key {
     uint64_t rows, columns, slice_rows, n_slice;
     uint32_t first; /* server of slice 0; the next slices follow on the next servers */
     uint64_t pushes, pending;
-    int unpulled; /* pushed, and not pulled since */
+    uint64_t busy; /* of the pending operations, those after the definition */
+    int unpulled;  /* pushed, and not pulled since */
 };
 
 typedef struct operation operation;
@@ -208,20 +209,27 @@ static pst_status check_call(const pst_kv *kv, const pst_kv_call *call) {
 
 static pst_status count(pst_kv *kv, pst_kv_key *key, operation *op) {
     pst_kv_worker *w = kv->worker;
-    if (op->call.op == PST_KV_PUSH && kv->synchronous && key->unpulled)
+    const int pushes = op->call.op == PST_KV_PUSH;
+    if (pushes && key->busy)
+        return pst_fail(PST_EINPUT,
+                        "key '%s' is pushed while an earlier operation is not done; call "
+                        "pst_kv_wait before",
+                        key->name);
+    if (pushes && kv->synchronous && key->unpulled)
         return pst_fail(PST_EINPUT,
                         "key '%s' is pushed twice; in a synchronous store a worker pulls a key "
                         "between two pushes",
                         key->name);
-    if (op->call.op == PST_KV_PUSH) {
+    if (pushes) {
         key->pushes++;
         key->unpulled = 1;
         w->has_pushed = 1;
-    } else if (op->call.op != PST_KV_INIT) {
+    } else if (op->call.op == PST_KV_PULL) {
         key->unpulled = 0;
     }
     op->version = key->pushes;
     key->pending++;
+    key->busy += op->call.op != PST_KV_INIT;
     return PST_OK;
 }
 
@@ -290,6 +298,7 @@ static void finish(pst_kv *kv, operation *op) {
     if (!op->issued || op->open) return;
     pthread_mutex_lock(&kv->lock);
     if (op->key) op->key->pending--;
+    if (op->key) op->key->busy -= op->call.op != PST_KV_INIT;
     kv->worker->pending--;
     pthread_cond_broadcast(&kv->changed);
     pthread_mutex_unlock(&kv->lock);

@@ -80,7 +80,9 @@ static int rewound_often(const pst_trainer *t) {
     return t->rewinds >= REWINDS && t->checkpointed == t->rewound_to;
 }
 
+/* A checkpoint that is being written counts, however long that takes. */
 static pst_status act(pst_trainer *t) {
+    PST_TRY(pst_saving_finish(t));
     const pst_rank *r = t->group->local[0];
     pst_metrics_spike spike = {.step = t->step,
                                .loss = r->loss_sum / (double)r->targets,

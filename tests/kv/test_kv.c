@@ -77,7 +77,9 @@ static void test_calls(void **state) {
     CHECK_FAILS(pst_kv_init(kv, long_name, x, 3, 2), "70 characters");
     assert_int_equal(pst_kv_broadcast(kv, "w", x, 3, 2, w), PST_OK);
     CHECK_FAILS(pst_kv_init(kv, "w", x, 3, 2), "already defined");
+    assert_int_equal(pst_kv_wait(kv, "w"), PST_OK);
     assert_int_equal(pst_kv_push(kv, "w", x, 0), PST_OK);
+    assert_int_equal(pst_kv_wait(kv, "w"), PST_OK);
     CHECK_FAILS(pst_kv_push(kv, "w", x, 0), "pushed twice");
     CHECK_FAILS(pst_kv_row_sparse_pull(kv, "w", wrong, 2, y, 0), "increasing");
     CHECK_FAILS(pst_kv_row_sparse_pull(kv, "w", far, 1, y, 0), "3 rows");
@@ -258,7 +260,7 @@ static void run_async(pst_kv *kv, const job *j) {
     CHECK(pst_kv_init(kv, "w", y, ROWS, COLUMNS) == PST_OK);
     for (uint32_t i = 0; i < N; i++) x[i] = -(float)(i % 1000);
     for (uint32_t p = 0; p < PUSHES; p++) {
-        CHECK(pst_kv_push(kv, "w", x, 0) == PST_OK);
+        CHECK(pst_kv_push(kv, "w", x, 0) == PST_OK && pst_kv_wait(kv, "w") == PST_OK);
         pause_a_while(pst_kv_rank(kv) * 77 + p);
         if (p % 5) continue;
         CHECK(pst_kv_pull(kv, "w", y, 0) == PST_OK && pst_kv_wait(kv, "w") == PST_OK);
