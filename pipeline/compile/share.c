@@ -1,9 +1,7 @@
 /* See share.h. */
 #include "pipeline/compile/share.h"
 #include "graph/slice.h"
-#include "base/hash.h"
 #include <stdlib.h>
-#include <string.h>
 
 /* per parameter, because instructions have 32 bits for the first element of a piece */
 #define MAX_ELEMENTS (UINT64_C(1) << 32)
@@ -19,12 +17,6 @@ static uint32_t least(const uint64_t *load, uint32_t n) {
         if (load[k] < load[best]) best = k;
     return best;
 }
-
-/* Elements of the n replicas of a stage, which grow. */
-typedef struct {
-    uint64_t *all;
-    uint32_t n;
-} loads;
 
 /* The same number of pieces for each replica; the remaining ones for those with the smallest load.
  * load: of the stage; increased. */
@@ -45,13 +37,9 @@ static void share_param(uint64_t elements, uint64_t *load, uint32_t n, uint64_t 
     }
 }
 
-/* All pieces for one replica, which is the same for the parts of all tensor ranks. It depends on
- * the name alone, because tensor ranks do not all have the same parameters. */
-static void share_whole(const pst_param *param, const loads *l, uint64_t *bound) {
-    uint64_t elements = pst_param_elements(param);
-    uint32_t owner = (uint32_t)(pst_hash64(param->name, strlen(param->name), 0) % l->n);
-    l->all[owner] += elements;
-    for (uint32_t k = 0; k < l->n; k++) bound[k + 1] = k < owner ? 0 : elements;
+/* All pieces for one replica. */
+static void share_whole(uint64_t elements, uint32_t owner, uint32_t n, uint64_t *bound) {
+    for (uint32_t k = 0; k < n; k++) bound[k + 1] = k < owner ? 0 : elements;
 }
 
 /* If one of the gradients that a step writes has to be unsharded, all of them have to. 1: some were
@@ -91,8 +79,7 @@ pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, u
                             "replicas: split the parameter with parallel.tensor",
                             g->param[p].name, (unsigned long long)pst_param_elements(g->param + p));
     pst_share *s = calloc(1, sizeof *s);
-    const size_t n_load = (size_t)n_stage * n_replica;
-    uint64_t *load = calloc(n_load + 1, sizeof *load);
+    uint64_t *load = calloc((size_t)n_stage * n_replica + 1, sizeof *load);
     if (s) *s = (pst_share){.n_param = n, .n_replica = n_replica, .message = PST_PIECE};
     if (s) s->bound = calloc((size_t)n * (n_replica + 1) + 1, sizeof *s->bound);
     if (s) s->whole = calloc(n + (size_t)1, sizeof *s->whole);
@@ -103,13 +90,22 @@ pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, u
         return pst_fail(PST_ENOMEM, "no memory to shard %u parameters among %u replicas", n,
                         n_replica);
     }
-    for (uint32_t p = 0; p < n; p++) {
+    for (uint32_t p = 0, n_whole = 0; p < n; p++) {
+        const uint64_t elements = pst_param_elements(g->param + p);
+        const int whole = g->param[p].whole;
+        /* in turn, also past parameters that this tensor rank does not use: all tensor ranks have
+         * the same list, and the parts of a parameter the same owner */
+        const uint32_t owner = n_whole % n_replica;
+        n_whole += (uint32_t)(whole != 0);
         if (!pst_param_gradients(&g->param[p])) continue;
         size_t stage = (size_t)first_stage(cut, stage_of_chunk, p) * n_replica;
         uint64_t *bound = s->bound + (size_t)p * (n_replica + 1);
-        const loads l = {load + stage, n_replica};
-        if (g->param[p].whole) share_whole(g->param + p, &l, bound);
-        else share_param(pst_param_elements(g->param + p), l.all, n_replica, bound);
+        if (whole) {
+            share_whole(elements, owner, n_replica, bound);
+            load[stage + owner] += elements;
+        } else {
+            share_param(elements, load + stage, n_replica, bound);
+        }
         for (uint32_t k = 0; k < n_replica; k++)
             s->pieces[stage + k] += pst_pieces(bound[k + 1] - bound[k]);
     }

@@ -163,6 +163,25 @@ static void optimizers(void **state) {
     }
 }
 
+/* Parts of a parameter have one owner on all tensor ranks, also if some of these lack a parameter
+ * (wpe), else LAMB takes the norm of a part. */
+static void owners(void **state) {
+    (void)state;
+    const layout of[] = {
+        {4, {"parallel.data=2", "parallel.tensor=2", "parallel.zero=0", "model.layers=4"}},
+        {4, {"parallel.data=2", "parallel.tensor=2", "parallel.zero=1", "model.layers=4"}},
+        {2, {"parallel.data=2", "model.layers=4"}},
+    };
+    run_result first = {0};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "owners-%zu", i);
+        run_result r = run(GPT, name, of + i, "train.optimizer=lamb", "");
+        if (!i) first = r;
+        run_assert_same(&r, &first, name);
+    }
+}
+
 static void resumed(void **state) {
     (void)state;
     const layout four = {4, {"parallel.tensor=4"}}, two = {2, {"parallel.tensor=2"}};
@@ -196,7 +215,8 @@ static void refused(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gpt),        cmocka_unit_test(bert),    cmocka_unit_test(sixteen_bits),
     cmocka_unit_test(eight),      cmocka_unit_test(without), cmocka_unit_test(replicas),
-    cmocka_unit_test(optimizers), cmocka_unit_test(resumed), cmocka_unit_test(refused)};
+    cmocka_unit_test(optimizers), cmocka_unit_test(owners),  cmocka_unit_test(resumed),
+    cmocka_unit_test(refused)};
 
 int main(void) {
     if (!(pst_cpu_isa() & PST_ISA_AVX2)) return SKIPPED("needs AVX2");
