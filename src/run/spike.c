@@ -80,9 +80,7 @@ static int rewound_often(const pst_trainer *t) {
     return t->rewinds >= REWINDS && t->checkpointed == t->rewound_to;
 }
 
-/* A checkpoint that is being written counts, however long that takes. */
 static pst_status act(pst_trainer *t) {
-    PST_TRY(pst_saving_finish(t));
     const pst_rank *r = t->group->local[0];
     pst_metrics_spike spike = {.step = t->step,
                                .loss = r->loss_sum / (double)r->targets,
@@ -90,6 +88,8 @@ static pst_status act(pst_trainer *t) {
                                .loss_limit = loss_limit(t),
                                .norm_limit = norm_limit(t),
                                .action = t->config->train.spike};
+    /* a checkpoint that is being written counts, however long that takes */
+    if (is(t, "rewind")) PST_TRY(pst_saving_finish(t));
     if (is(t, "warn")) {
         say(t, t->step, "a spike");
     } else if (is(t, "skip") || t->checkpointed == UINT64_MAX || rewound_often(t)) {
