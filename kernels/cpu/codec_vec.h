@@ -57,7 +57,8 @@ static void codec_round(const pst_flat_pack *p, uint64_t at, pst_codec_scale s, 
                         int8_t *number, uint64_t count) {
     vf inverse = v_set(s.inverse), scale = v_set(s.scale);
     uint64_t i = 0;
-    float *next = p->next ? p->next + at : NULL, *out = p->decode ? p->x + at : NULL;
+    float *next = p->next ? p->next + at : NULL;
+    float *out = p->decode ? p->x + at : NULL;
     for (; i + VEC_W <= count && s.inverse > 0; i += VEC_W) {
         vf sum = v_load(x + i);
         vi whole = vi_nearest(sum * inverse);
