@@ -29,6 +29,26 @@ static int plan_run(options *o, const pst_cli_call *call, size_t n) {
     return done;
 }
 
+/* 0, or the exit status: options of a run and of a graph exclude each other. */
+static int check_use(const options *o, size_t n_operand) {
+    int of_run = o->run.ranks || o->run.profile || o->run.force || o->run.plan || o->run.report ||
+                 o->run.top || o->run.margin || o->run.export_ || o->run.tokens ||
+                 o->run.days > 0 || o->run.gpus || o->run.price || o->run.mtbf > 0 ||
+                 o->run.storage > 0 || o->run.program || o->run.calibrate;
+    int of_graph = o->graph.devices || o->graph.machines || o->graph.memory > 0 ||
+                   o->graph.bandwidth > 0 || o->graph.between > 0 || o->graph.compression > 0 ||
+                   o->straight || o->graph.cost_model || o->graph.evaluate;
+    if (o->graph.graph && (n_operand || of_run))
+        return pst_cli_wrong("--graph replaces the run file and excludes -n, --profile, --force, "
+                             "--program, --calibrate, -o, --report, --top, --margin, --export, "
+                             "--tokens and its options: leave those "
+                             "options out");
+    if (of_graph && !o->graph.graph)
+        return pst_cli_wrong("--devices, --machines, --memory, --bandwidth, --between, --straight, "
+                             "--compression, --cost-model and --evaluate need --graph");
+    return 0;
+}
+
 int pst_cli_plan(const pst_cli_call *call) {
     options o = {.run.size = sizeof o.run, .graph.size = sizeof o.graph};
     const pst_option rows[] = {
@@ -81,8 +101,8 @@ int pst_cli_plan(const pst_cli_call *call) {
          &o.run.export_},
         {0, "tokens", "N", PST_OPTION_STRING, 0, 0,
          "Also print what a training of N tokens (300B, 1.5T, 2e9) takes: days, device hours, "
-         "cost, "
-         "energy, memory that is left, checkpoints, failures and effective time. The options from "
+         "cost, energy, memory that is left, checkpoints, failures and effective time. The options "
+         "from "
          "--days to --storage need it.",
          &o.run.tokens},
         {0, "days", "N", PST_OPTION_FLOAT, 1e-3, 1e6,
@@ -149,22 +169,9 @@ int pst_cli_plan(const pst_cli_call *call) {
     size_t n = 0;
     int done;
     if (pst_cli_parse(&command, call, &n, &done)) return done;
-    int of_run = o.run.ranks || o.run.profile || o.run.force || o.run.plan || o.run.report ||
-                 o.run.top || o.run.margin || o.run.export_ || o.run.tokens || o.run.days > 0 ||
-                 o.run.gpus || o.run.price || o.run.mtbf > 0 || o.run.storage > 0 ||
-                 o.run.program || o.run.calibrate;
-    int of_graph = o.graph.devices || o.graph.machines || o.graph.memory > 0 ||
-                   o.graph.bandwidth > 0 || o.graph.between > 0 || o.graph.compression > 0 ||
-                   o.straight || o.graph.cost_model || o.graph.evaluate;
-    if (o.graph.graph && (n || of_run))
-        return pst_cli_wrong("--graph replaces the run file and excludes -n, --profile, --force, "
-                             "--program, --calibrate, -o, --report, --top, --margin, --export, "
-                             "--tokens and its options: leave those "
-                             "options out");
+    const int wrong = check_use(&o, n);
+    if (wrong) return wrong;
     if (o.graph.graph) return plan_graph(&o);
-    if (of_graph)
-        return pst_cli_wrong("--devices, --machines, --memory, --bandwidth, --between, --straight, "
-                             "--compression, --cost-model and --evaluate need --graph");
     if (!n) return pst_cli_wrong("no run file; usage: %s %s", command.command, command.operands);
     return plan_run(&o, call, n);
 }
