@@ -3,7 +3,7 @@
 
     mpirun -n 4 python3 kv.py [SERVERS]
 
-It finds libpenstock.so.0 where the dynamic linker does, or in the file that PENSTOCK_LIBRARY names."""
+Needs numpy. It finds libpenstock.so.0 where the dynamic linker does, or in the file that PENSTOCK_LIBRARY names."""
 import ctypes
 import os
 import sys

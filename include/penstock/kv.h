@@ -45,8 +45,8 @@ typedef struct {
  * pushed, added in a fixed order, so that all runs have the same bits; "dist_async": a value
  * changes with each push, in the order of arrival. The names with "device" are accepted for
  * programs that have them; sums are always computed by processors. options NULL: defaults.
- * Collective. The caller closes *kv with pst_kv_close. Only one store with several processes may be
- * open per process. */
+ * Collective. The caller closes *kv with pst_kv_close. A process has only one
+ * store of several processes open, and under mpirun or srun opens one only once. */
 PST_API pst_status pst_kv_open(const char *type, const pst_kv_options *options, pst_kv **kv);
 /* Waits for this worker's operations, and until all workers have closed their stores, because this
  * process may still serve them. Frees the store. Does nothing for NULL. Collective. */
@@ -67,8 +67,9 @@ PST_API pst_status pst_kv_init(pst_kv *kv, const char *key, const float *value, 
  * was pushed last), else it is the gradient of an optimizer step. Of two operations that wait, that
  * with the higher priority moves its data first. EINPUT also: an earlier push or pull of the
  * key is not done (pst_kv_wait); in a synchronous store, the key was not pulled, with pst_kv_pull,
- * since this worker's last push of it. A worker that closes its store must not be waited for: all
- * workers of a synchronous store push a key equally often. */
+ * since this worker's last push of it. The store fails if others wait for the push of a worker that
+ * has closed its store: in a synchronous store all workers push a key equally often. A sum beyond
+ * the range of fp32 becomes infinite. */
 PST_API pst_status pst_kv_push(pst_kv *kv, const char *key, const float *value, int priority);
 /* Writes the value to out [rows][columns]. */
 PST_API pst_status pst_kv_pull(pst_kv *kv, const char *key, float *out, int priority);

@@ -55,12 +55,48 @@ static pst_status connect_processes(pst_kv *kv) {
     return ops->open(kv->world, NULL, &kv->transport);
 }
 
+/* What all processes of a store must have in common. */
+typedef struct {
+    int32_t synchronous;
+    uint32_t servers;
+} kind;
+
+static const char *order_of(const kind *k) {
+    return k->synchronous ? "synchronous" : "asynchronous";
+}
+
+static pst_status compare_kind(pst_kv *kv, const kind *mine) {
+    kind *first;
+    size_t bytes;
+    PST_TRY(kv->world->ops->get(kv->world, 0, "penstock.kv.kind", (void **)&first, &bytes));
+    const int equal = bytes == sizeof *first && !memcmp(first, mine, sizeof *mine);
+    pst_status status = PST_OK;
+    if (!equal && bytes == sizeof *first)
+        status = pst_fail(PST_EINPUT,
+                          "the store is %s with %u servers here, but %s with %u at rank 0; open it "
+                          "with the same type and options in all processes",
+                          order_of(mine), mine->servers, order_of(first), first->servers);
+    else if (!equal) status = pst_fail(PST_EPEER, "rank 0 runs a different version of penstock");
+    free(first);
+    return status;
+}
+
+/* Collective; two fences. */
+static pst_status agree_on_kind(pst_kv *kv) {
+    pst_status status = split_roles(kv);
+    const kind mine = {kv->synchronous, kv->n_serve_only};
+    if (status == PST_OK)
+        status = kv->world->ops->put(kv->world, "penstock.kv.kind", &mine, sizeof mine);
+    PST_TRY(pst_world_agree(kv->world, "penstock.kv.role", status));
+    return pst_world_agree(kv->world, "penstock.kv.same", compare_kind(kv, &mine));
+}
+
 static pst_status join(pst_kv *kv) {
     const pst_world_ops *ops = kv->joins ? pst_registry_world() : &pst_world_single;
     pst_world_tcp_wait(kv->wait_s);
     pst_world_pmix_wait(kv->wait_s);
     PST_TRY(ops->open(&kv->world));
-    PST_TRY(pst_world_agree(kv->world, "penstock.kv", split_roles(kv)));
+    PST_TRY(agree_on_kind(kv));
     PST_TRY(connect_processes(kv));
     if (!kv->n_serve_only || kv->rank >= kv->n_worker) PST_TRY(pst_kv_server_open(kv, &kv->server));
     if (kv->rank < kv->n_worker) PST_TRY(pst_kv_worker_open(kv, &kv->worker));
@@ -68,8 +104,7 @@ static pst_status join(pst_kv *kv) {
     return kv->worker ? pst_kv_worker_start(kv) : PST_OK;
 }
 
-/* --- the other processes -----------------------------------------------------------------------
- */
+/* --- other processes -------------------------------------------------------------------------- */
 
 /* EPEER: another process has died; the message names it. */
 static pst_status check_processes(const pst_kv *kv) {

@@ -5,6 +5,7 @@
 #include "kv/engine.h"
 #include "kv/worker.h"
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -55,13 +56,28 @@ static int is_scheduler(const pst_kv_options *o, pst_status *status) {
     pst_tcp_job job = {.seconds = (uint32_t)o->wait_s};
     const char *text = getenv("DMLC_ROLE");
     pst_dmlc_count_servers(1);
-    if (!text || strcmp(text, "scheduler") != 0) return 0;
-    *status = pst_dmlc_read(&role, &job);
+    if (!text || !strcmp(text, "worker") || !strcmp(text, "server")) return 0;
+    *status = pst_dmlc_read(&role, &job); /* refuses other roles */
     if (*status == PST_OK) *status = pst_dmlc_schedule(&job);
     return 1;
 }
 
+/* A process takes part in one job at a time. Under PMIx in one only: the launcher does not serve a
+ * process that joins again. */
+static atomic_int joined, joined_before;
+
+static pst_status join_once(void) {
+    if (atomic_exchange(&joined, 1))
+        return pst_fail(PST_EINPUT, "pst_kv_open: this process has a store of several processes "
+                                    "open already; close it first");
+    if (!getenv("PMIX_RANK") || !atomic_exchange(&joined_before, 1)) return PST_OK;
+    atomic_store(&joined, 0);
+    return pst_fail(PST_EINPUT, "pst_kv_open: under mpirun and srun a process can open a store of "
+                                "several processes only once");
+}
+
 static void free_store(pst_kv *kv) {
+    if (kv->joins) atomic_store(&joined, 0);
     if (kv->wake >= 0) close(kv->wake);
     pthread_cond_destroy(&kv->changed);
     pthread_mutex_destroy(&kv->lock);
@@ -81,6 +97,11 @@ pst_status pst_kv_open(const char *type, const pst_kv_options *options, pst_kv *
     if (row->joins && is_scheduler(&o, &status)) return status;
     pst_kv *kv = calloc(1, sizeof *kv);
     if (!kv) return pst_no_memory("for a key-value store");
+    status = row->joins ? join_once() : PST_OK;
+    if (status != PST_OK) {
+        free(kv);
+        return status;
+    }
     kv->joins = row->joins;
     kv->synchronous = row->synchronous;
     kv->asked_servers = row->joins ? o.servers : 0;
@@ -190,19 +211,6 @@ static pst_status rule_of(const pst_kv_optimizer *o, pst_kv_rule *rule) {
     if (!row || row->whole)
         return pst_fail(PST_EINPUT, "optimizer '%s': expected sgd, adam or adamw",
                         o->name ? o->name : "NULL");
-    const double number[] = {o->lr,    o->weight_decay, o->momentum, o->beta1,
-                             o->beta2, o->eps,          o->rescale};
-    for (size_t i = 0; i < sizeof number / sizeof *number; i++)
-        if (!isfinite(number[i]) || (number[i] < 0 && i < 6))
-            return pst_fail(PST_EINPUT,
-                            "the optimizer has the number %g; expected finite numbers, and none "
-                            "below 0 but rescale",
-                            number[i]);
-    if (o->momentum >= 1 || o->beta1 >= 1 || o->beta2 >= 1)
-        return pst_fail(PST_EINPUT,
-                        "the optimizer has momentum %g, beta1 %g and beta2 %g; expected numbers "
-                        "below 1",
-                        o->momentum, o->beta1, o->beta2);
     *rule = (pst_kv_rule){.kind = (int32_t)row->kind,
                           .nesterov = o->nesterov != 0,
                           .lr = (float)o->lr,
@@ -212,6 +220,19 @@ static pst_status rule_of(const pst_kv_optimizer *o, pst_kv_rule *rule) {
                           .beta2 = (float)o->beta2,
                           .eps = (float)o->eps,
                           .rescale = (float)o->rescale};
+    const float number[] = {rule->lr,    rule->decay, rule->momentum, rule->beta1,
+                            rule->beta2, rule->eps,   rule->rescale};
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++)
+        if (!isfinite(number[i]) || (number[i] < 0 && i < 6))
+            return pst_fail(PST_EINPUT,
+                            "the optimizer has the number %g in fp32; expected finite numbers, and "
+                            "none below 0 but rescale",
+                            (double)number[i]);
+    if (rule->momentum >= 1 || rule->beta1 >= 1 || rule->beta2 >= 1)
+        return pst_fail(PST_EINPUT,
+                        "the optimizer has momentum %g, beta1 %g and beta2 %g in fp32; expected "
+                        "numbers below 1",
+                        (double)rule->momentum, (double)rule->beta1, (double)rule->beta2);
     return PST_OK;
 }
 
@@ -245,9 +266,19 @@ pst_status pst_kv_wait(pst_kv *kv, const char *key) {
 }
 
 pst_status pst_kv_barrier(pst_kv *kv) {
-    PST_TRY(pst_kv_wait(kv, NULL));
-    PST_TRY(add(kv, &(pst_kv_call){.op = PST_KV_BARRIER}, 1));
-    return pst_kv_wait(kv, NULL);
+    PST_TRY(check("pst_kv_barrier", kv, ""));
+    pthread_mutex_lock(&kv->lock);
+    while (kv->in_barrier) pthread_cond_wait(&kv->changed, &kv->lock);
+    kv->in_barrier = 1;
+    pthread_mutex_unlock(&kv->lock);
+    pst_status status = pst_kv_wait(kv, NULL);
+    if (status == PST_OK) status = add(kv, &(pst_kv_call){.op = PST_KV_BARRIER}, 1);
+    if (status == PST_OK) status = pst_kv_wait(kv, NULL);
+    pthread_mutex_lock(&kv->lock);
+    kv->in_barrier = 0;
+    pthread_cond_broadcast(&kv->changed);
+    pthread_mutex_unlock(&kv->lock);
+    return status;
 }
 
 pst_status pst_kv_close(pst_kv *kv) {

@@ -42,6 +42,7 @@ struct pst_kv {
     pthread_mutex_t lock; /* of the members up to `wake` */
     pthread_cond_t changed;
     int opened, closing; /* the thread has opened the job; pst_kv_close was called */
+    int in_barrier;      /* a thread of the program is in pst_kv_barrier */
     pst_status status;   /* not OK: the store has failed, with `message` */
     char message[1024];
     int wake; /* eventfd that wakes the thread; -1: none */

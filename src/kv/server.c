@@ -35,7 +35,7 @@ struct slice {
     slice *next;
     pst_kv_request first; /* the request that defined it */
     float *value, *state[2];
-    int ready;             /* the initial value is there */
+    int defined, ready;    /* the initial value has begun to arrive; is there */
     uint64_t version;      /* number of steps that the value contains */
     uint64_t steps;        /* number of steps of the optimizer */
     uint32_t sending;      /* answers under way that read `value` */
@@ -60,6 +60,7 @@ struct pst_kv_server {
     const pst_arith *arith;
     request_from *from; /* [n_worker] */
     uint32_t *note_seq; /* [n_worker] */
+    uint8_t *gone;      /* [n_worker] 1: the worker has closed its store */
     uint32_t n_worker, in_barrier, ended;
 };
 
@@ -74,9 +75,10 @@ pst_status pst_kv_server_open(pst_kv *kv, pst_kv_server **server) {
     s->n_worker = kv->n_worker;
     s->from = calloc(kv->n_worker, sizeof *s->from);
     s->note_seq = calloc(kv->n_worker, sizeof *s->note_seq);
+    s->gone = calloc(kv->n_worker, sizeof *s->gone);
     s->arith = pst_registry_arith(ops);
-    pst_status status = s->from && s->note_seq ? ops->open(&config, &s->device)
-                                               : pst_no_memory("for a key-value store");
+    pst_status status = s->from && s->note_seq && s->gone ? ops->open(&config, &s->device)
+                                                          : pst_no_memory("for a key-value store");
     if (status != PST_OK) {
         pst_kv_server_close(s);
         return status;
@@ -128,6 +130,7 @@ void pst_kv_server_close(pst_kv_server *s) {
     if (s->device) s->device->ops->close(s->device);
     free(s->from);
     free(s->note_seq);
+    free(s->gone);
     free(s);
 }
 
@@ -413,6 +416,42 @@ static pst_status go_on(pst_kv *kv, slice *s) {
     return answer_pulls(kv, s);
 }
 
+/* --- workers that have closed their stores -----------------------------------------------------
+ */
+
+static pst_status fail_gone(uint32_t worker, const char *key, const char *what) {
+    return pst_fail(PST_EINPUT, "worker %u has closed its store, but key '%s' waits for its %s",
+                    worker, key, what);
+}
+
+/* What waits for a worker for ever makes the store fail. */
+static pst_status check_slice(const pst_kv *kv, const slice *s) {
+    uint64_t most = 0;
+    for (uint32_t k = 0; k < kv->n_worker; k++)
+        if (s->begun[k] > most) most = s->begun[k];
+    for (uint32_t k = 0; k < kv->n_worker && kv->synchronous; k++)
+        if (kv->server->gone[k] && s->begun[k] < most) return fail_gone(k, s->first.key, "push");
+    if (kv->server->gone[0] && !s->defined && (s->pulls || most))
+        return fail_gone(0, s->first.key, "initial value");
+    return PST_OK;
+}
+
+static pst_status check_barrier(const pst_kv *kv) {
+    for (uint32_t k = 0; k < kv->n_worker && kv->server->in_barrier; k++)
+        if (kv->server->gone[k])
+            return pst_fail(PST_EINPUT,
+                            "worker %u has closed its store, but others wait in a barrier", k);
+    return PST_OK;
+}
+
+static pst_status take_end(pst_kv *kv, uint32_t worker) {
+    kv->server->gone[worker] = 1;
+    kv->server->ended++;
+    for (uint32_t i = 0; i < BUCKETS; i++)
+        for (const slice *s = kv->server->slices[i]; s; s = s->next) PST_TRY(check_slice(kv, s));
+    return check_barrier(kv);
+}
+
 /* --- requests --------------------------------------------------------------------------------- */
 
 static pst_status initialized(pst_kv *kv, void *arg, pst_status status) {
@@ -424,6 +463,7 @@ static pst_status initialized(pst_kv *kv, void *arg, pst_status status) {
 
 static pst_status take_init(pst_kv *kv, uint32_t worker, const pst_kv_request *r, slice *s) {
     if (!r->has_data) return PST_OK;
+    s->defined = 1;
     const incoming in = {worker, r->seq, s->value, r->n * sizeof(float)};
     return fetch(kv, &in, initialized, s);
 }
@@ -467,6 +507,7 @@ static pst_status take_push(pst_kv *kv, uint32_t worker, const pst_kv_request *r
     PST_TRY(check_rule(kv, worker, r, s));
     s->begun[worker]++;
     s->n_begun++;
+    PST_TRY(check_slice(kv, s));
     push *p = calloc(1, sizeof *p);
     if (p) p->value = malloc(r->n * sizeof(float));
     if (!p || !p->value) {
@@ -498,6 +539,7 @@ static pst_status rows_named(pst_kv *kv, void *arg, pst_status status) {
     else free_waiting(r->pull);
     free(r);
     PST_TRY(status);
+    PST_TRY(check_slice(kv, s));
     return answer_pulls(kv, s);
 }
 
@@ -517,6 +559,7 @@ static pst_status take_pull(pst_kv *kv, uint32_t worker, const pst_kv_request *r
     p->n_row = r->n_row;
     if (!some) {
         add_waiting(s, p);
+        PST_TRY(check_slice(kv, s));
         return answer_pulls(kv, s);
     }
     *rows = (rows_of){s, p};
@@ -554,7 +597,7 @@ pst_status pst_kv_server_tell(pst_kv *kv, pst_status status, const char *message
 
 static pst_status take_barrier(pst_kv *kv) {
     const pst_kv_note note = {.kind = PST_KV_NOTE_BARRIER};
-    if (++kv->server->in_barrier < kv->n_worker) return PST_OK;
+    if (++kv->server->in_barrier < kv->n_worker) return check_barrier(kv);
     kv->server->in_barrier = 0;
     PST_TRY(tell_workers(kv, &note));
     return kv->worker ? kv->near->note(kv, &note) : PST_OK;
@@ -563,10 +606,7 @@ static pst_status take_barrier(pst_kv *kv) {
 pst_status pst_kv_server_take(pst_kv *kv, uint32_t worker, const pst_kv_request *r) {
     slice *s;
     if (r->op == PST_KV_BARRIER) return take_barrier(kv);
-    if (r->op == PST_KV_END) {
-        kv->server->ended++;
-        return PST_OK;
-    }
+    if (r->op == PST_KV_END) return take_end(kv, worker);
     PST_TRY(get_slice(kv, worker, r, &s));
     switch (r->op) {
     case PST_KV_INIT: return take_init(kv, worker, r, s);

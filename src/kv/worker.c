@@ -306,7 +306,7 @@ static void finish(pst_kv *kv, operation *op) {
 }
 
 /* Also after a failure, for which the program does not wait any more. */
-static pst_status moved(pst_kv *kv, void *arg, pst_status status) {
+static pst_status message_done(pst_kv *kv, void *arg, pst_status status) {
     message *m = arg;
     operation *op = m->op;
     kv->worker->outgoing -= m->outgoing;
@@ -319,7 +319,7 @@ static pst_status moved(pst_kv *kv, void *arg, pst_status status) {
 static pst_status post(pst_kv *kv, message *m, pst_transfer x) {
     m->op->open++;
     kv->worker->outgoing += m->outgoing;
-    return pst_kv_transfer(kv, &x, moved, m);
+    return pst_kv_transfer(kv, &x, message_done, m);
 }
 
 static pst_status new_message(operation *op, message **m) {

@@ -109,6 +109,12 @@ static void test_optimizer(void **state) {
     o.momentum = 0.5;
     o.lr = NAN;
     CHECK_FAILS(pst_kv_set_optimizer(kv, &o), "finite");
+    o.lr = 1e300; /* beyond fp32 */
+    CHECK_FAILS(pst_kv_set_optimizer(kv, &o), "inf in fp32");
+    o.lr = 0.1;
+    o.beta1 = 1 - 1e-12;
+    CHECK_FAILS(pst_kv_set_optimizer(kv, &o), "beta1 1");
+    o.beta1 = 0.9;
     assert_int_equal(pst_kv_init(kv, "w", w, 2, 1), PST_OK);
     for (int step = 1; step <= 3; step++) {
         o.lr = 0.25 * step;
@@ -321,6 +327,38 @@ static void run_rules(pst_kv *kv, const job *j) {
     expect_failure(kv, "another optimizer");
 }
 
+static void run_death(pst_kv *kv, const job *j) {
+    static float x[N], y[N];
+    (void)j;
+    CHECK(pst_kv_init(kv, "w", x, ROWS, COLUMNS) == PST_OK);
+    for (int i = 0; i < 100000; i++)
+        if (pst_kv_pushpull(kv, "w", x, y, 0) != PST_OK || pst_kv_wait(kv, "w") != PST_OK) break;
+}
+
+/* Worker 1 closes its store after one step fewer. */
+static void run_uneven(pst_kv *kv, const job *j) {
+    static float x[N], y[N];
+    pst_kv *second;
+    CHECK_FAILS(pst_kv_open("dist_sync", NULL, &second), "open already");
+    CHECK(pst_kv_init(kv, "w", x, ROWS, COLUMNS) == PST_OK);
+    for (uint32_t step = 0; step + pst_kv_rank(kv) < j->workers; step++) {
+        if (pst_kv_pushpull(kv, "w", x, y, 0) != PST_OK) break;
+        if (pst_kv_wait(kv, NULL) != PST_OK) break;
+    }
+    const char *words = "worker 1 has closed its store, but key 'w' waits for its push";
+    if (pst_kv_rank(kv) == 0) CHECK_FAILS(pst_kv_close(kv), words);
+    else (void)pst_kv_close(kv); /* may end before the store fails, if it serves nobody */
+    _exit(0);
+}
+
+/* It closes its store while the other waits for it in a barrier. */
+static void run_no_barrier(pst_kv *kv, const job *j) {
+    (void)j;
+    if (pst_kv_rank(kv) == 0) CHECK_FAILS(pst_kv_barrier(kv), "others wait in a barrier");
+    CHECK_FAILS(pst_kv_close(kv), "others wait in a barrier");
+    _exit(0);
+}
+
 static void fail_job(const job *j, scenario run) {
     enum { MOST = 8 };
     char port[8];
@@ -339,14 +377,29 @@ static void test_contradictions(void **state) {
     fail_job(&apart, run_nan);
     fail_job(&apart, run_shapes);
     fail_job(&apart, run_rules);
+    fail_job(&both, run_uneven);
+    fail_job(&apart, run_uneven);
+    fail_job(&both, run_no_barrier);
 }
 
-static void run_death(pst_kv *kv, const job *j) {
-    static float x[N], y[N];
-    (void)j;
-    CHECK(pst_kv_init(kv, "w", x, ROWS, COLUMNS) == PST_OK);
-    for (int i = 0; i < 100000; i++)
-        if (pst_kv_pushpull(kv, "w", x, y, 0) != PST_OK || pst_kv_wait(kv, "w") != PST_OK) break;
+/* Processes that open different stores of one job. */
+static void test_kinds(void **state) {
+    (void)state;
+    const job sync = {.type = "dist_sync", .workers = 2},
+              async = {.type = "dist_async", .workers = 2};
+    const job apart = {.type = "dist_sync", .workers = 1, .servers = 1};
+    char port[8];
+    for (int i = 0; i < 2; i++) {
+        port_choose(port);
+        pid_t first = start(&sync, 0, port, run_death);
+        pid_t second = start(i ? &apart : &async, 1, port, run_death);
+        assert_int_equal(end_of(first), 3);
+        assert_int_equal(end_of(second), 2);
+    }
+    pst_kv *none;
+    setenv("DMLC_ROLE", "master", 1);
+    CHECK_FAILS(pst_kv_open("dist_sync", NULL, &none), "'master'");
+    unsetenv("DMLC_ROLE");
 }
 
 /* A rank is killed in the middle: all others end with status 3. */
@@ -404,10 +457,11 @@ static void test_roles(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),  cmocka_unit_test(test_optimizer),
-        cmocka_unit_test(test_sums),   cmocka_unit_test(test_adamw),
-        cmocka_unit_test(test_async),  cmocka_unit_test(test_contradictions),
-        cmocka_unit_test(test_deaths), cmocka_unit_test(test_roles),
+        cmocka_unit_test(test_calls), cmocka_unit_test(test_optimizer),
+        cmocka_unit_test(test_sums),  cmocka_unit_test(test_adamw),
+        cmocka_unit_test(test_async), cmocka_unit_test(test_contradictions),
+        cmocka_unit_test(test_kinds), cmocka_unit_test(test_deaths),
+        cmocka_unit_test(test_roles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
