@@ -18,6 +18,15 @@ typedef struct {
     void *describe_to;
 } pst_cli_call;
 
+/* The option of all commands that read checkpoints of runs with frozen weights. */
+#define PST_CLI_BASE(target)                                                                       \
+    {                                                                                              \
+        0, "base", "FOLDER", PST_OPTION_STRING, 0, 0,                                              \
+            "Where the weights are now that a run with adapt or train.freeze began with (its "     \
+            "model.weights).",                                                                     \
+            target                                                                                 \
+    }
+
 /* KEYS: the command takes overrides of run-file keys. */
 enum { PST_CLI_KEYS = 1 };
 struct pst_cli_command {

@@ -7,18 +7,15 @@ int pst_cli_convert(const pst_cli_call *call) {
     const pst_option rows[] = {
         {0, "type", "TYPE", PST_OPTION_STRING, 0, 0,
          "Type of the matrices in a file: f32, bf16 or, in GGUF, f16; f32 by default.", &o.type},
-        {0, "base", "FOLDER", PST_OPTION_STRING, 0, 0,
-         "Where the weights are now that a run with adapt or train.freeze began with (its "
-         "model.weights).",
-         &o.base},
+        PST_CLI_BASE(&o.base),
         {'f', "force", NULL, PST_OPTION_FLAG, 0, 0,
          "Replace the file, or the model in the folder, if there is one.", &force},
     };
     const pst_command command = {
         "penstock convert", "CHECKPOINT HF_DIR|FILE.gguf|FILE.bin",
         "Writes the weights of a checkpoint, or of the newest checkpoint of a run. To a folder: "
-        "for "
-        "Hugging Face's transformers, as GPT-2, for llama as Llama, Qwen 2 or Mistral, or as BERT: "
+        "for Hugging Face's transformers, as GPT-2, for llama as Llama, Qwen 2 or Mistral, or as "
+        "BERT: "
         "model.safetensors, config.json and the files of the run's tokenizer. To FILE.gguf: gpt or "
         "llama with its tokenizer, byte-level BPE, SentencePiece or bytes, for llama.cpp. To "
         "FILE.bin: gpt for "

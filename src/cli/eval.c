@@ -26,8 +26,7 @@ int pst_cli_eval(const pst_cli_call *call) {
          &choices},
         {0, "field", "NAME", PST_OPTION_STRING, 0, 0,
          "Of a model that gives labels: the column of CSV, or field of JSON Lines, with the text; "
-         "by "
-         "default data.field of the run.",
+         "by default data.field of the run.",
          &o.field},
         {0, "label", "NAME", PST_OPTION_STRING, 0, 0,
          "The same with the label; by default data.label of the run.", &o.label},
@@ -37,10 +36,7 @@ int pst_cli_eval(const pst_cli_call *call) {
          "Tokens of a sample at most; by default the model's context, for texts on a Hugging Face "
          "folder at most 2048. More than the model's context only with rotary positions.",
          &o.context},
-        {0, "base", "FOLDER", PST_OPTION_STRING, 0, 0,
-         "Where the weights are now that a run with adapt or train.freeze began with (its "
-         "model.weights).",
-         &o.base},
+        PST_CLI_BASE(&o.base),
         {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Write a JSON object per set.", &json},
     };
     const pst_command command = {"penstock eval", "SOURCE", summary, rows,

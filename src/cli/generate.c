@@ -57,10 +57,7 @@ int pst_cli_generate(const pst_cli_call *call) {
          "Divide the model over this many ranks of this host: a pipeline, with parallel.tensor of "
          "the run as tensor ranks of each stage.",
          &o.ranks},
-        {0, "base", "FOLDER", PST_OPTION_STRING, 0, 0,
-         "Where the weights are now that a run with adapt or train.freeze began with (its "
-         "model.weights).",
-         &o.base},
+        PST_CLI_BASE(&o.base),
         {0, "json", NULL, PST_OPTION_FLAG, 0, 0,
          "Write a JSON object per prompt: prompt, text, numbers of tokens, and why the text ended.",
          &json},

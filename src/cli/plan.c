@@ -102,8 +102,7 @@ int pst_cli_plan(const pst_cli_call *call) {
         {0, "tokens", "N", PST_OPTION_STRING, 0, 0,
          "Also print what a training of N tokens (300B, 1.5T, 2e9) takes: days, device hours, "
          "cost, energy, memory that is left, checkpoints, failures and effective time. The options "
-         "from "
-         "--days to --storage need it.",
+         "from --days to --storage need it.",
          &o.run.tokens},
         {0, "days", "N", PST_OPTION_FLOAT, 1e-3, 1e6,
          "Latest end: choose the smallest number of devices that trains within N days, among those "

@@ -61,8 +61,7 @@ int pst_cli_tokenize(const pst_cli_call *call) {
         "penstock tokenize", "FILE ...",
         "Encodes files with a tokenizer. Prints the number of tokens and the speed, or the ids; "
         "--output writes the ids; if it is interrupted, the same command continues there. A file "
-        "is "
-        "encoded whole, without special tokens; a file compressed by gzip or Zstandard is "
+        "is encoded whole, without special tokens; a file compressed by gzip or Zstandard is "
         "decompressed. With --train: learns a tokenizer.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
