@@ -125,7 +125,7 @@ uint64_t pst_costs_step_ns(const pst_costs *costs, uint64_t elements) {
 
 /* Reads gradient and residual, writes the new residual and a byte. */
 uint64_t pst_costs_pack_ns(const pst_costs *costs, uint64_t elements) {
-    return flush_ns(costs, PST_PROFILE_PACK, 13, elements);
+    return corrected(costs, flush_ns(costs, PST_PROFILE_PACK, 13, elements));
 }
 
 uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements) {

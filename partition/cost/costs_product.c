@@ -3,11 +3,11 @@
  * almost empty (NVIDIA, Matrix Multiplication Background User's Guide). Best rate of a wave: the
  * maximum achievable matmul FLOPS of github.com/stas00/ml-engineering, compute/accelerator (A100
  * 86.9%, H100 80.3%, B200 77.6%, MI300X 60.1%; FP8: H100 70.9%, H200 73.4%, B200 76.3%; others are
- * taken as their nearest relative). The start and end of a
- * tile cost as much as DEPTH of its inner dimension, about what tables of H100 products in
- * github.com/openxla/xla show. `sustained`: products in a step, under the device's power limit and
- * with other kernels before and after, beside these best ones; fitted by bench/fit.py to published
- * steps. Memory: the share of the bandwidth that STREAM reaches. */
+ * taken as their nearest relative). The start and end of a tile cost as much as DEPTH of its inner
+ * dimension, about what tables of H100 products in github.com/openxla/xla show. `sustained`:
+ * products in a step, under the device's power limit and with other kernels before and after,
+ * beside these best ones; fitted by bench/fit.py to published steps. Memory: the share of the
+ * bandwidth that STREAM reaches. */
 #include "partition/cost/costs_parts.h"
 #include <math.h>
 #include <string.h>

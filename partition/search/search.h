@@ -55,9 +55,9 @@ typedef struct {
 
 typedef struct {
     const pst_cluster *cluster;
-    const pst_costs_program *program; /* whose exchange between replicas is modelled; NULL: penstock
-                                       */
-    uint32_t n_item, batch;           /* operators of the model; samples per step */
+    /* the program whose exchange between replicas is modelled; NULL: penstock */
+    const pst_costs_program *program;
+    uint32_t n_item, batch; /* operators of the model; samples per step */
     /* samples of the smallest step, in which each replica has a micro-batch as well; 0: batch */
     uint32_t least_batch;
     /* number of accumulators of each gradient over all replicas (parallel.reproducible); 0: one per

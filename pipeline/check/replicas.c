@@ -155,7 +155,8 @@ static int packs(const exchange *x, const piece *p) {
 static pst_status check_pack(const exchange *x, const piece *p, uint32_t i, uint32_t *pack) {
     const pst_instr *in = &x->list->instr[i];
     if (*pack != PST_NONE || !packs(x, p) || in->use || in->buffer || in->into || in->packed)
-        return fail_piece(x, p->param, p->from, "the gradient is packed twice, or is not to be");
+        return fail_piece(x, p->param, p->from,
+                          "the gradient is packed twice, or must not be packed");
     *pack = i;
     return check_ready(x, p, i);
 }
@@ -164,7 +165,7 @@ static pst_status check_unpack(const exchange *x, const piece *p, const pst_inst
     const uint32_t k = in->buffer - 1;
     if (!in->buffer || in->into != in->buffer || in->use || !in->packed || !x->packed[k] ||
         x->buffer[k].lo == x->buffer[k].hi)
-        return fail_piece(x, p->param, p->from, "what is unpacked is not packed");
+        return fail_piece(x, p->param, p->from, "UNPACK of a gradient that is not packed");
     x->packed[k] = 0;
     return PST_OK;
 }
@@ -174,12 +175,12 @@ static pst_status check_packed(const exchange *x, const piece *p, const pst_inst
                                uint32_t pack) {
     if (in->packed != (in->buffer && x->packed[in->buffer - 1]) ||
         (in->into && x->packed[in->into - 1]))
-        return fail_piece(x, p->param, p->from, "a packed gradient is added as numbers");
-    return packs(x, p) && pack == PST_NONE && !in->into
-               ? fail_piece(x, p->param, p->from,
-                            "this rank's gradient is added before it is "
-                            "packed")
-               : PST_OK;
+        return fail_piece(x, p->param, p->from,
+                          "a packed gradient is added without being unpacked");
+    if (packs(x, p) && pack == PST_NONE && !in->into)
+        return fail_piece(x, p->param, p->from,
+                          "this rank's gradient is added before it is packed");
+    return PST_OK;
 }
 
 /* At the owner of the shard: its sum, and the messages with it. */

@@ -217,8 +217,7 @@ pst_status pst_planning_infeasible(const pst_planning *x, const char *change, co
     return pst_fail(
         PST_ENOMEM,
         "no layout %s the memory of %u device%s: the nearest, %u stage%s x %u replica%s x %s, "
-        "needs "
-        "%s more on stage %u%s%s%s%s%s%s%s",
+        "needs %s more on stage %u%s%s%s%s%s%s%s",
         x->result->timed_out ? "found in time fits in" : "fits in", x->cluster->n_device,
         pst_plural(x->cluster->n_device), row->pipeline, pst_plural(row->pipeline), row->data,
         pst_plural(row->data),

@@ -213,8 +213,7 @@ static void print_oversubscribed(const pst_planning *x, const pst_candidate *c, 
     if (!x->local || ranks == 1 || (uint64_t)ranks * threads <= processors) return;
     fprintf(out,
             "oversubscribed: %u ranks of %u thread%s share %u processor%s of this machine, so "
-            "steps take "
-            "longer than predicted\n",
+            "steps take longer than predicted\n",
             ranks, threads, pst_plural(threads), processors, pst_plural(processors));
 }
 

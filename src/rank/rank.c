@@ -304,9 +304,9 @@ static void assign(pst_rank *r, const pst_prepared *p) {
 
 pst_status pst_rank_use(pst_rank *r, const pst_prepared *p) {
     if (r->p == p) return PST_OK;
-    assign(r, p); /* the graph stays: devices have prepared its nodes, and keep fp8 scales by them
-                   */
-    r->n_begun[1] = 0; /* addresses are others: nothing is assumed of the first list */
+    /* The graph stays: devices have prepared its nodes, and keep fp8 scales by node. */
+    assign(r, p);
+    r->n_begun[1] = 0; /* the addresses have changed: nothing is assumed of the first list */
     pst_rank_norm_close(r);
     return pst_rank_norm_open(r);
 }
