@@ -2,6 +2,7 @@
 #include "kv/server.h"
 #include "backends/registry.h"
 #include "base/device.h"
+#include "base/hash.h"
 #include "graph/optim.h"
 #include "kernels/kernel.h"
 #include <math.h>
@@ -139,8 +140,7 @@ int pst_kv_server_ended(const pst_kv *kv) { return kv->server->ended == kv->n_wo
 /* --- slices ----------------------------------------------------------------------------------- */
 
 static slice **find(pst_kv_server *s, const pst_kv_request *r) {
-    uint32_t h = 2166136261u ^ r->slice * 2654435761u;
-    for (const char *c = r->key; *c; c++) h = (h ^ (uint8_t)*c) * 16777619u;
+    const uint64_t h = pst_hash64(r->key, strlen(r->key), r->slice);
     slice **at = s->slices + h % BUCKETS;
     while (*at && ((*at)->first.slice != r->slice || strcmp((*at)->first.key, r->key) != 0))
         at = &(*at)->next;

@@ -1,5 +1,6 @@
 /* See worker.h. */
 #include "kv/worker.h"
+#include "base/hash.h"
 #include "kv/server.h"
 #include <stdlib.h>
 #include <string.h>
@@ -120,12 +121,8 @@ void pst_kv_worker_close(pst_kv_worker *w) {
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-/* FNV-1a, the same in all processes. */
-static uint32_t hash(const char *name) {
-    uint32_t h = 2166136261u;
-    for (; *name; name++) h = (h ^ (uint8_t)*name) * 16777619u;
-    return h;
-}
+/* The same in all processes. */
+static uint64_t hash(const char *name) { return pst_hash64(name, strlen(name), 0); }
 
 static pst_kv_key **find(pst_kv_worker *w, const char *name) {
     pst_kv_key **at = w->key + hash(name) % BUCKETS;
@@ -147,7 +144,7 @@ static void divide(const pst_kv_worker *w, pst_kv_key *key) {
     if (each > SLICE_MAX) each = SLICE_MAX;
     key->slice_rows = each > key->columns ? each / key->columns : 1;
     key->n_slice = (key->rows + key->slice_rows - 1) / key->slice_rows;
-    key->first = hash(key->name) % w->n_server;
+    key->first = (uint32_t)(hash(key->name) % w->n_server);
 }
 
 static pst_status define(pst_kv_worker *w, const pst_kv_call *call, pst_kv_key **key) {
