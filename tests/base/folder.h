@@ -16,6 +16,14 @@ static inline int folder_open(void **state) {
     return !mkdtemp(folder_path()) || chdir(folder_path());
 }
 
+/* Replaces a file of the folder. */
+static inline void folder_write(const char *name, const char *text) {
+    FILE *f = fopen(name, "w");
+    if (!f) abort();
+    fputs(text, f);
+    fclose(f);
+}
+
 static inline int folder_close(void **state) {
     char command[64];
     (void)state;

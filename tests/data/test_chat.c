@@ -16,13 +16,6 @@ static const char *const special[] = {
     "<|end_header_id|>", "<|eot_id|>", "<|endoftext|>"};
 enum { N_SPECIAL = sizeof special / sizeof *special };
 
-static void put(const char *name, const char *text) {
-    FILE *f = fopen(name, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
 /* Byte-level BPE without merges: a byte is a token. "ab" is one, too, and "\n\n". */
 static void put_tokenizer(const char *name, int n_special) {
     FILE *f = fopen(name, "w");
@@ -121,10 +114,10 @@ static void templates(void **state) {
          "<|im_end|>\n<|im_start|>user\n hi <|im_end|>\n<|im_start|>assistant\nabc<|im_end|>\n"
          "<|im_start|>user\n?<|im_end|>\n<|im_start|>assistant\n\n\nd <|im_end|>",
          "abc<|im_end|>\n\n\nd <|im_end|>"}};
-    put("chat.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \" hi \"}, "
-                      "{\"role\": \"assistant\", \"content\": \"abc\"}, "
-                      "{\"role\": \"user\", \"content\": \"?\"}, "
-                      "{\"role\": \"assistant\", \"content\": \"\\n\\nd \"}]}\n");
+    folder_write("chat.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \" hi \"}, "
+                               "{\"role\": \"assistant\", \"content\": \"abc\"}, "
+                               "{\"role\": \"user\", \"content\": \"?\"}, "
+                               "{\"role\": \"assistant\", \"content\": \"\\n\\nd \"}]}\n");
     char *path[] = {"chat.jsonl"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const pst_data_config c = config_of(path, cases[i].template);
@@ -144,8 +137,8 @@ static void templates(void **state) {
  */
 static void own_system(void **state) {
     (void)state;
-    put("system.jsonl", "{\"messages\": [{\"role\": \"system\", \"content\": \"S\"}, "
-                        "{\"role\": \"assistant\", \"content\": \"x<|endoftext|>\"}]}\n");
+    folder_write("system.jsonl", "{\"messages\": [{\"role\": \"system\", \"content\": \"S\"}, "
+                                 "{\"role\": \"assistant\", \"content\": \"x<|endoftext|>\"}]}\n");
     char *path[] = {"system.jsonl"};
     const pst_data_config c = config_of(path, "qwen");
     pst_data *d = open_data(&c);

@@ -12,26 +12,19 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static void put(const char *name, const char *text) {
-    FILE *f = fopen(name, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
 static int setup(void **state) {
     if (folder_open(state)) return -1;
     const char *folder[] = {"src", "src/a", "src/a/deep", "src/.git", "empty", "odd[1]"};
     for (size_t i = 0; i < sizeof folder / sizeof *folder; i++)
         if (mkdir(folder[i], 0755)) return -1;
-    put("src/z.c", "z");
-    put("src/b.c", "bb");
-    put("src/b.h", "h");
-    put("src/.hidden.c", "x");
-    put("src/a/c.c", "ccc");
-    put("src/a/deep/d.c", "dddd");
-    put("src/.git/e.c", "e");
-    put("odd[1]/f.txt", "f");
+    folder_write("src/z.c", "z");
+    folder_write("src/b.c", "bb");
+    folder_write("src/b.h", "h");
+    folder_write("src/.hidden.c", "x");
+    folder_write("src/a/c.c", "ccc");
+    folder_write("src/a/deep/d.c", "dddd");
+    folder_write("src/.git/e.c", "e");
+    folder_write("odd[1]/f.txt", "f");
     return symlink("../..", "src/a/up") || symlink("b.c", "src/same.c") || mkfifo("pipe", 0600);
 }
 

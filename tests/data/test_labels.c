@@ -14,16 +14,9 @@
 
 enum { CONTEXT = 6, CLS = 2, SEP = 3, A = 4 /* id of the word "a"; "b" follows, ... */ };
 
-static void put(const char *name, const char *text) {
-    FILE *f = fopen(name, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
 static int make(void **state) {
     if (folder_open(state)) return 1;
-    put("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\nc\nd\ne\nf\n");
+    folder_write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\nc\nd\ne\nf\n");
     return 0;
 }
 
@@ -68,7 +61,7 @@ static void test_csv(void **state) {
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         char records[400] = "";
-        put("x.csv", known[i].text);
+        folder_write("x.csv", known[i].text);
         pst_status status = pst_csv_read("x.csv", join, records);
         assert_int_equal(status, known[i].records ? PST_OK : PST_EINPUT);
         if (known[i].records) assert_string_equal(records, known[i].records);
@@ -94,9 +87,9 @@ static void test_samples(void **state) {
     char *names[] = {"yes", "no"}, *path[] = {"x.csv", "y.jsonl"};
     pst_data *d;
     pst_data_field field[PST_DATA_FIELDS];
-    put("x.csv", "id,label,text\n1,no,a b\n2,yes,\"a b c d e f\"\n");
-    put("y.jsonl",
-        "{\"text\": \"f\", \"label\": \"yes\"}\n\n{\"label\": \"no\", \"text\": \"\"}\n");
+    folder_write("x.csv", "id,label,text\n1,no,a b\n2,yes,\"a b c d e f\"\n");
+    folder_write("y.jsonl",
+                 "{\"text\": \"f\", \"label\": \"yes\"}\n\n{\"label\": \"no\", \"text\": \"\"}\n");
     pst_data_config c = config_of(path, 2);
     c.held_out = 1;
     c.label_name = names;
@@ -152,7 +145,7 @@ static void test_split(void **state) {
 static void expect_labels(const char *text, const char *names, uint32_t n) {
     char *path[] = {"x.csv"}, found[200] = "";
     pst_labelled l;
-    put("x.csv", text);
+    folder_write("x.csv", text);
     const pst_data_config c = config_of(path, 1);
     if (pst_labelled_read(&c, &l) != PST_OK) fail_msg("%s", pst_error());
     for (uint32_t i = 0; l.labels.name && i < l.labels.n; i++)
@@ -175,7 +168,7 @@ static void refuses(const char *name, const char *text, const pst_data_config *g
     char *path[] = {(char *)name};
     pst_data_config c = *given;
     pst_data *d;
-    put(name, text);
+    folder_write(name, text);
     c.paths = path;
     c.n_path = 1;
     assert_int_equal(pst_data_labels.open(&c, &d), PST_EINPUT);
@@ -218,7 +211,7 @@ static void test_refused(void **state) {
     c.tokenizer = "byte";
     refuses("x.csv", "text,label\na,yes\n", &c, "data.kind labels needs a tokenizer");
     c.tokenizer = "lacks.txt";
-    put("lacks.txt", "[PAD]\n[UNK]\n[CLS]\na\n");
+    folder_write("lacks.txt", "[PAD]\n[UNK]\n[CLS]\na\n");
     refuses("x.csv", "text,label\na,yes\n", &c, "no special token \"[SEP]\"");
     c = plain;
     c.context = 2;
@@ -230,8 +223,9 @@ static void test_skipped(void **state) {
     (void)state;
     char *path[] = {"x.jsonl", "x.csv"};
     pst_labelled l;
-    put("x.jsonl", "{\"text\": \"a\", \"label\": 1}\nno\n{\"text\": \"b\"}\n{\"label\": 0}\n");
-    put("x.csv", "text,label\nc,0\nd\n");
+    folder_write("x.jsonl",
+                 "{\"text\": \"a\", \"label\": 1}\nno\n{\"text\": \"b\"}\n{\"label\": 0}\n");
+    folder_write("x.csv", "text,label\nc,0\nd\n");
     pst_data_config c = config_of(path, 2);
     c.lines.skip = 1;
     if (pst_labelled_read(&c, &l) != PST_OK) fail_msg("%s", pst_error());

@@ -15,13 +15,6 @@
 
 enum { CONTEXT = 16, MASK = 256 };
 
-static void put(const char *name, const char *text) {
-    FILE *f = fopen(name, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
 typedef struct {
     int32_t tokens[CONTEXT], targets[CONTEXT], lengths[1];
 } sample;
@@ -64,10 +57,10 @@ static void lines_are_samples(void **state) {
     static const char *const want[] = {
         "one", "two", "three", "no line feed", "four", "a line that is l", "five", "x"};
     enum { N = sizeof want / sizeof *want };
-    put("a", "one\n\n\ntwo\r\n\r\nthree\nno line feed");
-    put("b", "");
-    put("c", "\n");
-    put("d", "four\na line that is longer than the context\nfive\nx\n");
+    folder_write("a", "one\n\n\ntwo\r\n\r\nthree\nno line feed");
+    folder_write("b", "");
+    folder_write("c", "\n");
+    folder_write("d", "four\na line that is longer than the context\nfive\nx\n");
     char *path[] = {"a", "b", "c", "d"}, text[CONTEXT + 1];
     pst_data *d = open_files(path, 4, 0.3, 7);
     pst_data_field f[PST_DATA_FIELDS];
@@ -220,8 +213,8 @@ static void expect(char *path, double validation, uint32_t context, const char *
 
 static void sentences(void **state) {
     (void)state;
-    put("empty", "\n\n\r\n");
-    put("two", "a\nb\n");
+    folder_write("empty", "\n\n\r\n");
+    folder_write("two", "a\nb\n");
     expect("empty", 0, 4, "byte", "empty: all lines are empty");
     expect("two", 0.4, 4, "byte", "validation 0.4 of 2 lines is less than one line");
     expect("two", 1, 4, "byte", "data.validation is 1");
@@ -232,7 +225,7 @@ static void sentences(void **state) {
     char *path[] = {"two"};
     pst_data *d = open_files(path, 1, 0, 1);
     sample s;
-    put("two", "a\n");
+    folder_write("two", "a\n");
     assert_int_equal(
         d->row->sample(d, PST_SPLIT_TRAIN, 0, (int32_t *[]){s.tokens, s.targets, s.lengths}),
         PST_EINPUT);

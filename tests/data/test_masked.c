@@ -16,13 +16,6 @@
 enum { CONTEXT = 16, ROOM = CONTEXT - 2 };
 enum { PAD, UNK, CLS, SEP, MASK, FIRST, WORDS = 40, SIZE = FIRST + WORDS };
 
-static void put(const char *name, const char *text) {
-    FILE *f = fopen(name, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
 /* The words w0, w1, ... are the tokens FIRST, FIRST + 1, ... `without`: a special token left out.
  */
 static void put_vocabulary(const char *name, const char *without) {
@@ -126,7 +119,7 @@ static void lines(void **state) {
     }
     assert_int_equal(seen, (1u << N) - 1);
     d->row->close(d);
-    put("docs.jsonl", "{\"text\": \"w1 w2\"}\n{\"text\": \"\"}\n{\"text\": \"w3\"}\n");
+    folder_write("docs.jsonl", "{\"text\": \"w1 w2\"}\n{\"text\": \"\"}\n{\"text\": \"w3\"}\n");
     char *docs[] = {"docs.jsonl"};
     const pst_data_config json = config_of(docs, 1, 0);
     d = open_data(&pst_data_lines, &json);
@@ -159,7 +152,7 @@ static void windows(void **state) {
         }
         ids[EACH] = SEP;
         sprintf(name, "t%02d", i);
-        put(name, words);
+        folder_write(name, words);
         path[i] = strdup(name);
         assert_int_equal(pst_indexed_add(w, ids, EACH + 1), PST_OK);
         assert_int_equal(pst_indexed_end(w), PST_OK);
@@ -203,8 +196,10 @@ static void windows(void **state) {
 /* A blend has the fields of its sources. */
 static void blended(void **state) {
     (void)state;
-    put("x.txt", "w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1\n");
-    put("y.txt", "w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2\n");
+    folder_write("x.txt",
+                 "w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1\n");
+    folder_write("y.txt",
+                 "w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2 w2\n");
     char *path[] = {"x.txt", "y.txt"}, *weights[] = {"1", "3"};
     pst_data_config c = config_of(path, 2, 0);
     c.weights = weights;
@@ -236,8 +231,8 @@ static void expect(const pst_data_row *row, const pst_data_config *c, const char
 static void refused(void **state) {
     static const char *const needed[] = {"[CLS]", "[SEP]", "[MASK]"};
     (void)state;
-    put("short.txt", "w1 w2 w3\n");
-    put("empty.txt", "\n \n");
+    folder_write("short.txt", "w1 w2 w3\n");
+    folder_write("empty.txt", "\n \n");
     char *path[] = {"short.txt"}, *empty[] = {"empty.txt"};
     for (int i = 0; i < 3; i++) {
         char sentence[64];

@@ -14,13 +14,6 @@
 enum { CONTEXT = 40, ROOM = CONTEXT - 3, PREDICTIONS = 6 };
 enum { PAD, UNK, CLS, SEP, MASK, FIRST, WORDS = 60, PIECES = 8, SIZE = FIRST + WORDS + PIECES };
 
-static void put(const char *name, const char *text) {
-    FILE *f = fopen(name, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
 /* The words w0, w1, ... are the tokens FIRST, FIRST + 1, ...; ##x0, ##x1, ... come after them. */
 static int make(void **state) {
     if (folder_open(state)) return 1;
@@ -279,9 +272,9 @@ static void expect(const pst_data_row *row, const pst_data_config *c, const char
 
 static void refused(void **state) {
     (void)state;
-    put("short.txt", "w1 w2 w3\n");
-    put("blank.txt", "\n \n\n");
-    put("docs.jsonl", "{\"text\": \"w1 w2\"}\n");
+    folder_write("short.txt", "w1 w2 w3\n");
+    folder_write("blank.txt", "\n \n\n");
+    folder_write("docs.jsonl", "{\"text\": \"w1 w2\"}\n");
     char *path[] = {"short.txt"}, *blank[] = {"blank.txt"}, *docs[] = {"docs.jsonl"};
     pst_data_config c = config_of(path, 1, 0);
     expect(&pst_data_lines, &c, "too little text for pairs of segments");
