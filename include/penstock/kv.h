@@ -65,11 +65,11 @@ PST_API pst_status pst_kv_init(pst_kv *kv, const char *key, const float *value, 
                                uint64_t columns);
 /* Adds value [rows][columns]. Without an optimizer the sum becomes the new value (dist_async: what
  * was pushed last), else it is the gradient of an optimizer step. Of two operations that wait, that
- * with the higher priority moves its data first. EINPUT also: an earlier push or pull of the
- * key is not done (pst_kv_wait); in a synchronous store, the key was not pulled, with pst_kv_pull,
- * since this worker's last push of it. The store fails if others wait for the push of a worker that
- * has closed its store: in a synchronous store all workers push a key equally often. A sum beyond
- * the range of fp32 becomes infinite. */
+ * with the higher priority moves its data first. EINPUT also: an earlier push or pull of the key is
+ * not done (pst_kv_wait); in a synchronous store, neither the key nor rows of it were pulled since
+ * this worker's last push of it. The store fails if others wait for the push of a worker that has
+ * closed its store: in a synchronous store all workers push a key equally often. A sum beyond the
+ * range of fp32 becomes infinite. */
 PST_API pst_status pst_kv_push(pst_kv *kv, const char *key, const float *value, int priority);
 /* Writes the value to out [rows][columns]. */
 PST_API pst_status pst_kv_pull(pst_kv *kv, const char *key, float *out, int priority);

@@ -37,16 +37,14 @@ struct slice {
     pst_kv_request first; /* the request that defined it */
     float *value, *state[2];
     int defined, ready;    /* the initial value has begun to arrive; is there */
-    uint64_t version;      /* number of steps that the value contains */
     uint64_t steps;        /* number of steps of the optimizer */
     uint32_t sending;      /* answers under way that read `value` */
     uint64_t *contains;    /* [n_worker] number of pushes of each worker in the value */
     uint64_t *begun;       /* [n_worker] number of pushes of each worker that have begun */
     pst_kv_rule rule;      /* of the step under way, or of the last step */
-    uint32_t n_begun;      /* synchronous: number of pushes of the step under way */
     float **part;          /* [n_worker] synchronous: what each worker has pushed, and sums of it */
     uint32_t *span;        /* [n_worker] part[k] is the sum of this many workers from k on */
-    push *arrived, **last; /* asynchronous: in the order of arrival */
+    push *arrived, **last; /* pushes that no step contains yet, in the order of arrival */
     waiting *pulls;
 };
 
@@ -374,9 +372,52 @@ static int add_parts(const pst_kv *kv, slice *s, uint32_t lo, uint32_t hi, pst_s
     return *status == PST_OK;
 }
 
-/* The step of a synchronous store, when the sum is complete and nobody reads the value. */
-static pst_status step(pst_kv *kv, slice *s) {
+/* All pushes of one step have the same optimizer, and all steps the same kind. first: 1: of the
+ * step. */
+static pst_status check_rule(const slice *s, const push *p, int first) {
+    if (s->steps && s->rule.kind != p->rule.kind)
+        return pst_fail(PST_EINPUT, "worker %u has changed the optimizer of key '%s'", p->worker,
+                        s->first.key);
+    if (first || !memcmp(&s->rule, &p->rule, sizeof s->rule)) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "worker %u pushed key '%s' with another optimizer, or other numbers of it, "
+                    "than the workers before",
+                    p->worker, s->first.key);
+}
+
+static int is_empty(const pst_kv *kv, const slice *s) {
+    for (uint32_t k = 0; k < kv->n_worker; k++)
+        if (s->span[k]) return 0;
+    return 1;
+}
+
+/* Moves pushes into the step under way, one of each worker. A worker may be a step ahead of others
+ * in a slice that it does not pull (PST_KV_ROWS). */
+static pst_status take_parts(const pst_kv *kv, slice *s) {
+    for (push **at = &s->arrived; *at;) {
+        push *p = *at;
+        if (s->span[p->worker]) {
+            at = &p->next;
+            continue;
+        }
+        const int first = is_empty(kv, s);
+        PST_TRY(check_rule(s, p, first));
+        if (first) s->rule = p->rule;
+        s->part[p->worker] = p->value;
+        s->span[p->worker] = 1;
+        *at = p->next;
+        if (!*at) s->last = at;
+        free(p);
+    }
+    return PST_OK;
+}
+
+/* The step of a synchronous store, when the sum is complete and nobody reads the value. *more: 1:
+ * there was one. */
+static pst_status step(pst_kv *kv, slice *s, int *more) {
     pst_status status = PST_OK;
+    *more = 0;
+    PST_TRY(take_parts(kv, s));
     int complete = add_parts(kv, s, 0, kv->n_worker, &status);
     PST_TRY(status);
     if (!complete || !s->ready || s->sending) return PST_OK;
@@ -386,8 +427,7 @@ static pst_status step(pst_kv *kv, slice *s) {
     s->part[0] = NULL;
     memset(s->span, 0, kv->n_worker * sizeof *s->span);
     for (uint32_t k = 0; k < kv->n_worker; k++) s->contains[k]++;
-    s->version++;
-    s->n_begun = 0;
+    *more = 1;
     return PST_OK;
 }
 
@@ -396,28 +436,26 @@ static pst_status step_alone(pst_kv *kv, slice *s, int *more) {
     push *p = s->arrived;
     *more = p && s->ready && !s->sending;
     if (!*more) return PST_OK;
+    PST_TRY(check_rule(s, p, 1));
     s->arrived = p->next;
     if (!s->arrived) s->last = &s->arrived;
     s->rule = p->rule;
     pst_status status = check_finite(kv, s, p->worker, p->value, 0, s->first.n);
     if (status == PST_OK) status = apply(kv, s, &p->rule, &p->value);
     s->contains[p->worker]++;
-    s->version++;
     free_push(p);
     return status;
 }
 
 static pst_status go_on(pst_kv *kv, slice *s) {
-    if (kv->synchronous) PST_TRY(step(kv, s));
-    for (int more = !kv->synchronous; more;) {
-        PST_TRY(step_alone(kv, s, &more));
-        if (more) PST_TRY(answer_pulls(kv, s));
+    for (int more = 1; more;) {
+        PST_TRY((kv->synchronous ? step : step_alone)(kv, s, &more));
+        PST_TRY(answer_pulls(kv, s));
     }
-    return answer_pulls(kv, s);
+    return PST_OK;
 }
 
-/* --- workers that have closed their stores -----------------------------------------------------
- */
+/* --- workers that have closed their stores ---------------------------------------------------- */
 
 static pst_status fail_gone(uint32_t worker, const char *key, const char *what) {
     return pst_fail(PST_EINPUT, "worker %u has closed its store, but key '%s' waits for its %s",
@@ -475,38 +513,13 @@ static pst_status pushed(pst_kv *kv, void *arg, pst_status status) {
         free_push(p);
         return status;
     }
-    if (kv->synchronous) {
-        s->part[p->worker] = p->value;
-        s->span[p->worker] = 1;
-        free(p);
-    } else {
-        *s->last = p;
-        s->last = &p->next;
-    }
+    *s->last = p;
+    s->last = &p->next;
     return go_on(kv, s);
 }
 
-/* All pushes of one step have the same optimizer, and all steps the same kind. */
-static pst_status check_rule(const pst_kv *kv, uint32_t worker, const pst_kv_request *r, slice *s) {
-    if (s->steps && s->rule.kind != r->rule.kind)
-        return pst_fail(PST_EINPUT, "worker %u has changed the optimizer of key '%s'", worker,
-                        r->key);
-    if (!kv->synchronous) return PST_OK;
-    if (!s->n_begun) s->rule = r->rule;
-    if (!memcmp(&s->rule, &r->rule, sizeof s->rule)) return PST_OK;
-    return pst_fail(
-        PST_EINPUT,
-        "worker %u pushed key '%s' with another optimizer, or other numbers of it, than "
-        "the workers before",
-        worker, r->key);
-}
-
 static pst_status take_push(pst_kv *kv, uint32_t worker, const pst_kv_request *r, slice *s) {
-    if (kv->synchronous && s->begun[worker] > s->version)
-        return pst_fail(PST_EINPUT, "worker %u pushed key '%s' twice in a step", worker, r->key);
-    PST_TRY(check_rule(kv, worker, r, s));
     s->begun[worker]++;
-    s->n_begun++;
     PST_TRY(check_slice(kv, s));
     push *p = calloc(1, sizeof *p);
     if (p) p->value = malloc(r->n * sizeof(float));

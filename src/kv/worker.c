@@ -221,7 +221,7 @@ static pst_status count(pst_kv *kv, pst_kv_key *key, operation *op) {
         key->pushes++;
         key->unpulled = 1;
         w->has_pushed = 1;
-    } else if (op->call.op == PST_KV_PULL) {
+    } else if (op->call.op == PST_KV_PULL || (op->call.op == PST_KV_ROWS && op->call.n_row)) {
         key->unpulled = 0;
     }
     op->version = key->pushes;

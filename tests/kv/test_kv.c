@@ -217,12 +217,35 @@ static void run_sums(pst_kv *kv, const job *j) {
     }
 }
 
+/* A worker that pulls one row is ahead of others in the slices that it does not pull. */
+static void run_rows(pst_kv *kv, const job *j) {
+    enum { STEPS = 8 };
+    static float x[N], y[N];
+    const uint64_t row = 54;
+    CHECK(pst_kv_init(kv, "w", y, ROWS, COLUMNS) == PST_OK);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        fill(x, pst_kv_rank(kv), step);
+        pause_a_while(pst_kv_rank(kv) * 131 + step);
+        CHECK(pst_kv_push(kv, "w", x, 0) == PST_OK);
+        CHECK_FAILS(pst_kv_push(kv, "w", x, 0), "pst_kv_wait before");
+        CHECK(pst_kv_row_sparse_pull(kv, "w", &row, 1, y, 0) == PST_OK);
+        CHECK(pst_kv_wait(kv, "w") == PST_OK);
+        for (uint32_t i = 0; i < COLUMNS; i++)
+            CHECK(y[i] == expected_sum(j->workers, step, (uint32_t)row * COLUMNS + i));
+    }
+    CHECK(pst_kv_row_sparse_pull(kv, "w", NULL, 0, NULL, 0) == PST_OK);
+    CHECK(pst_kv_pull(kv, "w", y, 0) == PST_OK && pst_kv_wait(kv, "w") == PST_OK);
+    for (uint32_t i = 0; i < N; i++) CHECK(y[i] == expected_sum(j->workers, STEPS - 1, i));
+}
+
 static void test_sums(void **state) {
     (void)state;
     printf("seed %d\n", SEED);
     run_job(&(job){.type = "dist_sync", .workers = 3}, run_sums);
     run_job(&(job){.type = "dist_sync", .workers = 3, .servers = 2}, run_sums);
     run_job(&(job){.type = "dist_device_sync", .workers = 4, .servers = 1}, run_sums);
+    run_job(&(job){.type = "dist_sync", .workers = 3}, run_rows);
+    run_job(&(job){.type = "dist_sync", .workers = 2, .servers = 1}, run_rows);
 }
 
 /* The owners' steps are those of a store that gets the sum from one worker. */
