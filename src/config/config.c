@@ -269,8 +269,7 @@ static pst_status check_train(pst_reading *reading) {
     if (c->stop.patience && !strcmp(c->checkpoint.best, "validation") && c->data.validation == 0 &&
         pst_row_is_used(pst_row_find("data", "validation"), c)) {
         pst_fail(PST_EINPUT, "stop.patience counts evaluations, but data.validation is 0");
-        return at_origin(reading, origin_to_report(reading, "stop", "patience", "validation"),
-                         PST_EINPUT);
+        return at_origin(reading, origin_of(reading, "stop", "patience"), PST_EINPUT);
     }
     return PST_OK;
 }
