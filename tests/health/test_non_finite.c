@@ -1,4 +1,4 @@
-/* test: label=full timeout=240
+/* test: label=full timeout=240 isa=any
  * A loss or gradient that is not finite: the step is not applied; the operator and tensor named are
  * those that a player of the tape finds (oracle.h), in every layout alike; the run ends or skips as
  * configured, with the same bits everywhere. The causes are real: a learning rate that is too high,

@@ -177,18 +177,18 @@ static const struct {
     uint64_t step;  /* and every so manieth with PST_ALLOC_ALL=1 */
 } scenarios[] = {
     {"config", run_config, 8, 1},
-    {"train", run_train, 50, 19},
-    {"another model", run_other, 20, 23},
-    {"resume", run_resume, 40, 31},
-    {"import", run_import, 12, 23},
-    {"timed", run_timed, 12, 13},
-    {"shared out", run_shared, 30, 23},
+    {"train", run_train, 50, 37},
+    {"another model", run_other, 20, 47},
+    {"resume", run_resume, 40, 61},
+    {"import", run_import, 12, 47},
+    {"timed", run_timed, 12, 23},
+    {"shared out", run_shared, 30, 47},
     {"generate", run_generate, 12, 3},
     {"generate hf", run_generate_hf, 10, 3},
-    {"inspect", run_inspect, 20, 13},
+    {"inspect", run_inspect, 20, 23},
     {"simulate", run_simulate, 20, 3},
     {"export", run_export, 20, 3},
-    {"session", run_session, 40, 3},
+    {"session", run_session, 40, 7},
 };
 enum { LIMIT_WRONG = 20, N_SCENARIO = sizeof scenarios / sizeof *scenarios };
 

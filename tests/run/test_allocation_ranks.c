@@ -25,7 +25,7 @@
     "name: run\nmodel: {kind: mlp, layers: 1, channels: 8, context: 8}\ndata: {kind: text, "       \
     "paths: [a.txt]}\n"                                                                            \
     "train: {steps: 1, batch: 2, micro_batch: 1}\nparallel: {threads: 1, transport: ucx}\n"
-enum { LIMIT_S = 60, GONE_S = 20, SHARE = 8, MORE = 30 };
+enum { LIMIT_S = 60, GONE_S = 20, SHARE = 8, MORE = 16 };
 
 /* What the process that gets no memory says of itself. */
 typedef struct {

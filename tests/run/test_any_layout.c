@@ -27,7 +27,7 @@ enum {
     MOST_OVERRIDE = 16,
     MOST_KEY = 64
 };
-#define SECONDS 45
+#define SECONDS 25
 
 typedef struct {
     uint64_t state;

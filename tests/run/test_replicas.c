@@ -1,4 +1,4 @@
-/* test: label=full timeout=240
+/* test: label=full timeout=240 isa=any
  * Data parallelism over `self`: losses, gradient norms and weights are those of one rank up to
  * rounding, never scaled by replicas; with as many replicas they are equal to the bit in every
  * pipeline, schedule, number of threads and stage of sharding, and when run again; no more memory

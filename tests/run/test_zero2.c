@@ -1,4 +1,4 @@
-/* test: label=full timeout=300
+/* test: label=full timeout=300 isa=any
  * Gradients shared out among replicas (parallel.zero 2) over `self`: with one micro-batch per
  * replica the bits are those of zero 1; with several they are the same in every pipeline, schedule,
  * number of chunks, recomputation and number of threads, and near those of one rank; it takes less
