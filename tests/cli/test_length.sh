@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=quick timeout=120
+# test: label=quick timeout=120 sanitize=address
 # How long a run is: train.tokens, train.epochs, train.time_limit (and going on after it, to the same bits),
 # stop.patience (also after a resume), checkpoint.best, checkpoint.keep_every.
 . "$(dirname "$0")/../script.sh"

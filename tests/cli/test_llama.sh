@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=quick timeout=90
+# test: label=quick timeout=90 sanitize=address
 # Llama: trained in layouts with the same bits, written as a Hugging Face folder, started from it with its sizes, resumed
 # and continued without the folder; what contradicts itself is refused.
 . "$(dirname "$0")/../script.sh"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=quick timeout=240
+# test: label=quick timeout=240 sanitize=address
 # Every optimizer, with states in fp32 and bf16, gives the same weights in every layout and after a resume in another one; what its checkpoints hold; and
 # what LAMB and Muon refuse.
 . "$(dirname "$0")/../script.sh"

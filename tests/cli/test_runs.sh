@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=quick timeout=120
+# test: label=quick timeout=120 sanitize=address
 # `penstock runs` and `penstock compare` on runs that are complete, killed, and equal.
 . "$(dirname "$0")/../script.sh"
 write_run 2

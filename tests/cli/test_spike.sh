@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=quick timeout=240
+# test: label=quick timeout=240 sanitize=address
 # train.spike: a text of one letter with one window of other letters, whose loss is a spike. warn changes nothing; skip and
 # rewind give the same weights in another layout and after a resume; each event is in metrics.jsonl.
 . "$(dirname "$0")/../script.sh"

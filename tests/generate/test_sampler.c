@@ -1,4 +1,4 @@
-/* test: label=quick */
+/* test: label=quick sanitize=address */
 /* The tokens that a sampler chooses, and how often, against sorting all of them. */
 #include <setjmp.h>
 #include <stdarg.h>

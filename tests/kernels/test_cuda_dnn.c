@@ -64,8 +64,9 @@ static void check_workspace(int machine, const pst_cuda_attention_shape *s,
     if (!s->loose) assert_true(plan->workspace + 256 >= counted);
 }
 
-static void check(int machine, const pst_cuda_attention_shape *of) {
-    for (uint32_t kind = 0; kind < 16; kind++) {
+/* One of `step` forms of a shape, which has 16. */
+static void check(int machine, const pst_cuda_attention_shape *of, uint32_t step) {
+    for (uint32_t kind = 0; kind < 16; kind += step) {
         uint32_t backward = kind % 2;
         pst_cuda_attention_shape s = *of;
         s.bidirectional = kind / 2 % 2;
@@ -101,9 +102,10 @@ static void plans_are_found(void **state) {
         {.b = 2, .t = 37, .c = 72, .heads = 3, .dtype = PST_BF16},
         {.b = 1, .t = 1, .c = 256, .heads = 1, .dtype = PST_BF16},
     };
-    for (int i = 0; i < 5; i++) check(0, &shape[i]);
-    check(1, &shape[0]);
-    check(2, &shape[0]);
+    check(0, &shape[0], 1);
+    for (int i = 1; i < 5; i++) check(0, &shape[i], 3);
+    check(1, &shape[0], 3);
+    check(2, &shape[0], 3);
     if (n_unseen)
         printf("not seen: the workspace of %d plans of attention, which were not finished: %s\n",
                n_unseen, pst_error());
