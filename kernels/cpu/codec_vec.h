@@ -15,6 +15,21 @@ VEC_INLINE vi v_magnitude(vf x) {
     return _mm512_and_si512(_mm512_castps_si512(x), vi_set(0x7fffffff));
 }
 VEC_INLINE vi vi_max(vi a, vi b) { return _mm512_max_epi32(a, b); }
+/* Bit i: the magnitude of lane i is at least `least`. */
+VEC_INLINE unsigned v_reaches(vf x, vi least) {
+    return _mm512_cmpge_epi32_mask(v_magnitude(x), least);
+}
+/* count + 1 in the lanes of which this is true. */
+VEC_INLINE vi vi_count(vi count, vf x, vi least) {
+    return _mm512_mask_add_epi32(count, _mm512_cmpge_epi32_mask(v_magnitude(x), least), count,
+                                 vi_set(1));
+}
+VEC_INLINE uint32_t vi_sum_of(vi x) { return (uint32_t)_mm512_reduce_add_epi32(x); }
+/* 1 for x >= limit, -1 for x <= -limit, else 0. */
+VEC_INLINE vi v_sign_beyond(vf x, vf limit) {
+    vi up = _mm512_maskz_mov_epi32(_mm512_cmp_ps_mask(x, limit, _CMP_GE_OQ), vi_set(1));
+    return _mm512_mask_mov_epi32(up, _mm512_cmp_ps_mask(x, -limit, _CMP_LE_OQ), vi_set(UINT32_MAX));
+}
 VEC_INLINE uint32_t vi_max_of(vi x) { return (uint32_t)_mm512_reduce_max_epi32(x); }
 #else
 VEC_INLINE void vi_store_bytes(int8_t *to, vi number) {
@@ -31,6 +46,26 @@ VEC_INLINE vi v_magnitude(vf x) {
     return _mm256_and_si256(_mm256_castps_si256(x), vi_set(0x7fffffff));
 }
 VEC_INLINE vi vi_max(vi a, vi b) { return _mm256_max_epi32(a, b); }
+VEC_INLINE vi v_reaching(vf x, vi least) {
+    return _mm256_cmpgt_epi32(v_magnitude(x), _mm256_sub_epi32(least, vi_set(1)));
+}
+VEC_INLINE unsigned v_reaches(vf x, vi least) {
+    return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(v_reaching(x, least)));
+}
+VEC_INLINE vi vi_count(vi count, vf x, vi least) {
+    return _mm256_sub_epi32(count, v_reaching(x, least));
+}
+VEC_INLINE uint32_t vi_sum_of(vi x) {
+    uint32_t lane[VEC_W], sum = 0;
+    _mm256_storeu_si256((__m256i *)(void *)lane, x);
+    for (int i = 0; i < VEC_W; i++) sum += lane[i];
+    return sum;
+}
+VEC_INLINE vi v_sign_beyond(vf x, vf limit) {
+    vi up = _mm256_castps_si256(_mm256_cmp_ps(x, limit, _CMP_GE_OQ));
+    vi down = _mm256_castps_si256(_mm256_cmp_ps(x, -limit, _CMP_LE_OQ));
+    return _mm256_sub_epi32(down, up);
+}
 VEC_INLINE uint32_t vi_max_of(vi x) {
     uint32_t lane[VEC_W], top = 0;
     _mm256_storeu_si256((__m256i *)(void *)lane, x);
@@ -52,52 +87,193 @@ static uint32_t codec_sum(const pst_flat_pack *p, uint64_t at, uint64_t count, f
     return vi_max_of(top);
 }
 
+/* What a block is packed to. */
+typedef struct {
+    const float *x; /* [count] */
+    uint64_t count;
+    int8_t *number; /* [count] */
+    float *next, *out;
+} codec_rounding;
+
 /* The whole numbers, what is left, and what the receiver unpacks. */
-static void codec_round(const pst_flat_pack *p, uint64_t at, pst_codec_scale s, const float *x,
-                        int8_t *number, uint64_t count) {
+static void codec_round(const codec_rounding *r, pst_codec_scale s) {
     vf inverse = v_set(s.inverse), scale = v_set(s.scale);
     uint64_t i = 0;
-    float *next = p->next ? p->next + at : NULL;
-    float *out = p->decode ? p->x + at : NULL;
-    for (; i + VEC_W <= count && s.inverse > 0; i += VEC_W) {
-        vf sum = v_load(x + i);
+    for (; i + VEC_W <= r->count && s.inverse > 0; i += VEC_W) {
+        vf sum = v_load(r->x + i);
         vi whole = vi_nearest(sum * inverse);
         vf unpacked = vi_float(whole) * scale;
-        vi_store_bytes(number + i, whole);
-        if (next) v_store(next + i, sum - unpacked);
-        if (out) v_store(out + i, unpacked);
+        vi_store_bytes(r->number + i, whole);
+        if (r->next) v_store(r->next + i, sum - unpacked);
+        if (r->out) v_store(r->out + i, unpacked);
     }
-    for (; i < count; i++) {
-        number[i] = (int8_t)(s.inverse > 0 ? rintf(x[i] * s.inverse) : 0);
-        float unpacked = (float)number[i] * s.scale;
-        if (next) next[i] = x[i] - unpacked;
-        if (out) out[i] = unpacked;
+    for (; i < r->count; i++) {
+        r->number[i] = (int8_t)(s.inverse > 0 ? rintf(r->x[i] * s.inverse) : 0);
+        float unpacked = (float)r->number[i] * s.scale;
+        if (r->next) r->next[i] = r->x[i] - unpacked;
+        if (r->out) r->out[i] = unpacked;
     }
 }
 
-static void codec_pack_block(const pst_flat_pack *p, uint64_t at, uint64_t count) {
-    float x[PST_CODEC_BLOCK_MAX];
-    int8_t half[PST_CODEC_BLOCK_MAX];
-    uint8_t *to = p->packed + pst_codec_bytes(p->codec, at), *behind = to + sizeof(float);
-    int8_t *number = p->codec.kind == PST_CODEC_INT4 ? half : (int8_t *)behind;
-    const uint32_t top = codec_sum(p, at, count, x);
-    if (p->codec.kind == PST_CODEC_BF16) {
-        pst_codec_pack_bf16(x, count, to, p->next ? p->next + at : NULL,
-                            p->decode ? p->x + at : NULL);
+/* The same for the numbers -1, 0 and 1. */
+static void codec_compare(const codec_rounding *r, pst_codec_scale s) {
+    vf limit = v_set(s.scale);
+    uint64_t i = 0;
+    for (; i + VEC_W <= r->count && s.inverse > 0; i += VEC_W) {
+        vf sum = v_load(r->x + i);
+        vi whole = v_sign_beyond(sum, limit);
+        vf unpacked = vi_float(whole) * limit;
+        vi_store_bytes(r->number + i, whole);
+        if (r->next) v_store(r->next + i, sum - unpacked);
+        if (r->out) v_store(r->out + i, unpacked);
+    }
+    for (; i < r->count; i++) {
+        const int sign = s.inverse > 0 ? (r->x[i] >= s.scale) - (r->x[i] <= -s.scale) : 0;
+        r->number[i] = (int8_t)sign;
+        float unpacked = (float)sign * s.scale;
+        if (r->next) r->next[i] = r->x[i] - unpacked;
+        if (r->out) r->out[i] = unpacked;
+    }
+}
+
+/* x: padded with zeros to a multiple of PST_CODEC_LANES. */
+static pst_codec_scale codec_threshold(const pst_flat_pack *p, const float *x, uint64_t count,
+                                       uint32_t top) {
+    enum { VECTORS = PST_CODEC_LANES / VEC_W };
+    float sum[PST_CODEC_LANES];
+    vf part[VECTORS];
+    for (int k = 0; k < VECTORS; k++) part[k] = v_set(0);
+    for (uint64_t i = 0; i < count; i += PST_CODEC_LANES)
+        for (int k = 0; k < VECTORS; k++) {
+            vf number = v_load(x + i + k * VEC_W);
+            part[k] = part[k] + v_max(number, -number);
+        }
+    for (int k = 0; k < VECTORS; k++) v_store(sum + k * VEC_W, part[k]);
+    return pst_codec_threshold_of(p->codec, top, sum, count, p->scale);
+}
+
+/* x: padded with zeros to a multiple of VEC_W. */
+static uint64_t codec_count(const float *x, uint64_t n, uint32_t least) {
+    vi count = vi_set(0), from = vi_set(least);
+    for (uint64_t i = 0; i < n; i += VEC_W) count = vi_count(count, v_load(x + i), from);
+    return vi_sum_of(count);
+}
+
+/* Elements of a block that may be among the largest: in order, padded with zeros. */
+enum { CODEC_CANDIDATES = 256 };
+typedef struct {
+    uint64_t n; /* CODEC_CANDIDATES: more than fit */
+    float x[CODEC_CANDIDATES];
+    uint16_t index[CODEC_CANDIDATES];
+} codec_candidates;
+
+/* Those with a magnitude of `least` or more. */
+static void codec_find(const float *x, uint64_t n, uint32_t least, codec_candidates *out) {
+    out->n = 0;
+    for (uint64_t i = 0; i < n; i += VEC_W) {
+        unsigned lanes = v_reaches(v_load(x + i), vi_set(least));
+        for (; lanes; lanes &= lanes - 1) {
+            if (out->n == CODEC_CANDIDATES) return;
+            out->index[out->n] = (uint16_t)(i + (unsigned)__builtin_ctz(lanes));
+            out->x[out->n] = x[out->index[out->n]];
+            out->n++;
+        }
+    }
+    for (uint64_t i = out->n; i % VEC_W; i++) out->x[i] = 0;
+}
+
+static void codec_send_picked(const pst_codec_sending *s, pst_codec_pick pick, uint64_t n) {
+    uint64_t nth = 0;
+    for (uint64_t i = 0; i < n && nth < s->k; i += VEC_W) {
+        unsigned lanes = v_reaches(v_load(s->x + i), vi_set(pick.at));
+        for (; lanes; lanes &= lanes - 1) {
+            const uint64_t at = i + (unsigned)__builtin_ctz(lanes);
+            if (at < n && pst_codec_picks(&pick, pst_codec_magnitude(s->x[at])))
+                pst_codec_send(s, nth++, at);
+        }
+    }
+}
+
+/* The largest elements are chosen among those of at least a little less than `before`, the
+ * threshold of the block before (0: unknown), if these are enough and fit; if not, a few lower or
+ * higher limits are tried. Which ones are chosen does not depend on `before`. */
+static void codec_narrow(const pst_codec_sending *s, uint64_t n, pst_codec_bracket *in,
+                         uint32_t before, codec_candidates *found) {
+    const uint32_t step = 1u << 19; /* of the magnitude's bits: 1/16 to 1/8 of it */
+    uint32_t least = before > 8 * step ? before - step : 0;
+    found->n = CODEC_CANDIDATES;
+    if (s->k >= CODEC_CANDIDATES) return;
+    for (int i = 0; i < 4 && least > in->low && least < in->high; i++) {
+        codec_find(s->x, n, least, found);
+        if (found->n >= s->k && found->n < CODEC_CANDIDATES) return;
+        if (found->n < s->k) {
+            *in = (pst_codec_bracket){in->low, least, found->n};
+            least -= 2 * step;
+        } else {
+            in->low = least;
+            least += step;
+        }
+    }
+    found->n = CODEC_CANDIDATES;
+}
+
+static void codec_pack_topk(const pst_codec_sending *s, uint64_t n, uint32_t top,
+                            uint32_t *before) {
+    codec_candidates found;
+    pst_codec_bracket in = {0, top + 1, 0};
+    pst_codec_pick pick;
+    pst_codec_send_none(s, n);
+    codec_narrow(s, n, &in, *before, &found);
+    if (found.n == CODEC_CANDIDATES) {
+        pick = pst_codec_choose(s->x, n, s->k, in, codec_count);
+        codec_send_picked(s, pick, n);
+        *before = pick.at;
         return;
     }
-    const pst_codec_scale s = pst_codec_scale_of(p->codec.kind, top);
+    pick = pst_codec_choose(found.x, found.n, s->k, in, codec_count);
+    *before = pick.at;
+    for (uint64_t i = 0, nth = 0; i < found.n && nth < s->k; i++)
+        if (pst_codec_picks(&pick, pst_codec_magnitude(found.x[i])))
+            pst_codec_send(s, nth++, found.index[i]);
+}
+
+/* before: of topk. */
+static void codec_pack_block(const pst_flat_pack *p, uint64_t at, uint64_t count,
+                             uint32_t *before) {
+    float x[PST_CODEC_BLOCK_MAX];
+    int8_t number[PST_CODEC_BLOCK_MAX];
+    uint8_t *to = p->packed + pst_codec_bytes(p->codec, at), *behind = to + sizeof(float);
+    const pst_codec_kind kind = p->codec.kind;
+    codec_rounding r = {x, count, number, p->next ? p->next + at : NULL,
+                        p->decode ? p->x + at : NULL};
+    const uint32_t top = codec_sum(p, at, count, x);
+    for (uint64_t i = count; i % PST_CODEC_LANES; i++) x[i] = 0;
+    if (kind == PST_CODEC_BF16) {
+        pst_codec_pack_bf16(x, count, to, r.next, r.out);
+        return;
+    }
+    if (kind == PST_CODEC_TOPK) {
+        const uint64_t k = pst_codec_kept(p->codec, count);
+        codec_pack_topk(&(pst_codec_sending){x, to, k, r.next, r.out}, count, top, before);
+        return;
+    }
+    const int ternary = kind == PST_CODEC_2BIT;
+    const pst_codec_scale s =
+        ternary ? codec_threshold(p, x, count, top) : pst_codec_scale_of(kind, top);
     memcpy(to, &s.scale, sizeof s.scale);
-    codec_round(p, at, s, x, number, count);
-    if (p->codec.kind == PST_CODEC_INT4) pst_codec_put_nibbles(half, behind, count);
+    if (kind == PST_CODEC_INT8) r.number = (int8_t *)behind;
+    if (ternary) codec_compare(&r, s);
+    else codec_round(&r, s);
+    if (kind != PST_CODEC_INT8) pst_codec_put(kind, number, behind, count);
 }
 
 static void codec_pack_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const pst_flat_pack *p = arg;
     const uint64_t from = tile * PST_FLAT_TILE, to = pst_min_u64(from + PST_FLAT_TILE, p->n);
+    uint32_t before = 0;
     for (uint64_t at = from; at < to; at += p->codec.block)
-        codec_pack_block(p, at, pst_min_u64(p->codec.block, to - at));
+        codec_pack_block(p, at, pst_min_u64(p->codec.block, to - at), &before);
 }
 
 static void flat_pack(pst_pool *pool, const pst_flat_pack *of) {
@@ -117,7 +293,7 @@ typedef struct {
 } codec_unpack_job;
 
 static void codec_unpack_block(const codec_unpack_job *j, uint64_t at, uint64_t count) {
-    int8_t half[PST_CODEC_BLOCK_MAX];
+    int8_t apart[PST_CODEC_BLOCK_MAX];
     const uint8_t *from = j->packed + pst_codec_bytes(j->codec, at);
     const int8_t *number = (const int8_t *)from + sizeof(float);
     float scale, *y = j->y + at;
@@ -126,10 +302,14 @@ static void codec_unpack_block(const codec_unpack_job *j, uint64_t at, uint64_t 
         pst_codec_unpack_bf16(from, count, y, j->add);
         return;
     }
+    if (j->codec.kind == PST_CODEC_TOPK) {
+        pst_codec_unpack_topk(j->codec, from, count, y, j->add);
+        return;
+    }
     memcpy(&scale, from, sizeof scale);
-    if (j->codec.kind == PST_CODEC_INT4) {
-        pst_codec_take_nibbles((const uint8_t *)number, half, count);
-        number = half;
+    if (j->codec.kind != PST_CODEC_INT8) {
+        pst_codec_take(j->codec.kind, (const uint8_t *)number, apart, count);
+        number = apart;
     }
     vf by = v_set(scale);
     for (; i + VEC_W <= count; i += VEC_W) {

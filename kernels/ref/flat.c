@@ -161,32 +161,69 @@ static pst_squares squares(pst_pool *pool, const float *x, uint64_t n) {
     return total;
 }
 
-/* One block; `at` is its first element, `packed` where it goes. */
-static void pack_block(const pst_flat_pack *p, uint64_t at, uint64_t n, uint8_t *packed) {
-    float x[PST_CODEC_BLOCK_MAX];
-    int8_t number[PST_CODEC_BLOCK_MAX];
-    uint32_t top = 0, bits;
+/* One block, whose first element is `at`: its sums with what is left over, and their largest
+ * magnitude. */
+static uint32_t add_error(const pst_flat_pack *p, uint64_t at, uint64_t n, float *x) {
+    uint32_t top = 0;
     for (uint64_t i = 0; i < n; i++) {
         x[i] = p->x[at + i] + p->scale * p->error[at + i];
-        memcpy(&bits, x + i, sizeof bits);
-        bits &= 0x7fffffff;
-        if (bits > top) top = bits;
+        if (pst_codec_magnitude(x[i]) > top) top = pst_codec_magnitude(x[i]);
     }
-    if (p->codec.kind == PST_CODEC_BF16) {
-        pst_codec_pack_bf16(x, n, packed, p->next ? p->next + at : NULL,
-                            p->decode ? p->x + at : NULL);
+    return top;
+}
+
+static uint64_t count_from(const float *x, uint64_t n, uint32_t least) {
+    uint64_t found = 0;
+    for (uint64_t i = 0; i < n; i++) found += pst_codec_magnitude(x[i]) >= least;
+    return found;
+}
+
+static void pack_topk(const pst_codec_sending *s, uint64_t n, uint32_t top) {
+    pst_codec_pick pick =
+        pst_codec_choose(s->x, n, s->k, (pst_codec_bracket){0, top + 1, 0}, count_from);
+    uint64_t nth = 0;
+    pst_codec_send_none(s, n);
+    for (uint64_t i = 0; i < n; i++)
+        if (pst_codec_picks(&pick, pst_codec_magnitude(s->x[i]))) pst_codec_send(s, nth++, i);
+}
+
+static pst_codec_scale scale_of(const pst_flat_pack *p, const float *x, uint64_t n, uint32_t top) {
+    float sum[PST_CODEC_LANES] = {0};
+    if (p->codec.kind != PST_CODEC_2BIT) return pst_codec_scale_of(p->codec.kind, top);
+    for (uint64_t i = 0; i < n; i++) sum[i % PST_CODEC_LANES] += fabsf(x[i]);
+    return pst_codec_threshold_of(p->codec, top, sum, n, p->scale);
+}
+
+static int8_t number_of(pst_codec_kind kind, pst_codec_scale s, float x) {
+    if (!(s.inverse > 0)) return 0;
+    if (kind == PST_CODEC_2BIT) return (int8_t)((x >= s.scale) - (x <= -s.scale));
+    return (int8_t)rintf(x * s.inverse);
+}
+
+/* to: where the block goes. */
+static void pack_block(const pst_flat_pack *p, uint64_t at, uint64_t n, uint8_t *to) {
+    float x[PST_CODEC_BLOCK_MAX];
+    float *next = p->next ? p->next + at : NULL, *out = p->decode ? p->x + at : NULL;
+    int8_t number[PST_CODEC_BLOCK_MAX];
+    const pst_codec_kind kind = p->codec.kind;
+    const uint32_t top = add_error(p, at, n, x);
+    if (kind == PST_CODEC_BF16) {
+        pst_codec_pack_bf16(x, n, to, next, out);
         return;
     }
-    const pst_codec_scale s = pst_codec_scale_of(p->codec.kind, top);
-    memcpy(packed, &s.scale, sizeof s.scale);
-    for (uint64_t i = 0; i < n; i++) {
-        number[i] = (int8_t)(s.inverse > 0 ? rintf(x[i] * s.inverse) : 0);
-        float unpacked = (float)number[i] * s.scale;
-        if (p->next) p->next[at + i] = x[i] - unpacked;
-        if (p->decode) p->x[at + i] = unpacked;
+    if (kind == PST_CODEC_TOPK) {
+        pack_topk(&(pst_codec_sending){x, to, pst_codec_kept(p->codec, n), next, out}, n, top);
+        return;
     }
-    if (p->codec.kind == PST_CODEC_INT4) pst_codec_put_nibbles(number, packed + sizeof s.scale, n);
-    else memcpy(packed + sizeof s.scale, number, n);
+    const pst_codec_scale s = scale_of(p, x, n, top);
+    memcpy(to, &s.scale, sizeof s.scale);
+    for (uint64_t i = 0; i < n; i++) {
+        number[i] = number_of(kind, s, x[i]);
+        float unpacked = (float)number[i] * s.scale;
+        if (next) next[i] = x[i] - unpacked;
+        if (out) out[i] = unpacked;
+    }
+    pst_codec_put(kind, number, to + sizeof s.scale, n);
 }
 
 static void pack(pst_pool *pool, const pst_flat_pack *p) {
@@ -209,9 +246,12 @@ static void unpack(pst_pool *pool, pst_codec codec, const uint8_t *packed, float
             pst_codec_unpack_bf16(from, m, y + at, add);
             continue;
         }
+        if (codec.kind == PST_CODEC_TOPK) {
+            pst_codec_unpack_topk(codec, from, m, y + at, add);
+            continue;
+        }
         memcpy(&scale, from, sizeof scale);
-        if (codec.kind == PST_CODEC_INT4) pst_codec_take_nibbles(from + sizeof scale, number, m);
-        else memcpy(number, from + sizeof scale, m);
+        pst_codec_take(codec.kind, from + sizeof scale, number, m);
         for (uint64_t i = 0; i < m; i++) {
             float unpacked = (float)number[i] * scale;
             y[at + i] = add ? y[at + i] + unpacked : unpacked;

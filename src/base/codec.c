@@ -5,10 +5,9 @@
 static const struct {
     const char *name;
     uint32_t block;
-} codecs[PST_CODEC_COUNT] = {[PST_CODEC_NONE] = {"fp32", 0},
-                             [PST_CODEC_INT8] = {"int8", 256},
-                             [PST_CODEC_INT4] = {"int4", 128},
-                             [PST_CODEC_BF16] = {"bf16", 256}};
+} codecs[PST_CODEC_COUNT] = {[PST_CODEC_NONE] = {"fp32", 0},    [PST_CODEC_INT8] = {"int8", 256},
+                             [PST_CODEC_INT4] = {"int4", 128},  [PST_CODEC_2BIT] = {"2bit", 256},
+                             [PST_CODEC_TOPK] = {"topk", 1024}, [PST_CODEC_BF16] = {"bf16", 256}};
 
 const char *pst_codec_name(pst_codec_kind kind) {
     return (unsigned)kind < PST_CODEC_COUNT ? codecs[kind].name : "?";
@@ -26,9 +25,7 @@ uint32_t pst_codec_default_block(pst_codec_kind kind) {
 
 uint64_t pst_codec_bytes(pst_codec codec, uint64_t n) {
     if (codec.kind == PST_CODEC_NONE) return n * sizeof(float);
-    const uint64_t blocks = n / codec.block, rest = n % codec.block;
-    uint64_t bytes =
-        blocks * (pst_codec_scale_bytes(codec.kind) + pst_codec_payload(codec.kind, codec.block));
-    if (rest) bytes += pst_codec_scale_bytes(codec.kind) + pst_codec_payload(codec.kind, rest);
-    return bytes;
+    const uint64_t rest = n % codec.block;
+    return n / codec.block * pst_codec_block_bytes(codec, codec.block) +
+           (rest ? pst_codec_block_bytes(codec, rest) : 0);
 }

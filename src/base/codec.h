@@ -1,10 +1,17 @@
-/* Codecs: how a gradient, or the change of a weight, is packed for a message between replicas.
- * int8 and int4 quantise numbers in blocks. A packed block is its scale (fp32), then a whole number
- * for each element: int8: one byte, from -127 to 127; int4: half a byte, from -7 to 7, the first
- * half of the block in the low halves of its bytes. The scale is the largest magnitude in the
- * block, divided by 127 or 7; a number is rounded to the nearest whole multiple of the scale (ties
- * to even). bf16 rounds each number to the nearest one of 16 bits (ties to even) and has no scales.
- */
+/* Codecs: how a gradient, or the change of a weight, is packed for a message between replicas. A
+ * message is a sequence of blocks:
+ *
+ * int8, int4: the scale (fp32), then a whole number for each element: int8: one byte, from -127 to
+ *   127; int4: half a byte, from -7 to 7, the first half of the block in the low halves of its
+ *   bytes. The scale is the largest magnitude in the block, divided by 127 or 7; a number is
+ *   rounded to the nearest whole multiple of the scale (ties to even).
+ * 2bit (MXNet's rule): the threshold (fp32), then -1, 0 or 1 for each element in two bits, the
+ *   first quarter of the block in the lowest bits of its bytes. A number of at least the threshold
+ *   becomes the threshold, one of at most minus the threshold becomes minus the threshold, the
+ *   others become 0.
+ * topk: the elements with the largest magnitudes, of equal ones those with lower indices: their
+ *   indices in the block (16 bits, ascending), then their values (fp32).
+ * bf16: each number rounded to the nearest one of 16 bits (ties to even). */
 #ifndef PST_BASE_CODEC_H
 #define PST_BASE_CODEC_H
 #include <stdint.h>
@@ -13,6 +20,8 @@ typedef enum {
     PST_CODEC_NONE,
     PST_CODEC_INT8,
     PST_CODEC_INT4,
+    PST_CODEC_2BIT,
+    PST_CODEC_TOPK,
     PST_CODEC_BF16,
     PST_CODEC_COUNT
 } pst_codec_kind;
@@ -21,10 +30,12 @@ typedef enum {
 typedef struct {
     pst_codec_kind kind;
     uint32_t block;
+    uint32_t keep;   /* topk: elements of a whole block that are sent, 1 to `block` */
+    float threshold; /* 2bit; 0: each block's own, 1.5 times the mean magnitude of its elements */
 } pst_codec;
 enum { PST_CODEC_BLOCK_MIN = 32, PST_CODEC_BLOCK_MAX = 4096 };
 
-/* "fp32" (no codec), "int8", "int4", "bf16". */
+/* "fp32" (no codec), "int8", "int4", "2bit", "topk", "bf16". */
 const char *pst_codec_name(pst_codec_kind kind);
 /* The codec with this name; PST_CODEC_COUNT: there is none. */
 pst_codec_kind pst_codec_find(const char *name);
@@ -32,18 +43,31 @@ pst_codec_kind pst_codec_find(const char *name);
 uint32_t pst_codec_default_block(pst_codec_kind kind);
 /* Bytes of n packed elements from the beginning of a block on; without a codec those of fp32. */
 uint64_t pst_codec_bytes(pst_codec codec, uint64_t n);
-/* Bytes of a block's scale, and of n elements of a block without it. */
-static inline uint64_t pst_codec_scale_bytes(pst_codec_kind kind) {
-    return kind == PST_CODEC_BF16 ? 0 : sizeof(float);
+/* How many of the first n <= codec.block elements of a block topk sends. */
+static inline uint64_t pst_codec_kept(pst_codec codec, uint64_t n) {
+    const uint64_t kept = codec.keep * n / codec.block;
+    return kept ? kept : 1;
 }
-static inline uint64_t pst_codec_payload(pst_codec_kind kind, uint64_t n) {
-    if (kind == PST_CODEC_BF16) return 2 * n;
-    return kind == PST_CODEC_INT4 ? (n + 1) / 2 : n;
+/* Bytes of a block of n elements. */
+static inline uint64_t pst_codec_block_bytes(pst_codec codec, uint64_t n) {
+    switch (codec.kind) {
+    case PST_CODEC_INT8: return sizeof(float) + n;
+    case PST_CODEC_INT4: return sizeof(float) + (n + 1) / 2;
+    case PST_CODEC_2BIT: return sizeof(float) + (n + 3) / 4;
+    case PST_CODEC_TOPK: return (sizeof(uint16_t) + sizeof(float)) * pst_codec_kept(codec, n);
+    case PST_CODEC_BF16: return 2 * n;
+    default: return n * sizeof(float);
+    }
 }
-/* The largest whole number of a codec; of bf16, which has none: half the reciprocal of its largest
- * relative error. */
+/* The largest whole number of a codec, which rounds with an error of up to half the largest
+ * magnitude over it; of bf16, which has none: half the reciprocal of its largest relative error. 1:
+ * the error is at most the magnitude. */
 static inline int pst_codec_most(pst_codec_kind kind) {
-    if (kind == PST_CODEC_BF16) return 256;
-    return kind == PST_CODEC_INT4 ? 7 : 127;
+    static const int most[PST_CODEC_COUNT] = {[PST_CODEC_INT8] = 127,
+                                              [PST_CODEC_INT4] = 7,
+                                              [PST_CODEC_2BIT] = 1,
+                                              [PST_CODEC_TOPK] = 1,
+                                              [PST_CODEC_BF16] = 256};
+    return most[kind];
 }
 #endif

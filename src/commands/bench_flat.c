@@ -1,6 +1,7 @@
 /* Suite `kernels`: optimizer, norm and sums over all parameters; on the host also the memory
  * bandwidth. */
 #include "commands/bench_kernels.h"
+#include "base/rng.h"
 #include "pipeline/compile/share.h"
 #include <stdlib.h>
 
@@ -17,10 +18,23 @@ static const pst_optim_hyper adamw = {.lr = 1e-3f,
                                       .correction1 = 0.1f,
                                       .correction2 = 0.05f,
                                       .t = 1};
-enum { UPDATE, SQUARES, ACCUMULATE, PACK, UNPACK, NARROW, UPDATE_BF16, N_FLAT };
+enum { CODECS = 3 };
+enum {
+    UPDATE,
+    SQUARES,
+    ACCUMULATE,
+    PACK, /* and UNPACK, for each codec */
+    NARROW = PACK + 2 * CODECS,
+    UPDATE_BF16,
+    N_FLAT
+};
 /* pack replaces a gradient by what is left of it; unpack adds to a sum. */
-static const pst_codec int8_codec = {PST_CODEC_INT8, 256};
+static const pst_codec codecs[CODECS] = {{.kind = PST_CODEC_INT8, .block = 256},
+                                         {.kind = PST_CODEC_2BIT, .block = 256},
+                                         {.kind = PST_CODEC_TOPK, .block = 1024, .keep = 10}};
 #define INT8_BYTES (1 + 4.0 / 256)
+#define TWO_BITS_BYTES (1.0 / 4 + 4.0 / 256)
+#define TOPK_BYTES (60.0 / 1024) /* and a cache line of 64 bytes is read and written for each */
 static const struct {
     const char *name;
     double bytes, flops; /* per element */
@@ -29,6 +43,10 @@ static const struct {
                        {"accumulate", 12, 1},
                        {"pack", 12 + INT8_BYTES, 6},
                        {"unpack", 8 + INT8_BYTES, 2},
+                       {"pack-2bit", 12 + TWO_BITS_BYTES, 6},
+                       {"unpack-2bit", 8 + TWO_BITS_BYTES, 2},
+                       {"pack-topk", 12 + TOPK_BYTES, 2},
+                       {"unpack-topk", TOPK_BYTES + 10 * 128.0 / 1024, 0},
                        {"narrow", 6, 0},
                        {"adamw-bf16-state", 20, 12}};
 
@@ -47,22 +65,25 @@ static void run_flat(suite *s, const pst_flat *flat, float *x, uint64_t n, doubl
     flat->sum_squares(pool, grad, n);
     at[2] = pst_bench_now_ns();
     flat->accumulate(pool, state[0], grad, n);
-    at[3] = pst_bench_now_ns();
-    flat->pack(pool, &(pst_flat_pack){.x = grad,
-                                      .error = state[0],
-                                      .scale = 1,
-                                      .packed = (uint8_t *)(void *)state[1],
-                                      .next = grad,
-                                      .n = n,
-                                      .codec = int8_codec});
-    at[4] = pst_bench_now_ns();
-    flat->unpack(pool, int8_codec, (const uint8_t *)(void *)state[1], state[0], n, 1);
-    at[5] = pst_bench_now_ns();
+    at[PACK] = pst_bench_now_ns();
+    for (int k = 0; k < CODECS; k++) {
+        uint8_t *packed = (uint8_t *)(void *)state[1];
+        flat->pack(pool, &(pst_flat_pack){.x = grad,
+                                          .error = state[0],
+                                          .scale = 1,
+                                          .packed = packed,
+                                          .next = grad,
+                                          .n = n,
+                                          .codec = codecs[k]});
+        at[PACK + 2 * k + 1] = pst_bench_now_ns();
+        flat->unpack(pool, codecs[k], packed, state[0], n, 1);
+        at[PACK + 2 * k + 2] = pst_bench_now_ns();
+    }
     flat->narrow(pool, s->dtype == PST_F32 ? PST_BF16 : s->dtype, grad, (uint16_t *)state[1], n);
-    at[6] = pst_bench_now_ns();
+    at[UPDATE_BF16] = pst_bench_now_ns();
     flat->update(pool, PST_OPTIM_ADAMW, &narrow_state,
                  &(pst_flat_param){x, grad, {half, half + n}, n});
-    at[7] = pst_bench_now_ns();
+    at[N_FLAT] = pst_bench_now_ns();
     for (int i = 0; i < N_FLAT; i++) time[i] = (double)(at[i + 1] - at[i]) * 1e-9;
 }
 
@@ -105,7 +126,7 @@ static pst_status time_flat(suite *s) {
     count_elements(s->graph, &all, &shared);
     PST_TRY(pst_arena_open(5 * n * sizeof(float), 0, &arena));
     float *x = (float *)(void *)arena.base;
-    for (uint64_t i = 0; i < 5 * n; i++) x[i] = 1e-3f;
+    pst_rng_normal_from(pst_rng_key(1, "kernels"), 0, 1e-3f, 0, x, 5 * n);
     for (int run = 0; run <= FLAT_RUNS; run++)
         run_flat(s, flat, x, n, time[run]); /* the first run does not count */
     pst_arena_close(&arena);

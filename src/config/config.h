@@ -97,6 +97,8 @@ struct pst_config {
         struct {
             char *up, *links;
             int64_t block;    /* elements; 0: the codec's default */
+            double threshold; /* of 2bit; 0: each block's own */
+            double rate;      /* of topk: share of a block's elements */
             double min_bytes; /* of the smallest parameter that is packed */
         } compress;
         double memory; /* bytes that each rank may use; 0: limited only by the machine */

@@ -93,12 +93,13 @@ const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
                           "code: [a.c, b.c]}",
     };
     out[0] = 0;
-    append(out, "%s", row->allowed && row->type != PST_ROW_WHOLE ? "" : kinds[row->type]);
+    const int word = row->type == PST_ROW_WHOLE || row->type == PST_ROW_REAL;
+    append(out, "%s", row->allowed && !word ? "" : kinds[row->type]);
     if (row->type == PST_ROW_WHOLE || row->type == PST_ROW_WHOLES || row->type == PST_ROW_REAL)
         append_range(row, out);
     if (row->type == PST_ROW_WHOLES) append(out, " or a list of them");
     if (!row->allowed) return out;
-    if (row->type == PST_ROW_WHOLE) append(out, ", or ");
+    if (word) append(out, ", or ");
     append(out, "%s", strchr(row->allowed, '|') ? "one of " : "");
     for (const char *at = row->allowed; *at; at++) append(out, *at == '|' ? ", " : "%c", *at);
     return out;

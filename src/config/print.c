@@ -147,7 +147,7 @@ int pst_config_key_at(size_t i, pst_config_key *key) {
     if (i >= pst_n_row) return 0;
     const pst_row *row = &pst_rows[i];
     pst_config_key k = {.section = row->section, .key = row->key, .help = row->help};
-    if (row->type != PST_ROW_WHOLE) k.allowed = row->allowed;
+    if (row->type != PST_ROW_WHOLE && row->type != PST_ROW_REAL) k.allowed = row->allowed;
     if (!(row->flags & PST_ROW_REQUIRED)) k.fallback = row->fallback ? row->fallback : "";
     k.is_path = (row->flags & PST_ROW_PATH) != 0;
     k.short_name = *row->section && pst_row_is_short(row) ? row->key : NULL;

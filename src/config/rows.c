@@ -395,15 +395,25 @@ static const pst_row rows[] = {
     WHOLE(parallel, wait, "60", 1, 86400,
           "Seconds to wait for all ranks to join if they are started from a host file or one by "
           "one."),
-    {"parallel.compress", "up", PST_ROW_TEXT, "none", 0, 0, FULL, "none|int8|int4|bf16",
+    {"parallel.compress", "up", PST_ROW_TEXT, "none", 0, 0, FULL, "none|int8|int4|2bit|topk|bf16",
      AT(parallel.compress.up), 0,
      "Codec with which replicas pack the gradients that they send. int8, int4: a whole number per "
-     "element and a scale per block, a quarter or an eighth of the bytes; bf16: half of the bytes. "
-     "What rounding leaves out is added to the next step's gradient. CPUs only.",
+     "element and a scale per block, a quarter or an eighth of the bytes; 2bit: plus or minus a "
+     "threshold, or 0; topk: the largest elements of each block; bf16: half of the bytes. What is "
+     "left out is added to the next step's gradient. CPUs only.",
      NULL},
     {"parallel.compress", "block", PST_ROW_WHOLE, "0", 0, 4096, FULL, NULL,
      AT(parallel.compress.block), 0,
-     "Elements that share a scale, a power of two from 32 to 4096; 0: 256 for int8, 128 for int4.",
+     "Elements that share a scale or a threshold, or of which the largest are sent, a power of two "
+     "from 32 to 4096; 0: 256, for int4 128, for topk 1024.",
+     NULL},
+    {"parallel.compress", "threshold", PST_ROW_REAL, "auto", 0, 1e6, FULL, "auto",
+     AT(parallel.compress.threshold), 0,
+     "2bit: what is sent of elements that are at least as large, in units of the gradient of the "
+     "step's mean loss. auto: 1.5 times the mean magnitude of each block.",
+     NULL},
+    {"parallel.compress", "rate", PST_ROW_REAL, "0.01", 0, 1, FULL | ABOVE, NULL,
+     AT(parallel.compress.rate), 0, "topk: the share of the elements of a block that is sent.",
      NULL},
     {"parallel.compress", "min_bytes", PST_ROW_BYTES, "64K", 0, 0x1p60, FULL, NULL,
      AT(parallel.compress.min_bytes), 0, "Parameters with fewer bytes (in fp32) are not packed.",

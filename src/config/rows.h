@@ -37,7 +37,7 @@ typedef struct {
     const char *fallback; /* the default as text; NULL for lists and required keys */
     double min, max;      /* WHOLE, WHOLES, REAL, BYTES; max INFINITY: no maximum */
     unsigned flags;
-    const char *allowed;  /* TEXT: "a|b|c", NULL any; WHOLE: a word for 0 */
+    const char *allowed;  /* TEXT: "a|b|c", NULL any; WHOLE, REAL: a word for 0 */
     size_t offset, count; /* in struct pst_config; count (uint32_t) of a LIST, of WHOLES */
     const char *help;
     const char *former_name; /* a former full path, which files and overrides may still use; the

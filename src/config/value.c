@@ -150,9 +150,10 @@ pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text)
     char *at = (char *)config + row->offset;
     int64_t whole;
     double real;
+    const int word = row->type == PST_ROW_WHOLE || row->type == PST_ROW_REAL;
+    if (word && row->allowed && strcmp(row->allowed, text) == 0) text = "0";
     switch (row->type) {
     case PST_ROW_WHOLE:
-        if (row->allowed && strcmp(row->allowed, text) == 0) text = "0";
         if (!pst_number_whole(text, &whole) || !in_range(row, (double)whole))
             return refuse_text(row, text);
         *(int64_t *)at = whole;
@@ -287,6 +288,9 @@ static void print_row(const pst_row *row, const pst_config *config, printer prin
         else fprintf(out, "%lld", (long long)*(const int64_t *)at);
         break;
     case PST_ROW_REAL:
+        if (row->allowed && !(*(const double *)at > 0)) fputs(row->allowed, out);
+        else fputs(pst_number_print(*(const double *)at, number), out);
+        break;
     case PST_ROW_SECONDS:
     case PST_ROW_BYTES: fputs(pst_number_print(*(const double *)at, number), out); break;
     case PST_ROW_STEPS: print_steps(*(const double *)at, out); break;

@@ -127,11 +127,9 @@ static pst_status open_model(pst_planning *x) {
 /* Of a gradient that replicas send to its owner: not more than what is really sent, also where they
  * pack only some (parallel.compress). */
 static double sum_bytes(const pst_config *c) {
-    const pst_codec_kind kind = pst_codec_find(c->parallel.compress.up);
-    if (kind == PST_CODEC_COUNT) return sizeof(float);
-    const uint32_t block = c->parallel.compress.block ? (uint32_t)c->parallel.compress.block
-                                                      : pst_codec_default_block(kind);
-    return (double)pst_codec_bytes((pst_codec){kind, block}, block) / block;
+    const pst_codec up = pst_prepare_codec(c);
+    if (up.kind == PST_CODEC_NONE) return sizeof(float);
+    return (double)pst_codec_bytes(up, up.block) / up.block;
 }
 
 /* Bytes per element of a parameter: weights, and optimizer state with masters. */

@@ -7,6 +7,33 @@ static pst_status refuse(const pst_prepared *p, const char *key, const char *why
     return pst_config_at(p->config, "parallel.compress", key, pst_fail(PST_EINPUT, "%s", why));
 }
 
+pst_codec pst_prepare_codec(const pst_config *config) {
+    pst_codec codec = {.kind = PST_CODEC_NONE};
+    if (strcmp(config->parallel.compress.up, "none") == 0) return codec;
+    codec.kind = pst_codec_find(config->parallel.compress.up);
+    codec.block = (uint32_t)config->parallel.compress.block;
+    if (!codec.block) codec.block = pst_codec_default_block(codec.kind);
+    if (codec.kind == PST_CODEC_2BIT) codec.threshold = (float)config->parallel.compress.threshold;
+    const double kept = config->parallel.compress.rate * codec.block;
+    if (codec.kind == PST_CODEC_TOPK) codec.keep = kept > 1 ? (uint32_t)(kept + 0.5) : 1;
+    return codec;
+}
+
+/* Keys of a codec that is not used. */
+static pst_status check_keys(const pst_prepared *p, pst_codec_kind kind) {
+    static const struct {
+        const char *key;
+        pst_codec_kind kind;
+    } rows[] = {{"threshold", PST_CODEC_2BIT}, {"rate", PST_CODEC_TOPK}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (kind != rows[i].kind && pst_config_given(p->config, "parallel.compress", rows[i].key))
+            return pst_config_at(
+                p->config, "parallel.compress", rows[i].key,
+                pst_fail(PST_EINPUT, "parallel.compress.%s is of codec %s, not of %s", rows[i].key,
+                         pst_codec_name(rows[i].kind), pst_codec_name(kind)));
+    return PST_OK;
+}
+
 static pst_status check(const pst_prepared *p) {
     const pst_config *c = p->config;
     const int64_t block = c->parallel.compress.block;
@@ -32,7 +59,7 @@ static pst_status check(const pst_prepared *p) {
     if (block && (block < PST_CODEC_BLOCK_MIN || (block & (block - 1)) != 0))
         return refuse(p, "block",
                       "parallel.compress.block: expected a power of two from 32 to 4096, or 0");
-    return PST_OK;
+    return check_keys(p, pst_codec_find(c->parallel.compress.up));
 }
 
 /* Unknown hosts count as one. */
@@ -49,18 +76,15 @@ static int spans_hosts(const pst_prepared *p, uint32_t rank) {
 
 pst_status pst_prepare_compress(const pst_prepared *p, pst_job_spec *spec, uint8_t **packs) {
     const pst_config *c = p->config;
-    const pst_codec_kind kind = strcmp(c->parallel.compress.up, "none") != 0
-                                    ? pst_codec_find(c->parallel.compress.up)
-                                    : PST_CODEC_NONE;
+    const pst_codec up = pst_prepare_codec(c);
     const int all = !strcmp(c->parallel.compress.links, "all");
     *packs = NULL;
-    if (kind == PST_CODEC_NONE || p->grid.data == 1) return PST_OK;
+    if (up.kind == PST_CODEC_NONE || p->grid.data == 1) return PST_OK;
     PST_TRY(check(p));
     if (!(*packs = calloc(p->grid.pipeline, 1))) return pst_no_memory("to prepare a run");
     for (uint32_t r = 0; r < p->options.n_rank; r++)
         if (all || spans_hosts(p, r)) (*packs)[pst_grid_stage(p->grid, r)] = 1;
-    spec->up = (pst_codec){kind, c->parallel.compress.block ? (uint32_t)c->parallel.compress.block
-                                                            : pst_codec_default_block(kind)};
+    spec->up = up;
     spec->min_bytes = (uint64_t)c->parallel.compress.min_bytes;
     spec->packs = *packs;
     return PST_OK;

@@ -192,6 +192,8 @@ pst_status pst_prepare_narrow(const pst_prepared *p, int *narrow);
 /* prepare/compress.c. Sets the members of `spec` for packed gradients (parallel.compress). The
  * caller frees *packs, which spec->packs borrows. EINPUT likewise. */
 pst_status pst_prepare_compress(const pst_prepared *p, pst_job_spec *spec, uint8_t **packs);
+/* The codec of parallel.compress.up. */
+pst_codec pst_prepare_codec(const pst_config *config);
 /* prepare/schedule.c. Sets the schedules of all replicas, one for each distinct number of
  * micro-batches, and the schedules of evaluation. */
 pst_status pst_prepare_schedules(pst_prepared *p);

@@ -37,7 +37,7 @@ static void print_messages(const pst_trainer *t) {
 static void print_compression(const pst_prepared *p) {
     if (p->job->up.kind == PST_CODEC_NONE || pst_job_compression(p->job) <= 1) return;
     printf("compress:  gradients as %s", pst_codec_name(p->job->up.kind));
-    if (pst_codec_scale_bytes(p->job->up.kind)) printf(" in blocks of %u", p->job->up.block);
+    if (p->job->up.kind != PST_CODEC_BF16) printf(" in blocks of %u", p->job->up.block);
     printf("; messages between replicas have %.1f%% of the bytes\n",
            100 / pst_job_compression(p->job));
 }

@@ -183,10 +183,15 @@ typedef struct {
 
 /* Gradients of very different sizes from block to block; some blocks are 0, or nearly. */
 static coded make_coded(void) {
-    coded c = {malloc(4 * CODED), malloc(4 * CODED), malloc(4 * CODED), malloc(4 * CODED)};
+    static float x[CODED], error[CODED];
+    coded c = {malloc(4 * CODED), malloc(4 * CODED), malloc(4 * CODED), malloc(6 * CODED + 1)};
     assert_true(c.x && c.error && c.next && c.packed);
-    pst_rng_normal(pst_rng_key(5, "codec"), 0, 1, c.x, CODED);
-    pst_rng_normal(pst_rng_key(6, "codec"), 0, 0.1f, c.error, CODED);
+    if (error[0] == 0) {
+        pst_rng_normal(pst_rng_key(5, "codec"), 0, 1, x, CODED);
+        pst_rng_normal(pst_rng_key(6, "codec"), 0, 0.1f, error, CODED);
+    }
+    memcpy(c.x, x, sizeof x);
+    memcpy(c.error, error, sizeof error);
     for (uint64_t i = 0; i < CODED; i++) {
         float size = ldexpf(1, (int)(i / BLOCK % 7) * 20 - 60);
         if (i / BLOCK % 11 == 3) size = 0;
@@ -194,7 +199,7 @@ static coded make_coded(void) {
         c.x[i] *= size;
         c.error[i] *= size;
     }
-    memset(c.packed, 0xee, 4 * CODED);
+    memset(c.packed, 0xee, 6 * CODED + 1);
     memset(c.next, 0xee, 4 * CODED);
     return c;
 }
@@ -222,11 +227,14 @@ static void check_codec(pst_codec codec, uint64_t n, int decode) {
     float *unpacked = malloc(4 * n);
     assert_non_null(unpacked);
     pst_flat_ref()->unpack(NULL, codec, want.packed, unpacked, n, 0);
+    uint64_t different = 0;
     for (uint64_t i = 0; i < n; i++) { /* what is sent and what is left add up */
         float x = plain.x[i] + 2.0f * plain.error[i];
+        different += unpacked[i] != 0;
         assert_true(p.next[i] == x - unpacked[i]);
         if (decode) assert_memory_equal(want.x + i, unpacked + i, 4);
     }
+    assert_true(different > 0 || n < 64 || codec.threshold > 0);
     for (uint32_t t = 0; t < n_table * 4; t++) {
         coded got = make_coded();
         p = pack_of(&got, codec, n, decode);
@@ -239,7 +247,8 @@ static void check_codec(pst_codec codec, uint64_t n, int decode) {
             list[t / 4]->unpack(pools[t % 4], codec, got.packed, got.error, n, add);
             for (uint64_t i = 0; i < n; i++) {
                 float sum = add ? plain.error[i] + unpacked[i] : unpacked[i];
-                assert_memory_equal(got.error + i, &sum, 4);
+                if (codec.kind == PST_CODEC_TOPK) assert_true(got.error[i] == sum);
+                else assert_memory_equal(got.error + i, &sum, 4);
             }
             assert_memory_equal(got.error + n, plain.error + n, 4 * (CODED - n));
         }
@@ -252,12 +261,22 @@ static void check_codec(pst_codec codec, uint64_t n, int decode) {
 
 static void test_codec_bits(void **state) {
     (void)state;
-    static const pst_codec_kind kinds[] = {PST_CODEC_INT8, PST_CODEC_INT4, PST_CODEC_BF16};
+    static const pst_codec codecs[] = {{.kind = PST_CODEC_INT8},
+                                       {.kind = PST_CODEC_INT4},
+                                       {.kind = PST_CODEC_BF16},
+                                       {.kind = PST_CODEC_2BIT},
+                                       {.kind = PST_CODEC_2BIT, .threshold = 0.4f},
+                                       {.kind = PST_CODEC_TOPK, .keep = 1},
+                                       {.kind = PST_CODEC_TOPK, .keep = 17},
+                                       {.kind = PST_CODEC_TOPK, .keep = BLOCK}};
     static const uint64_t n[] = {1, 63, 64, 65, 16384, 16391, 40000};
-    for (int k = 0; k < 3; k++)
+    for (size_t k = 0; k < sizeof codecs / sizeof *codecs; k++)
         for (size_t l = 0; l < sizeof n / sizeof *n; l++) {
-            check_codec((pst_codec){kinds[k], BLOCK}, n[l], (int)l % 2);
-            check_codec((pst_codec){kinds[k], PST_CODEC_BLOCK_MAX}, n[l], 1);
+            pst_codec codec = codecs[k];
+            codec.block = BLOCK;
+            check_codec(codec, n[l], (int)l % 2);
+            codec.block = PST_CODEC_BLOCK_MAX;
+            check_codec(codec, n[l], 1);
         }
 }
 
@@ -268,13 +287,13 @@ static void test_codec_rule(void **state) {
     const pst_flat *flat = pst_flat_choose(pst_cpu_isa());
     float x[32] = {127, 1, 2.5f, 3.5f, -2.5f, -127, 0.4f}, zero[32] = {0};
     uint8_t packed[64];
-    pst_flat_pack p = {x, zero, 1, packed, x, 0, 32, {PST_CODEC_INT8, 32}};
+    pst_flat_pack p = {x, zero, 1, packed, x, 0, 32, {.kind = PST_CODEC_INT8, .block = 32}};
     flat->pack(NULL, &p);
     static const int8_t want[7] = {127, 1, 2, 4, -2, -127, 0};
     assert_memory_equal(packed + 4, want, sizeof want);
     assert_true(x[2] == 0.5f && x[3] == -0.5f && x[6] == 0.4f && x[0] == 0);
     float y[32] = {7, -7, 3.5f, 1, 0, -3};
-    p = (pst_flat_pack){y, zero, 1, packed, NULL, 1, 32, {PST_CODEC_INT4, 32}};
+    p = (pst_flat_pack){y, zero, 1, packed, NULL, 1, 32, {.kind = PST_CODEC_INT4, .block = 32}};
     flat->pack(NULL, &p);
     assert_int_equal(pst_codec_bytes(p.codec, 32), 20);
     assert_int_equal(packed[4], 7);
@@ -291,7 +310,8 @@ static void test_codec_bf16(void **state) {
     float x[EDGES], zero[EDGES] = {0};
     uint16_t half[EDGES];
     memcpy(x, edges, sizeof x);
-    pst_flat_pack p = {x, zero, 1, (uint8_t *)half, NULL, 0, EDGES, {PST_CODEC_BF16, 32}};
+    pst_flat_pack p = {x,    zero, 1,     (uint8_t *)half,
+                       NULL, 0,    EDGES, {.kind = PST_CODEC_BF16, .block = 32}};
     pst_flat_choose(pst_cpu_isa())->pack(NULL, &p);
     assert_int_equal(pst_codec_bytes(p.codec, EDGES), sizeof half);
     for (int i = 0; i < EDGES; i++) {
@@ -300,23 +320,98 @@ static void test_codec_bf16(void **state) {
     }
 }
 
-/* A number that is not finite makes its whole block so, but no other block. */
+/* MXNet's rule with a given threshold, which the loss scale multiplies; then that of the block: 1.5
+ * times the mean of 8 magnitudes of 2 and 24 of 0. */
+static void test_codec_2bit(void **state) {
+    (void)state;
+    const pst_flat *flat = pst_flat_choose(pst_cpu_isa());
+    float x[32] = {3, -3, 2.9f, -2.9f, 100, 0, -100}, zero[32] = {0};
+    uint8_t packed[64];
+    pst_flat_pack p = {x, zero, 2,  packed,
+                       x, 0,    32, {.kind = PST_CODEC_2BIT, .block = 32, .threshold = 1.5f}};
+    flat->pack(NULL, &p);
+    assert_int_equal(pst_codec_bytes(p.codec, 32), 12);
+    static const float left[7] = {0, 0, 2.9f, -2.9f, 97, 0, -97};
+    for (int i = 0; i < 7; i++) assert_true(x[i] == left[i]);
+    static const uint8_t bits[7] = {1, 3, 0, 0, 1, 0, 3};
+    for (int i = 0; i < 7; i++) assert_int_equal(packed[4 + i] & 3, bits[i]);
+    for (int i = 0; i < 32; i++) x[i] = i % 4 ? 0 : 2;
+    p.codec.threshold = 0;
+    p.decode = 1;
+    p.next = NULL;
+    flat->pack(NULL, &p);
+    for (int i = 0; i < 32; i++) assert_true(x[i] == (i % 4 ? 0 : 0.75f));
+}
+
+/* By sorting: the largest magnitudes, and of equal ones those with lower indices. */
+typedef struct {
+    float magnitude;
+    int index;
+} ranked;
+
+static int by_magnitude(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (x->magnitude != y->magnitude) return x->magnitude < y->magnitude ? 1 : -1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+static void test_codec_topk(void **state) {
+    (void)state;
+    enum { N = 300 };
+    const pst_flat *list[6];
+    uint32_t n_table = tables(list);
+    for (uint64_t round = 0; round < 200; round++) {
+        float x[N], zero[N] = {0}, y[N];
+        ranked rank[N];
+        uint8_t packed[6 * N];
+        const uint32_t levels = 1u << round % 12; /* few: many ties */
+        for (int i = 0; i < N; i++) {
+            uint32_t draw[4];
+            pst_rng_words(pst_rng_key(round, "topk"), 0, (uint64_t)i, draw);
+            x[i] = (float)(draw[0] % levels) * (draw[1] & 1 ? 1 : -1);
+            rank[i] = (ranked){fabsf(x[i]), i};
+        }
+        qsort(rank, N, sizeof *rank, by_magnitude);
+        const pst_codec codec = {
+            .kind = PST_CODEC_TOPK, .block = 512, .keep = (uint32_t)(1 + round * 2)};
+        const uint64_t k = pst_codec_kept(codec, N);
+        for (uint32_t t = 0; t < n_table; t++) {
+            pst_flat_pack p = {x, zero, 1, packed, y, 0, N, codec};
+            list[t]->pack(NULL, &p);
+            for (uint64_t i = 0; i < N; i++)
+                assert_true(y[rank[i].index] == (i < k ? 0 : x[rank[i].index]));
+        }
+    }
+}
+
+/* A number that is not finite makes its whole block so (with topk at least that number), but no
+ * other block. */
+static void check_not_finite(const pst_flat *flat, pst_codec codec, float bad, int at) {
+    float x[96], zero[96] = {0};
+    uint8_t packed[256];
+    for (int i = 0; i < 96; i++) x[i] = (float)i;
+    x[at] = bad;
+    pst_flat_pack p = {x, zero, 1, packed, NULL, 1, 96, codec};
+    flat->pack(NULL, &p);
+    for (int i = 0; i < 96; i++)
+        if (codec.kind != PST_CODEC_TOPK || i == at)
+            assert_int_equal(!isfinite(x[i]), i / 32 == at / 32);
+}
+
 static void test_codec_not_finite(void **state) {
     (void)state;
+    static const pst_codec codecs[] = {{.kind = PST_CODEC_INT8, .block = 32},
+                                       {.kind = PST_CODEC_2BIT, .block = 32},
+                                       {.kind = PST_CODEC_2BIT, .block = 32, .threshold = 1},
+                                       {.kind = PST_CODEC_TOPK, .block = 32, .keep = 1}};
     const pst_flat *list[6];
     uint32_t n_table = tables(list);
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     for (uint32_t t = 0; t < n_table; t++)
         for (int b = 0; b < 3; b++)
-            for (int at = 0; at < 40; at += 13) {
-                float x[96], zero[96] = {0};
-                uint8_t packed[256];
-                for (int i = 0; i < 96; i++) x[i] = (float)i;
-                x[at] = bad[b];
-                pst_flat_pack p = {x, zero, 1, packed, NULL, 1, 96, {PST_CODEC_INT8, 32}};
-                list[t]->pack(NULL, &p);
-                for (int i = 0; i < 96; i++) assert_int_equal(!isfinite(x[i]), i / 32 == at / 32);
-            }
+            for (int at = 0; at < 40; at += 13)
+                for (size_t c = 0; c < sizeof codecs / sizeof *codecs; c++)
+                    check_not_finite(list[t], codecs[c], bad[b], at);
 }
 
 static void test_adamw_rule(void **state) {
@@ -484,6 +579,7 @@ int main(void) {
         cmocka_unit_test(test_update_bits),   cmocka_unit_test(test_random_rounding),
         cmocka_unit_test(test_codec_bits),    cmocka_unit_test(test_codec_rule),
         cmocka_unit_test(test_codec_bf16),    cmocka_unit_test(test_codec_not_finite),
+        cmocka_unit_test(test_codec_2bit),    cmocka_unit_test(test_codec_topk),
         cmocka_unit_test(test_adamw_rule),    cmocka_unit_test(test_adam_rule),
         cmocka_unit_test(test_nesterov_rule), cmocka_unit_test(test_narrow),
         cmocka_unit_test(test_sums),          cmocka_unit_test(test_device),

@@ -64,7 +64,7 @@ static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t fewer, 
     spec.parts = zero == 2 ? 1 : 1 + (uint32_t)(k / 8 % 3);
     static const uint8_t packs[] = {1, 1, 0, 1};
     if (zero != 2 && spec.parts == 1 && k % 3 != 1) { /* what is small stays as it is */
-        spec.up = (pst_codec){k % 2 ? PST_CODEC_INT8 : PST_CODEC_INT4, 32};
+        spec.up = (pst_codec){.kind = k % 2 ? PST_CODEC_INT8 : PST_CODEC_INT4, .block = 32};
         spec.packs = packs;
         spec.min_bytes = 100;
     }

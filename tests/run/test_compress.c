@@ -84,6 +84,22 @@ static void same_bits(void **state) {
     run_assert_same(&deep, &fine, "bf16");
     assert_string_not_equal(fine.hash, exact.hash);
     assert_string_not_equal(base.hash, coarse.hash);
+    static const char *const sparse[] = {
+        "parallel.compress.up=2bit", "parallel.compress.up=2bit parallel.compress.threshold=1e-4",
+        "parallel.compress.up=topk parallel.compress.rate=0.1"};
+    for (int i = 0; i < 3; i++) {
+        char keys[200];
+        run_result one = train(YAML, "", 2, sparse[i]);
+        assert_string_not_equal(one.hash, exact.hash);
+        snprintf(keys, sizeof keys, "%s parallel.zero=0 parallel.threads=2", sparse[i]);
+        run_result two = train(YAML, "", 4, keys);
+        run_assert_same(&two, &one, keys);
+        snprintf(keys, sizeof keys, "%s parallel.schedule=zb-h1 parallel.recompute=full",
+                 sparse[i]);
+        run_result again = train(YAML, copy_until(&one, 3), 4, keys);
+        run_assert_same(&again, &one, keys);
+        assert_true(one.value[one.steps - 1] < one.value[0]);
+    }
     for (int i = 0; i < base.steps; i++) {
         assert_true(fabs(base.value[i] - exact.value[i]) < 1e-3 * exact.value[i]);
         assert_true(fabs(fine.value[i] - exact.value[i]) < 1e-3 * exact.value[i]);
@@ -164,6 +180,8 @@ static void read_left(const pst_ckpt *c, const char *param, uint32_t replicas, f
  * what was sent: the gradient, and what was left out before, but not what is left out now. The
  * gradient at the same weights comes from a run that packs nothing. Takes step `step` on `replicas`
  * after the step of `before`, of which there were `had` (NULL: none). */
+static const char *up = "int4";
+
 static run_result check_step(int step, const run_result *before, uint32_t had, uint32_t replicas) {
     static const char *const names[] = {"wte.weight", "h.0.attn.c_attn.weight",
                                         "h.1.mlp.c_proj.weight"};
@@ -172,8 +190,9 @@ static run_result check_step(int step, const run_result *before, uint32_t had, u
     for (int k = 0; before && k < 2; k++)
         snprintf(from[k], sizeof from[k], "%s", copy_until(before, step - 1));
     for (int k = 0; k < 2; k++)
-        snprintf(keys[k], sizeof keys[k], "checkpoint.every=1 train.steps=%d parallel.data=%u%s",
-                 step, replicas, k ? " parallel.compress.up=none" : "");
+        snprintf(keys[k], sizeof keys[k],
+                 "checkpoint.every=1 train.steps=%d parallel.data=%u parallel.compress.up=%s", step,
+                 replicas, k ? "none" : up);
     run_result with = train(SGD, from[0], (int)replicas, keys[0]),
                without = train(SGD, from[1], (int)replicas, keys[1]);
     assert_true(!with.exit_status && !without.exit_status);
@@ -212,6 +231,17 @@ static void steps_add_up(void **state) {
 }
 
 /* Overflows of fp16, the first ones at once. */
+static void steps_of_other_codecs_add_up(void **state) {
+    (void)state;
+    static const char *const codecs[] = {"2bit", "2bit parallel.compress.threshold=3e-3", "topk"};
+    for (int i = 0; i < 3; i++) {
+        up = codecs[i];
+        run_result first = check_step(1, NULL, 0, 2);
+        check_step(2, &first, 2, 3);
+    }
+    up = "int4";
+}
+
 static void a_skipped_step_leaves_them(void **state) {
     (void)state;
     static float was[MOST], is[MOST];
@@ -264,7 +294,13 @@ static void bad_input(void **state) {
     refuses("parallel.gradients=bf16", "use parallel.gradients=fp32");
     refuses("parallel.compress.block=48", "expected a power of two from 32 to 4096, or 0");
     refuses("parallel.compress.block=16", "expected a power of two from 32 to 4096, or 0");
-    refuses("parallel.compress.up=int7", "expected one of none, int8, int4, bf16");
+    refuses("parallel.compress.up=int7", "expected one of none, int8, int4, 2bit, topk, bf16");
+    refuses("parallel.compress.threshold=0.1",
+            "parallel.compress.threshold is of codec 2bit, not of int8");
+    refuses("parallel.compress.up=2bit parallel.compress.rate=0.1",
+            "parallel.compress.rate is of codec topk, not of 2bit");
+    refuses("parallel.compress.threshold=-1", "expected a number from 0 to 1000000, or auto");
+    refuses("parallel.compress.rate=0", "expected a number > 0 and <= 1");
 }
 
 /* --- messages --------------------------------------------------------------------------------- */
@@ -307,6 +343,12 @@ static void fewer_bytes(void **state) {
     assert_true(ratio > 1.5 && ratio < 1.6);    /* weights come back in fp32 */
     part = sent(apart, "up: int4", &ratio);
     assert_true(part > 0.1328 && part < 0.135);
+    part = sent(apart, "up: 2bit", &ratio);
+    assert_true(part > 0.0664 && part < 0.068);
+    part = sent(apart, "up: topk", &ratio); /* 10 of 1,024 elements, of 6 bytes each */
+    assert_true(part > 0.0146 && part < 0.0165);
+    part = sent(apart, "up: topk, rate: 0.25, block: 64", &ratio);
+    assert_true(part > 0.375 && part < 0.377);
     part = sent(apart, "up: bf16", &ratio);
     assert_true(part > 0.5 && part < 0.502);
     part = sent(apart, "up: int8, block: 4096, min_bytes: 0", &ratio);
@@ -321,6 +363,7 @@ int main(void) {
                                        cmocka_unit_test(several_replicas),
                                        cmocka_unit_test(other_instruction_sets),
                                        cmocka_unit_test(steps_add_up),
+                                       cmocka_unit_test(steps_of_other_codecs_add_up),
                                        cmocka_unit_test(resume_has_the_same_bits),
                                        cmocka_unit_test(a_skipped_step_leaves_them),
                                        cmocka_unit_test(bad_input),
