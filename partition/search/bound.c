@@ -125,8 +125,8 @@ static void fill_flush(const pst_search_context *x, mean *a) {
     double d = a->c->data, ns = a->c->data > 1 ? pst_search_exchange_bound(x, a->c) : 0;
     a->norm = t->norm_ns / a->speed / d;
     a->step = t->step_ns / a->speed / (a->c->zero ? d : 1);
-    a->sum =
-        ns * pst_search_sum_bytes(x->problem, a->c->zero) + t->reduce_ns / a->speed * (d - 1) / d;
+    a->sum = ns * pst_search_sum_bytes(x->problem, a->c->zero) +
+             t->reduce_ns / a->speed * (d - 1) / d * pst_search_sum_share(x->problem);
     a->gather = a->c->zero ? ns * x->problem->weight_bytes : 0;
 }
 

@@ -69,6 +69,8 @@ typedef struct {
     /* least bytes per element that a replica sends of a gradient to the owner: fewer than
      * grad_bytes with a codec; 0: grad_bytes */
     double sum_bytes;
+    /* share of the steps in which replicas exchange anything (islands); 0: all */
+    double sum_share;
     /* second limit of the bytes per rank, next to the device's memory; 0: no such limit */
     uint64_t memory;
     /* chunks: per rank; 0: the number that the schedule needs */

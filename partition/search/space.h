@@ -32,9 +32,14 @@ typedef enum {
 /* Minimum and maximum for values that are never NaN; fmin and fmax would not be inlined. */
 static inline double pst_search_min(double a, double b) { return b < a ? b : a; }
 static inline double pst_search_max(double a, double b) { return b > a ? b : a; }
-/* Bytes per element of what replicas send of a gradient and, with zero 0, of its sum. */
+/* Return the share of steps in which replicas exchange anything, and the mean bytes per element of
+ * what they send of a gradient and, with zero 0, of its sum. */
+static inline double pst_search_sum_share(const pst_search_problem *p) {
+    return p->sum_share > 0 ? p->sum_share : 1;
+}
 static inline double pst_search_sum_bytes(const pst_search_problem *p, uint32_t zero) {
-    return (p->sum_bytes > 0 ? p->sum_bytes : p->grad_bytes) + (zero ? 0 : p->grad_bytes);
+    const double sent = p->sum_bytes > 0 ? p->sum_bytes : p->grad_bytes;
+    return (sent + (zero ? 0 : p->grad_bytes)) * pst_search_sum_share(p);
 }
 
 typedef struct {

@@ -41,6 +41,8 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
     }
     if (in->packed && (job->up.kind == PST_CODEC_NONE || !in->n || in->param == PST_NONE || head))
         return fail_at(rank, i, "only gradients that replicas exchange are packed, with a codec");
+    if (in->outer && (queue == PST_Q_COMPUTE || !flush || !job->syncs))
+        return fail_at(rank, i, "only messages of an outer step are between islands");
     uint32_t n_micro = piece ? job->n_micro : pst_job_micros(job, rank);
     int early = piece && job->zero != 2; /* it names neither */
     if (!flush && !head && !early &&

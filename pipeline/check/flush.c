@@ -27,7 +27,8 @@ static pst_status check_computes(flush *f) {
                                                    [PST_OP_REDUCE] = 1,
                                                    [PST_OP_NORM] = 2,
                                                    [PST_OP_GATHER] = 3,
-                                                   [PST_OP_STEP] = 4},
+                                                   [PST_OP_STEP] = 4,
+                                                   [PST_OP_OUTER] = 5},
                                                   {[PST_OP_PACK] = 1,
                                                    [PST_OP_UNPACK] = 1,
                                                    [PST_OP_REDUCE] = 1,
@@ -54,8 +55,9 @@ static pst_status check_computes(flush *f) {
         if (in->opcode == PST_OP_STEP || in->opcode == PST_OP_VALIDATE) f->last = i;
     }
     if (counts[PST_OP_NORM] != 1) return fail_flush(f, "expected exactly one NORM");
-    if (counts[PST_OP_GATHER] != (f->rank == pst_job_gathers(f->c->job)))
-        return fail_flush(f, "expected exactly one GATHER on rank 0 and none on other ranks");
+    if (counts[PST_OP_GATHER] != (f->rank == pst_job_root(f->c->job, f->rank)))
+        return fail_flush(f, "expected exactly one GATHER on rank 0, or on the first rank of each "
+                             "island, and none on other ranks");
     if (counts[PST_OP_STEP] != 1) return fail_flush(f, "expected exactly one STEP");
     if (counts[PST_OP_VALIDATE] != (uint32_t)post)
         return fail_flush(f, "expected one VALIDATE with post-validation, else none");
@@ -100,7 +102,9 @@ static pst_status check_partial(const flush *f) {
  * STEP, or VALIDATE. */
 static pst_status check_norm_message(flush *f, uint32_t i) {
     int sends = f->list->instr[i].opcode == PST_OP_SEND;
-    uint32_t to = pst_job_gathers(f->c->job);
+    uint32_t to = pst_job_root(f->c->job, f->rank);
+    if (f->rank == to && pst_job_root(f->c->job, f->list->instr[i].peer) != to)
+        return fail_flush(f, "a gradient norm message of another island");
     if (f->c->job->alone && f->rank == to && f->list->instr[i].peer == to)
         return PST_OK; /* for its stage's other ranks */
     uint32_t made = f->rank != to ? f->norm : f->gather, read = f->rank != to ? f->last : f->gather;
@@ -179,7 +183,7 @@ static pst_status check_return(const flush *f, uint32_t param) {
         back += in->opcode == PST_OP_RECV && in->param == param && !in->n;
     }
     /* with several, replicas send it piece by piece */
-    uint32_t wanted = here && f->c->job->grid.data == 1;
+    uint32_t wanted = here && pst_job_group(f->c->job) == 1;
     return back != wanted
                ? fail_flush(
                      f, "the RECV of a tied parameter's gradient sum is missing or occurs twice")
@@ -192,9 +196,10 @@ static pst_status check_flush(flush *f) {
     uint32_t n_param = f->c->cut->graph ? f->c->cut->graph->n_param : 0;
     for (uint32_t i = f->first; i < f->list->n_instr; i++) {
         const pst_instr *in = &f->list->instr[i];
+        if (in->outer || in->opcode == PST_OP_OUTER) continue; /* pipeline/check/outer.c */
         if (in->param != PST_NONE && (in->param >= n_param || in->use >= uses_of(f->c, in->param)))
             return fail_flush(f, "unknown parameter or use of a parameter");
-        if (in->n && (f->c->job->grid.data == 1 || in->param == PST_NONE))
+        if (in->n && (pst_job_group(f->c->job) == 1 || in->param == PST_NONE))
             return fail_flush(f, "a message between replicas, but there is only one replica");
         if (in->queue == PST_Q_COMPUTE || in->n) continue; /* pieces: pipeline/check/replicas.c */
         PST_TRY(in->param == PST_NONE ? check_norm_message(f, i) : check_accumulator(f, i));
@@ -203,14 +208,15 @@ static pst_status check_flush(flush *f) {
     uint32_t own =
         job->alone ? pst_grid_first(job->grid, f->stage + 1) - pst_grid_first(job->grid, f->stage)
                    : 1;
-    uint32_t n = f->rank != pst_job_gathers(job) ? own : job->n_rank - own;
+    uint32_t n = f->rank != pst_job_root(job, f->rank) ? own : pst_job_rooted(job) - own;
     if (f->n_send != n || f->n_recv != n)
         return fail_flush(f, "wrong number of gradient norm messages (partial sums to rank 0, and "
                              "the total from rank 0)");
     for (uint32_t p = 0; p < n_param; p++) PST_TRY(check_return(f, p));
     PST_TRY(pst_checker_sums(f->c, f->rank));
+    PST_TRY(pst_checker_outer(f->c, f->rank));
     if (job->alone) return PST_OK; /* exchanges between replicas are only summarised */
-    if (job->grid.data > 1) PST_TRY(pst_checker_replicas(f->c, f->rank));
+    if (pst_job_group(job) > 1) PST_TRY(pst_checker_replicas(f->c, f->rank));
     return job->zero == 2 ? pst_checker_rounds(f->c, f->rank) : PST_OK;
 }
 

@@ -25,4 +25,6 @@ pst_status pst_checker_replicas(const pst_checker *c, uint32_t rank);
 /* pipeline/check/rounds.c: checks the gradient messages between replicas before the flush.
  * pipeline/check/replicas.c checks the receive buffers. */
 pst_status pst_checker_rounds(const pst_checker *c, uint32_t rank);
+/* pipeline/check/outer.c: checks the outer step of islands, or that there is none. */
+pst_status pst_checker_outer(const pst_checker *c, uint32_t rank);
 #endif

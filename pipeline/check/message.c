@@ -61,6 +61,7 @@ static pst_status check_pair(const pst_checker *c, uint32_t rank, uint32_t i) {
     if (head || flush || piece) {
         int same = send->param == recv->param && send->from == recv->from && send->n == recv->n &&
                    (send->use == PST_NONE) == (recv->use == PST_NONE) &&
+                   send->outer == recv->outer &&
                    (!piece || (send->chunk == recv->chunk && send->micro == recv->micro));
         return same ? PST_OK
                     : pst_checker_fail_at(c, rank, i,

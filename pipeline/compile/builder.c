@@ -12,7 +12,7 @@ static int grow(pst_job_builder *b, void *array, size_t size, uint32_t n, size_t
 
 static uint8_t queue_of(const pst_instr *instr) {
     if (pst_opcode_computes(instr->opcode)) return PST_Q_COMPUTE;
-    if (instr->param != PST_NONE && instr->use == PST_NONE) return PST_Q_HEAD;
+    if (instr->param != PST_NONE && instr->use == PST_NONE && !instr->outer) return PST_Q_HEAD;
     return instr->opcode == PST_OP_SEND ? PST_Q_SEND : PST_Q_RECV;
 }
 

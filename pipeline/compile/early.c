@@ -34,7 +34,7 @@ static int ends_with_same_pass(const pst_job_builder *b) {
  * sent. Not with a transport without tags: it would need one order for gradients and sums. */
 static int can_be_early(const pst_job_builder *b) {
     const pst_job *job = b->job;
-    if (job->grid.data == 1 || job->zero == 2 || job->parts > 1 || !b->cost->flush ||
+    if (pst_job_group(job) == 1 || job->zero == 2 || job->parts > 1 || !b->cost->flush ||
         b->cost->fifo || !b->cut->graph || !b->cut->backward || !ends_with_same_pass(b))
         return 0;
     const pst_action *a = last_action(b->schedule, b->stage);

@@ -3,6 +3,7 @@
  * order. */
 #include "pipeline/compile/flush.h"
 #include "pipeline/compile/flush_replicas.h"
+#include "pipeline/compile/outer.h"
 #include <stdlib.h>
 
 static const pst_graph *graph_of(const pst_job_builder *b) { return b->cut->graph; }
@@ -105,7 +106,8 @@ static void own(pst_job_builder *b, uint32_t param, passes before, int *joined) 
         reduce = join_part(b, param, part, before, joined);
     uint32_t added = add_parts(b, param, 0, b->job->parts);
     if (added != PST_NONE) reduce = added;
-    for (uint32_t use = 1; use < n_use && b->status == PST_OK && b->job->grid.data == 1; use++) {
+    for (uint32_t use = 1; use < n_use && b->status == PST_OK && pst_job_group(b->job) == 1;
+         use++) {
         uint32_t stage = pst_builder_stage_of_use(b, param, use);
         if (stage == b->stage || pst_builder_first_use(b, param, stage) != use) continue;
         uint32_t lane = pst_grid_receiver(b->job->grid, stage, b->lane);
@@ -145,7 +147,7 @@ static uint32_t lend(pst_job_builder *b, uint32_t param, passes before, uint32_t
             if (use == first && part == 0) sent = at;
         }
     if (sent == PST_NONE) sent = before.computed;
-    if (b->job->grid.data > 1) return sent;
+    if (pst_job_group(b->job) > 1) return sent;
     uint32_t recv = emit_accumulator(b, PST_OP_RECV, (loan){owner, param, first, first, 0, 1});
     pst_builder_wait_lent(b, recv, sent);
     return recv;
@@ -174,7 +176,8 @@ static void join_shared(pst_job_builder *b, passes before, uint32_t *returned) {
 static uint32_t norm_doubles(const pst_job_builder *b, uint32_t rank) {
     const pst_job *j = b->job;
     pst_grid_place at = pst_grid_at(j->grid, rank);
-    return j->micros[at.replica] + pst_share_pieces(j->share[at.tensor], at.stage, at.replica) *
+    return j->micros[at.replica] + pst_share_pieces(j->share[at.tensor], at.stage,
+                                                    pst_job_member(j, at.replica)) *
                                        pst_graph_norm_words(graph_of(b));
 }
 
@@ -218,12 +221,12 @@ static void send_norms(pst_job_builder *b, uint32_t to, uint32_t norm) {
 static void gather(pst_job_builder *b) {
     uint32_t n = b->job->n_rank, first = b->n_instr;
     for (uint32_t r = 0; r < n; r++)
-        if (r != b->rank)
+        if (r != b->rank && pst_job_root(b->job, r) == b->rank)
             emit_norm(b, PST_OP_RECV, list_of(b, r), r, norm_doubles(b, r), b->channel);
     uint32_t at = pst_builder_emit_compute(b, PST_OP_GATHER, b->cost->gather_ns);
     for (uint32_t i = first; i < at; i++) pst_builder_depend(b, at, i);
     for (uint32_t r = 0; r < n; r++)
-        if (r != b->rank)
+        if (r != b->rank && pst_job_root(b->job, r) == b->rank)
             pst_builder_depend(b, emit_norm(b, PST_OP_SEND, list_of(b, r), r, 3, b->channel + 1),
                                at);
 }
@@ -260,7 +263,7 @@ static int ends_last(const pst_job_builder *b) {
 static uint32_t norm_and_step(pst_job_builder *b, passes before) {
     uint32_t norm = pst_builder_emit_compute(b, PST_OP_NORM, b->cost->norm_ns), step = PST_NONE,
              answered;
-    uint32_t to = pst_job_gathers(b->job);
+    uint32_t to = pst_job_root(b->job, b->rank);
     send_norms(b, to, norm);
     int answers_first = b->rank == to && (!b->job->post || ends_last(b));
     if (answers_first) gather(b);
@@ -288,18 +291,21 @@ static void add_unshared(pst_job_builder *b) {
             add_parts(b, p, 0, b->job->parts);
 }
 
-static void flush_alone(pst_job_builder *b, passes before, uint32_t *returned) {
+/* Returns STEP. */
+static uint32_t flush_alone(pst_job_builder *b, passes before, uint32_t *returned) {
     add_unshared(b);
     join_shared(b, before, returned);
     uint32_t step = norm_and_step(b, before);
     for (uint32_t p = 0; graph_of(b) && p < graph_of(b)->n_param && b->status == PST_OK; p++)
         if (returned[p] != PST_NONE) pst_builder_depend(b, step, returned[p]);
+    return step;
 }
 
-static void flush_replicas(pst_job_builder *b, passes before, uint32_t *lent) {
+/* Returns STEP. */
+static uint32_t flush_replicas(pst_job_builder *b, passes before, uint32_t *lent) {
     pst_flush_sums sums;
     uint32_t channel = b->channel, received[2] = {PST_NONE, PST_NONE};
-    if ((b->status = pst_flush_sums_open(b, &sums)) != PST_OK) return;
+    if ((b->status = pst_flush_sums_open(b, &sums)) != PST_OK) return 0;
     add_unshared(b);
     pst_flush_reduce(b, &sums, 0, pst_builder_last_compute(b));
     b->channel += 2;
@@ -317,6 +323,7 @@ static void flush_replicas(pst_job_builder *b, passes before, uint32_t *lent) {
         if (b->instr[i].opcode == PST_OP_RECV && b->instr[i].n && !b->instr[i].buffer)
             pst_builder_depend(b, step, i); /* an early sum */
     pst_flush_sums_close(&sums);
+    return step;
 }
 
 /* Bytes of the stage's accumulators that are partial sums; *spans: over several ranks. */
@@ -350,8 +357,10 @@ void pst_builder_flush(pst_job_builder *b) {
     if (!returned) b->status = pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
     b->channel = b->cut->n_channel;
     add_partial(b, &before);
-    if (b->status == PST_OK && b->job->grid.data == 1) flush_alone(b, before, returned);
-    else if (b->status == PST_OK) flush_replicas(b, before, returned);
+    uint32_t step = 0;
+    if (b->status == PST_OK && pst_job_group(b->job) == 1) step = flush_alone(b, before, returned);
+    else if (b->status == PST_OK) step = flush_replicas(b, before, returned);
+    if (b->job->syncs) pst_builder_outer(b, step);
     b->n_flush = b->n_instr - before.first;
     free(returned);
 }

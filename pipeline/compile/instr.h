@@ -37,6 +37,9 @@ typedef struct {
      * RECV; receive buffer `buffer` - 1 of a REDUCE, which unpacks and adds it, or of an UNPACK,
      * which makes it fp32 */
     uint32_t packed;
+    /* 1: SEND or RECV of fp32 weights between islands (outer.h): a RECV with a `buffer` is of
+     * another island's weights, at the owner */
+    uint32_t outer;
     uint32_t dep, n_dep; /* the dependencies are pst_instr_list.dep[dep .. dep + n_dep) */
     /* size of the transfer; predicted duration. REDUCE: bytes is not 0 if one operand is this
      * rank's own gradient, which is then rounded like the gradients that were sent */

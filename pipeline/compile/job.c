@@ -8,6 +8,7 @@
 #include "pipeline/compile/flush.h"
 #include "pipeline/compile/flush_replicas.h"
 #include "pipeline/compile/head.h"
+#include "pipeline/compile/outer.h"
 #include "pipeline/compile/passes.h"
 #include "pipeline/compile/rounds.h"
 #include "pipeline/compile/summary.h"
@@ -294,11 +295,16 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
                    .split = cut->split,
                    .rank_of_chunk = s->rank_of_chunk,
                    .grid = grid,
-                   .zero = grid.data > 1 && spec->cost->flush && cut->backward ? spec->zero : 0,
+                   .islands = spec->islands ? spec->islands : 1,
+                   .velocity = spec->velocity,
                    .parts = spec->parts ? spec->parts : 1,
                    .alone = spec->alone,
                    .lane = spec->lane,
                    .post = spec->cost->post && spec->cost->flush && cut->backward};
+    const uint32_t group = pst_job_group(j);
+    const int flushes = spec->cost->flush && cut->backward;
+    if (flushes && group > 1) j->zero = spec->zero;
+    j->syncs = flushes && j->islands > 1 && spec->syncs;
     j->list = calloc(j->n_rank, sizeof *j->list);
     j->micros = calloc(grid.data, sizeof *j->micros);
     j->share = calloc(grid.tensor, sizeof(pst_share *));
@@ -310,7 +316,7 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
     }
     j->n_seq = j->n_micro; /* at least as many as parts */
     j->narrow = spec->narrow;
-    if (grid.data > 1 && spec->packs) {
+    if (group > 1 && spec->packs) {
         if (!(j->packs = malloc(grid.pipeline)))
             return pst_fail(PST_ENOMEM, "no memory to compile the instruction lists");
         memcpy(j->packs, spec->packs, grid.pipeline);
@@ -323,21 +329,21 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
         memcpy(j->slow, spec->slow, j->n_rank * sizeof *j->slow);
     }
     for (uint32_t t = 0; t < grid.tensor; t++)
-        PST_TRY(pst_share_build(spec->cut[t], s->rank_of_chunk, grid.pipeline, grid.data,
-                                j->share + t));
+        PST_TRY(
+            pst_share_build(spec->cut[t], s->rank_of_chunk, grid.pipeline, group, j->share + t));
     for (uint32_t t = 0; spec->message && t < grid.tensor; t++)
         j->share[t]->message = spec->message;
     PST_TRY(count_pieces(j));
     uint32_t pieces = pst_job_pieces(j);
     if (j->zero == 2) pieces *= j->n_micro; /* rounds.c reports if there are too many */
-    if (grid.data > 1 && pieces > j->n_seq) j->n_seq = pieces;
-    return PST_OK;
+    if (group > 1 && pieces > j->n_seq) j->n_seq = pieces;
+    return j->islands > 1 ? pst_outer_share(spec, j) : PST_OK;
 }
 
 /* Channels of values and of the flush: two for replicas, two for every use of a shared parameter,
- * two for the norm. */
-static pst_status check_channels(const pst_cut *cut) {
-    uint64_t n = cut->n_channel + UINT64_C(4);
+ * two for the norm; one for islands. */
+static pst_status check_channels(const pst_job *job, const pst_cut *cut) {
+    uint64_t n = cut->n_channel + UINT64_C(4) + (job->islands > 1);
     for (uint32_t p = 0; cut->graph && p < cut->graph->n_param; p++)
         if (pst_param_gradients(&cut->graph->param[p]) > 1)
             n += 2 * (uint64_t)pst_param_gradients(&cut->graph->param[p]);
@@ -359,7 +365,7 @@ static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
     b->n_micro = b->schedule->n_micro;
     b->n_piece = pst_job_pieces(b->job);
     PST_TRY(check_schedule(b->schedule, b->cut));
-    PST_TRY(check_channels(b->cut));
+    PST_TRY(check_channels(b->job, b->cut));
     size_t computes = (size_t)b->schedule->n_chunk * 4 * b->n_micro,
            recvs = (size_t)b->cut->n_channel * b->n_micro;
     b->compute_at = calloc(computes ? computes : 1, sizeof *b->compute_at);
@@ -446,6 +452,8 @@ void pst_job_close(pst_job *job) {
         free(job->list[r].dep);
     }
     for (uint32_t t = 0; job->share && t < job->grid.tensor; t++) pst_share_close(job->share[t]);
+    for (uint32_t t = 0; job->outer && t < job->grid.tensor; t++) pst_share_close(job->outer[t]);
+    free(job->outer);
     free(job->list);
     free(job->micros);
     free(job->share);

@@ -22,6 +22,12 @@ struct pst_job {
     pst_instr_list *list; /* [n_rank] */
     pst_grid grid;        /* grid of the n_rank ranks */
     uint32_t *micros;     /* [grid.data] micro-batches of each replica */
+    /* Islands (outer.h), 1: there are none. The replicas of an island, grid.data / islands adjacent
+     * ones, exchange gradients in every step; lists with `syncs` end with the outer step. */
+    uint32_t islands;
+    int syncs;
+    int velocity;      /* 1: the outer step has momentum */
+    pst_share **outer; /* [grid.tensor] the island that takes the outer step; NULL: no islands */
     uint32_t n_seq;       /* sequence numbers of messages are below n_seq */
     int zero;             /* ZeRO stage, 0 with one replica */
     /* number of gradient accumulators per use of a parameter; each sums an equal share of the
@@ -75,6 +81,8 @@ typedef struct {
     pst_codec up;   /* as in pst_job; not with zero 2, several accumulators per use or `narrow` */
     uint64_t min_bytes;
     const uint8_t *packs; /* [grid.pipeline] copied; NULL: none packs */
+    uint32_t islands;     /* as in pst_job, with `syncs` and `velocity`; 0: 1; not with `alone` */
+    int syncs, velocity;
     uint64_t message;     /* pst_share.message, in elements; 0: one piece */
     /* [ranks of the grid] factor on the durations of the cut, copied; NULL: 1 */
     const double *slow;
@@ -93,10 +101,22 @@ typedef struct {
  * the caller frees each element and *job. */
 pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots **slots);
 /* PST_PIECES_IN_FLIGHT: number of pieces that a rank receives at once from all other replicas.
- * pst_job_buffers returns the number of receive buffers for reductions over replicas. */
+ * pst_job_group returns the number of replicas that exchange gradients. pst_job_buffers returns the number of receive buffers for reductions over replicas. */
 enum { PST_PIECES_IN_FLIGHT = 4 };
+static inline uint32_t pst_job_group(const pst_job *job) { return job->grid.data / job->islands; }
 static inline uint32_t pst_job_buffers(const pst_job *job) {
-    return job->grid.data > 1 ? PST_PIECES_IN_FLIGHT * (job->grid.data - 1) : 0;
+    return pst_job_group(job) > 1 ? PST_PIECES_IN_FLIGHT * (pst_job_group(job) - 1) : 0;
+}
+/* Returns the number of receive buffers of the exchange between islands. */
+static inline uint32_t pst_job_outer_buffers(const pst_job *job) {
+    return job->syncs ? PST_PIECES_IN_FLIGHT * (job->islands - 1) : 0;
+}
+/* Returns the index of a replica among those of its island, or the index of its island. */
+static inline uint32_t pst_job_member(const pst_job *job, uint32_t replica) {
+    return replica % pst_job_group(job);
+}
+static inline uint32_t pst_job_island(const pst_job *job, uint32_t replica) {
+    return replica / pst_job_group(job);
 }
 /* Returns 1 if replicas pack the gradient of a parameter whose first use is on `stage`. Running
  * statistics are not packed: they have no gradient. */
@@ -137,6 +157,14 @@ static inline uint32_t pst_job_next(const pst_job *job, uint32_t rank) {
 static inline uint32_t pst_job_gathers(const pst_job *job) {
     return pst_grid_in_lane(job->grid, 0, pst_job_first_lane(job));
 }
+/* Returns the rank that computes the total norm for this rank: that of its island. */
+static inline uint32_t pst_job_root(const pst_job *job, uint32_t rank) {
+    if (job->islands == 1) return pst_job_gathers(job);
+    uint32_t island = pst_job_island(job, pst_grid_at(job->grid, rank).replica);
+    return pst_grid_rank(job->grid, 0, island * pst_job_group(job), 0);
+}
+/* Returns the number of ranks with the same root. */
+static inline uint32_t pst_job_rooted(const pst_job *job) { return job->n_rank / job->islands; }
 /* Returns the number of micro-batches of a rank. */
 static inline uint32_t pst_job_micros(const pst_job *job, uint32_t rank) {
     return job->micros[pst_grid_at(job->grid, rank).replica];

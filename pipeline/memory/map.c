@@ -8,8 +8,8 @@
 
 const char *pst_region_name(pst_region region) {
     static const char *const name[PST_REGION_COUNT] = {
-        "weights", "optimizer state", "residual", "control", "data",
-        "outputs", "gradients",       "slots",    "scratch"};
+        "weights", "optimizer state", "residual",  "outer", "control",
+        "data",    "outputs",         "gradients", "slots", "scratch"};
     return (unsigned)region < PST_REGION_COUNT ? name[region] : "?";
 }
 
@@ -45,10 +45,11 @@ static void set_owned(pst_memory_map_builder *b) {
     pst_memory_map *x = b->map;
     pst_grid_place at = pst_grid_at(b->job->grid, x->rank);
     const pst_share *share = b->job->share[at.tensor];
+    const uint32_t member = pst_job_member(b->job, at.replica);
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++) {
         if (pst_param_gradients(&b->g->param[p]) && pst_memory_map_has_use(b, p, 0)) {
-            x->own_from[p] = pst_share_from(share, p, at.replica);
-            x->own_to[p] = pst_share_to(share, p, at.replica);
+            x->own_from[p] = pst_share_from(share, p, member);
+            x->own_to[p] = pst_share_to(share, p, member);
         }
         x->step_from[p] = b->job->zero ? x->own_from[p] : 0;
         x->step_to[p] =
@@ -106,7 +107,34 @@ static void place_residuals(pst_memory_map_builder *b, const pst_optim_row *opti
     pst_memory_map_finish(b, PST_REGION_RESIDUAL);
 }
 
+/* Those of the elements of which this rank takes the outer step. */
+static void place_outer(pst_memory_map_builder *b, const pst_optim_row *optim) {
+    pst_memory_map *x = b->map;
+    const pst_grid_place at = pst_grid_at(b->job->grid, x->rank);
+    const uint32_t island = pst_job_island(b->job, at.replica);
+    pst_memory_map_begin(b, PST_REGION_OUTER);
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++) {
+        x->old[p] = x->velocity[p] = ABSENT;
+        if (!optim || !b->job->outer || !pst_param_gradients(&b->g->param[p]) ||
+            !pst_memory_map_has_use(b, p, 0))
+            continue;
+        const pst_share *share = b->job->outer[at.tensor];
+        x->outer_from[p] = pst_share_from(share, p, island);
+        x->outer_to[p] = pst_share_to(share, p, island);
+        const uint64_t bytes = (x->outer_to[p] - x->outer_from[p]) * sizeof(float);
+        if (!bytes) continue;
+        x->old[p] = pst_memory_map_take(b, bytes);
+        if (b->job->velocity && !b->g->param[p].statistic)
+            x->velocity[p] = pst_memory_map_take(b, bytes);
+    }
+    pst_memory_map_finish(b, PST_REGION_OUTER);
+}
+
 /* --- norms ------------------------------------------------------------------------------------ */
+
+static int has_same_root(const pst_memory_map_builder *b, uint32_t rank) {
+    return b->job->islands == 1 || pst_job_root(b->job, rank) == b->map->root;
+}
 
 static pst_status find_owned(pst_memory_map_builder *b) {
     pst_memory_map *x = b->map;
@@ -118,9 +146,11 @@ static pst_status find_owned(pst_memory_map_builder *b) {
     free(order);
     for (uint32_t r = 0; r < x->n_rank; r++) {
         pst_grid_place at = pst_grid_at(b->job->grid, r);
-        if (x->rank && r != x->rank) continue; /* rank 0 receives from all */
+        if (x->rank != x->root && r != x->rank) continue; /* rank 0 receives from all */
+        if (!has_same_root(b, r)) continue;
         x->loss_of_rank[r] = b->job->micros[at.replica];
-        x->piece_of_rank[r] = pst_share_pieces(b->job->share[at.tensor], at.stage, at.replica);
+        x->piece_of_rank[r] = pst_share_pieces(b->job->share[at.tensor], at.stage,
+                                               pst_job_member(b->job, at.replica));
     }
     return PST_OK;
 }
@@ -137,10 +167,11 @@ static void place_control(pst_memory_map_builder *b, const pst_optim_row *optim)
     for (uint32_t r = 0; r < x->n_rank; r++) x->norm_of_rank[r] = ABSENT;
     if (optim) {
         x->norm_own = pst_memory_map_take(b, norm_bytes(x, x->rank));
-        for (uint32_t r = 1; x->rank == 0 && r < x->n_rank; r++)
-            x->norm_of_rank[r] = pst_memory_map_take(b, norm_bytes(x, r));
+        for (uint32_t r = 0; x->rank == x->root && r < x->n_rank; r++)
+            if (r != x->rank && has_same_root(b, r))
+                x->norm_of_rank[r] = pst_memory_map_take(b, norm_bytes(x, r));
         x->norm_answer = pst_memory_map_take(b, 3 * sizeof(double));
-        if (x->rank == 0) x->norm_of_rank[0] = x->norm_own;
+        if (x->rank == x->root) x->norm_of_rank[x->rank] = x->norm_own;
     }
     pst_memory_map_finish(b, PST_REGION_CONTROL);
 }
@@ -326,6 +357,10 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
     x->next_from = offsets(pst_memory_map_params(b));
     x->next_to = offsets(pst_memory_map_params(b));
     x->packed = offsets(pst_memory_map_params(b));
+    x->outer_from = offsets(pst_memory_map_params(b));
+    x->outer_to = offsets(pst_memory_map_params(b));
+    x->old = offsets(pst_memory_map_params(b));
+    x->velocity = offsets(pst_memory_map_params(b));
     x->data = offsets(n_tensor);
     x->output = offsets(n_tensor);
     x->class_base = offsets(slots->n_class);
@@ -336,7 +371,7 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
     x->loss_of_rank = calloc(x->n_rank, sizeof *x->loss_of_rank);
     x->piece_of_rank = calloc(x->n_rank, sizeof *x->piece_of_rank);
     if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->own_from || !x->own_to ||
-        !x->residual || !x->next || !x->next_from || !x->next_to || !x->packed || !x->step_from ||
+        !x->outer_from || !x->outer_to || !x->old || !x->velocity || !x->residual || !x->next || !x->next_from || !x->next_to || !x->packed || !x->step_from ||
         !x->undo || !x->step_to || !x->grad_from || !x->gradient_in_slot || !x->data ||
         !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk || !x->owned ||
         !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
@@ -352,6 +387,8 @@ pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map 
     if (!x) return pst_fail(PST_ENOMEM, "no memory to build the memory map");
     x->rank = spec->rank;
     x->n_rank = spec->job->n_rank;
+    /* a single lane is laid out as in the whole job */
+    x->root = spec->job->islands > 1 ? pst_job_root(spec->job, spec->rank) : 0;
     x->eval_cut = spec->eval_cut;
     x->parts = spec->job->parts;
     x->up = spec->job->up;
@@ -377,6 +414,7 @@ pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map 
     place_weights(&b);
     place_state(&b, optim);
     place_residuals(&b, optim);
+    place_outer(&b, optim);
     place_control(&b, optim);
     place_tensors(&b, PST_REGION_DATA, PST_TENSOR_DATA, PST_PLACE_DATA, x->data);
     place_tensors(&b, PST_REGION_OUTPUT, PST_TENSOR_OUTPUT, PST_PLACE_OUTPUT, x->output);
@@ -410,6 +448,10 @@ void pst_memory_map_close(pst_memory_map *x) {
     free(x->next_from);
     free(x->next_to);
     free(x->packed);
+    free(x->outer_from);
+    free(x->outer_to);
+    free(x->old);
+    free(x->velocity);
     free(x->class_base);
     free(x->eval_class_base);
     free(x->has_chunk);

@@ -13,6 +13,7 @@ typedef enum {
     /* optimizer states, and fp32 master weights if the dtype of the graph is not fp32 */
     PST_REGION_STATE,
     PST_REGION_RESIDUAL, /* what codecs have left out of this rank's gradients */
+    PST_REGION_OUTER,    /* islands: old weights and outer momentum that this rank owns */
     PST_REGION_CONTROL,  /* norm messages: fp64 partial sums per rank */
     /* input data (tokens, targets): n_micro copies of each data tensor that the rank uses */
     PST_REGION_DATA,
@@ -102,7 +103,14 @@ struct pst_memory_map {
      * packed gradient, of all elements */
     pst_codec up; /* that of the job */
     uint64_t *residual, *next, *next_from, *next_to, *packed;
-    /* Norm messages, in region CONTROL. The message of a rank to rank 0 has the loss of each
+    /* Islands (compile/outer.h): [n_param] elements [outer_from, outer_to) of which this rank takes
+     * the outer step; offsets of their old weights and outer momentum, UINT64_MAX: none. Receive
+     * buffers as for reductions. */
+    uint64_t *outer_from, *outer_to, *old, *velocity;
+    uint64_t outer_buffer, outer_buffer_bytes;
+    uint32_t n_outer_buffer;
+    /* Norm messages, in region CONTROL. `root`: the rank that computes the norm, here called rank 0:
+     * with islands, the first rank of the island. The message of a rank to rank 0 has the loss of each
      * micro-batch of the rank, then the sum of squares of each piece (share.h) that the rank owns,
      * by parameter in name order, of norm_words numbers each. The answer of rank 0 has the sum of
      * losses, the norm and the clip factor. */
@@ -112,6 +120,7 @@ struct pst_memory_map {
     /* [n_rank] numbers of losses and of pieces in the message of each rank; set for this rank, and
      * on rank 0 for all ranks */
     uint32_t *loss_of_rank, *piece_of_rank, norm_words;
+    uint32_t root;
 };
 
 typedef struct {
@@ -149,6 +158,8 @@ void *pst_memory_map_scratch(const pst_memory_map *map, const pst_cut *cut, cons
                              uint8_t *arena);
 /* Returns the address of the data that a SEND or RECV transfers. */
 void *pst_memory_map_message(const pst_memory_view *view, const pst_instr *instr);
+/* Returns the address of a receive buffer of the outer step. */
+const float *pst_memory_map_outer(const pst_memory_view *view, uint32_t buffer);
 /* The memory of a PACK of instr->n elements. next: of the residual that it leaves; in_place: this
  * is the gradient's own memory. */
 typedef struct {

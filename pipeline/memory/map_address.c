@@ -75,7 +75,7 @@ void *pst_memory_map_scratch(const pst_memory_map *x, const pst_cut *cut, const 
 static void *address_norm(const pst_memory_view *v, const pst_instr *instr) {
     const pst_memory_map *x = v->map;
     int sends = instr->opcode == PST_OP_SEND;
-    if (x->rank == 0) return at(v->arena, sends ? x->norm_answer : x->norm_of_rank[instr->peer]);
+    if (x->rank == x->root) return at(v->arena, sends ? x->norm_answer : x->norm_of_rank[instr->peer]);
     return at(v->arena, sends ? x->norm_own : x->norm_answer);
 }
 
@@ -102,10 +102,23 @@ static uint64_t packed_bytes(const pst_memory_view *v, const pst_instr *instr) {
     return pst_codec_bytes(v->map->up, instr->from);
 }
 
+const float *pst_memory_map_outer(const pst_memory_view *v, uint32_t buffer) {
+    const pst_memory_map *x = v->map;
+    return (const float *)(const void *)(v->arena + x->outer_buffer +
+                                         (buffer - 1) * pst_align(x->outer_buffer_bytes));
+}
+
+/* A rank with islands has all master weights of its parameters. */
+static void *address_outer(const pst_memory_view *v, const pst_instr *instr) {
+    if (instr->buffer) return (void *)(uintptr_t)pst_memory_map_outer(v, instr->buffer);
+    return v->arena + v->map->master[instr->param] + instr->from * sizeof(float);
+}
+
 void *pst_memory_map_message(const pst_memory_view *v, const pst_instr *instr) {
     const pst_memory_map *x = v->map;
     if (instr->local != PST_NONE) return address_local(v, instr->chunk, instr->local, instr->micro);
     if (instr->param == PST_NONE) return address_norm(v, instr);
+    if (instr->outer) return address_outer(v, instr);
     if (instr->use == PST_NONE)
         return v->arena + x->weight[instr->param] +
                instr->from * (uint64_t)pst_dtype_bytes(v->g->dtype);

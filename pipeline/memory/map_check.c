@@ -80,6 +80,17 @@ static void add_residuals(ranges *all, const pst_memory_map *x, const pst_graph 
     }
 }
 
+static void add_outer(ranges *all, const pst_memory_map *x, const pst_graph *g) {
+    for (uint32_t p = 0; g && p < g->n_param; p++) {
+        const uint64_t bytes = (x->outer_to[p] - x->outer_from[p]) * sizeof(float);
+        add(all, x, PST_REGION_OUTER, x->old[p], bytes, p);
+        add(all, x, PST_REGION_OUTER, x->velocity[p], bytes, p);
+    }
+    for (uint32_t i = 0; i < x->n_outer_buffer; i++)
+        add(all, x, PST_REGION_GRAD, x->outer_buffer + i * pst_align(x->outer_buffer_bytes),
+            x->outer_buffer_bytes, i);
+}
+
 static uint64_t norm_bytes(const pst_memory_map *x, uint32_t rank) {
     return (x->loss_of_rank[rank] + (uint64_t)x->piece_of_rank[rank] * x->norm_words) *
            sizeof(double);
@@ -88,8 +99,9 @@ static uint64_t norm_bytes(const pst_memory_map *x, uint32_t rank) {
 static void add_norms(ranges *all, const pst_memory_map *x) {
     add(all, x, PST_REGION_CONTROL, x->norm_own, norm_bytes(x, x->rank), x->rank);
     add(all, x, PST_REGION_CONTROL, x->norm_answer, 3 * sizeof(double), x->n_rank);
-    for (uint32_t r = 1; r < x->n_rank; r++)
-        add(all, x, PST_REGION_CONTROL, x->norm_of_rank[r], norm_bytes(x, r), r);
+    for (uint32_t r = 0; r < x->n_rank; r++)
+        if (r != x->rank)
+            add(all, x, PST_REGION_CONTROL, x->norm_of_rank[r], norm_bytes(x, r), r);
 }
 
 static void add_buffers(ranges *all, const pst_memory_map *x) {
@@ -235,6 +247,7 @@ pst_status pst_memory_map_check(const pst_memory_map *x, const pst_cut *cut,
     PST_TRY(check_regions(x));
     add_params(&all, x, g);
     add_residuals(&all, x, g);
+    add_outer(&all, x, g);
     add_norms(&all, x);
     add_buffers(&all, x);
     add_slots(&all, x, base, slots, scratch);

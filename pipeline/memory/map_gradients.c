@@ -22,13 +22,30 @@ static void place_buffers(pst_memory_map_builder *b, const pst_optim_row *optim)
     pst_memory_map *x = b->map;
     const uint64_t packed = longest_message(b, 1), plain = longest_message(b, 0);
     x->buffer = ABSENT;
-    if (!optim || (!packed && !plain) || b->job->grid.data == 1) return;
+    if (!optim || (!packed && !plain) || pst_job_group(b->job) == 1) return;
     x->n_buffer = pst_job_buffers(b->job);
-    if (b->job->grid.data > 2) x->buffer_packed = pst_align(packed * sizeof(float));
+    if (pst_job_group(b->job) > 2) x->buffer_packed = pst_align(packed * sizeof(float));
     x->buffer_bytes = packed ? x->buffer_packed + pst_codec_bytes(b->job->up, packed) : 0;
     if (plain * sizeof(float) > x->buffer_bytes) x->buffer_bytes = plain * sizeof(float);
     x->buffer =
         pst_memory_map_take(b, (x->n_buffer - 1) * pst_align(x->buffer_bytes) + x->buffer_bytes);
+}
+
+/* Each holds the longest message of another island's weights. */
+static void place_outer_buffers(pst_memory_map_builder *b) {
+    pst_memory_map *x = b->map;
+    uint64_t most = 0;
+    x->outer_buffer = ABSENT;
+    if (!b->job->syncs) return;
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
+        if (x->outer_to[p] - x->outer_from[p] > most) most = x->outer_to[p] - x->outer_from[p];
+    const uint64_t message = b->job->outer[pst_grid_at(b->job->grid, x->rank).tensor]->message;
+    if (!most) return;
+    x->n_outer_buffer = pst_job_outer_buffers(b->job);
+    x->outer_buffer_bytes = (most < message ? most : message) * sizeof(float);
+    x->outer_buffer =
+        pst_memory_map_take(b, (x->n_outer_buffer - 1) * pst_align(x->outer_buffer_bytes) +
+                                   x->outer_buffer_bytes);
 }
 
 /* The size of all parts of a use. */
@@ -104,5 +121,6 @@ void pst_memory_map_place_gradients(pst_memory_map_builder *b, const pst_optim_r
     place_gradient_slots(b, optim);
     place_packed(b);
     place_buffers(b, optim);
+    place_outer_buffers(b);
     pst_memory_map_finish(b, PST_REGION_GRAD);
 }

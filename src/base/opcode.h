@@ -14,7 +14,8 @@
     X(NORM, "NORM") /* this rank's fp64 sums of squares */ \
     X(GATHER, "GATHER") /* rank 0: all sums in name order -> norm and clip factor */ \
     X(STEP, "STEP") /* optimizer on this rank's parameters */ \
-    X(VALIDATE, "VALIDATE") /* post-validation: rolls back or repeats STEP */
+    X(VALIDATE, "VALIDATE") /* post-validation: rolls back or repeats STEP */ \
+    X(OUTER, "OUTER") /* islands: outer step of a piece, or the end of the exchange */
 /* clang-format on */
 typedef enum {
 #define PST_OPCODE_ENUM(name, text) PST_OP_##name,

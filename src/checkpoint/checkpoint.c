@@ -193,23 +193,47 @@ static pst_status count_residuals(const json_t *tensors, const pst_param *param,
     return PST_OK;
 }
 
-/* Checks that every trained parameter of the model and its state is stored, and nothing else but
- * residuals. */
+static pst_status check_one(const json_t *tensors, const pst_param *param, const char *name) {
+    const json_t *tensor = json_object_get(tensors, name);
+    return same_shape(tensor, param) && all_parts(tensor, param)
+               ? PST_OK
+               : pst_fail(PST_EINTERNAL, "checkpoint: no rank has stored tensor %s", name);
+}
+
+/* Counts what islands add to a parameter: weight and states of one after another, outer momentum;
+ * all must be complete. *islands: their number. */
+static pst_status count_islands(const json_t *tensors, const pst_param *param,
+                                const pst_optim_row *rule, size_t *n, uint32_t *islands) {
+    char name[PST_CKPT_NAME];
+    for (*islands = 0;
+         json_object_get(tensors, pst_ckpt_island_name(param->name, *islands, "", name));
+         ++*islands)
+        for (uint32_t k = 0; k <= pst_optim_states(rule, param); k++, ++*n)
+            PST_TRY(check_one(tensors, param,
+                              pst_ckpt_island_name(param->name, *islands,
+                                                   k ? rule->state_name[k - 1] : "", name)));
+    if (!json_object_get(tensors, pst_ckpt_velocity_name(param->name, name))) return PST_OK;
+    ++*n;
+    return check_one(tensors, param, name);
+}
+
+/* Checks that every trained parameter of the model and its state (of each island) is stored, and
+ * nothing else but residuals and outer momentum. */
 static pst_status check_complete(const json_t *tensors, const pst_graph *graph,
                                  const char *optimizer) {
     const pst_optim_row *rule = *optimizer ? pst_optim_find(optimizer) : NULL;
     size_t expected = 0;
     char name[PST_NAME_MAX + 16];
     for (uint32_t i = 0; i < graph->n_param; i++) {
-        PST_TRY(count_residuals(tensors, graph->param + i, &expected));
-        for (uint32_t k = 0;
-             !graph->param[i].frozen && k <= pst_optim_states(rule, graph->param + i);
-             k++, expected++) {
-            snprintf(name, sizeof name, "%s%s%s", graph->param[i].name, k ? "." : "",
+        const pst_param *param = graph->param + i;
+        uint32_t islands;
+        PST_TRY(count_residuals(tensors, param, &expected));
+        PST_TRY(count_islands(tensors, param, rule, &expected, &islands));
+        const uint32_t states = islands ? 0 : pst_optim_states(rule, param);
+        for (uint32_t k = 0; !param->frozen && k <= states; k++, expected++) {
+            snprintf(name, sizeof name, "%s%s%s", param->name, k ? "." : "",
                      k ? rule->state_name[k - 1] : "");
-            const json_t *tensor = json_object_get(tensors, name);
-            if (!same_shape(tensor, &graph->param[i]) || !all_parts(tensor, &graph->param[i]))
-                return pst_fail(PST_EINTERNAL, "checkpoint: no rank has stored tensor %s", name);
+            PST_TRY(check_one(tensors, param, name));
         }
     }
     if (json_object_size(tensors) != expected)

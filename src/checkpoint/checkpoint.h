@@ -68,9 +68,19 @@ typedef struct {
     /* 0: a weight with its states; 1 + k: `weight` is what codecs left out of the gradients of
      * replica k (parallel.compress), without states */
     uint32_t residual;
+    /* With islands (parallel.local). island 1 + k: weight and states are those of island k. outer:
+     * PST_CKPT_GLOBAL: a weight without states, which the islands share; PST_CKPT_VELOCITY: `weight`
+     * is its outer momentum */
+    uint32_t island, outer;
 } pst_ckpt_entry;
+enum { PST_CKPT_GLOBAL = 1, PST_CKPT_VELOCITY };
 /* "wte.weight.residual1": the tensor with the residual of replica 1. */
 const char *pst_ckpt_residual_name(const char *param, uint32_t replica, char out[PST_CKPT_NAME]);
+/* "wte.weight.island1": the weight of island 1; with a state's name ("": none),
+ * "wte.weight.island1_m"; "wte.weight.outer": the outer momentum. */
+const char *pst_ckpt_island_name(const char *param, uint32_t island, const char *state,
+                                 char out[PST_CKPT_NAME]);
+const char *pst_ckpt_velocity_name(const char *param, char out[PST_CKPT_NAME]);
 /* A tensor's name in a shard: "wte.weight.m"; "wte.weight.m[262144:524288]" for a part;
  * "wte.weight.m[0=0+128][0:8192]" for a part of a tensor rank's slice. */
 const char *pst_ckpt_part_name(const char *name, const pst_slice *slice, uint64_t from, uint64_t to,
@@ -169,6 +179,12 @@ pst_status pst_ckpt_read_weight(const pst_ckpt *ckpt, const pst_param *param, ui
 pst_status pst_ckpt_read_state(const pst_ckpt *ckpt, const pst_param *param,
                                const pst_optim_row *rule, void *const state[2], uint64_t from,
                                uint64_t to);
+/* The number of islands whose weights and states of the parameter are stored. */
+uint32_t pst_ckpt_islands(const pst_ckpt *ckpt, const char *param);
+/* The same of weight (NULL: not read) and states (rule NULL: not read) of an island. */
+pst_status pst_ckpt_read_island(const pst_ckpt *ckpt, const pst_param *param, uint32_t island,
+                                const pst_optim_row *rule, void *const at[3], uint64_t from,
+                                uint64_t to);
 /* The type of the stored optimizer states of trained parameters; PST_F32 also if there are none. */
 pst_dtype pst_ckpt_state_type(const pst_ckpt *ckpt);
 /* Prints the index as text and checks the hash of every tensor; EINPUT if one does not match.

@@ -202,16 +202,44 @@ pst_dtype pst_ckpt_state_type(const pst_ckpt *c) {
     return PST_F32;
 }
 
-pst_status pst_ckpt_read_state(const pst_ckpt *c, const pst_param *param, const pst_optim_row *rule,
-                               void *const state[2], uint64_t from, uint64_t to) {
-    char name[PST_NAME_MAX + 16];
+static pst_status read_any(const pst_ckpt *c, const char *name, const pst_param *param,
+                           pst_dtype type, const uint64_t range[2], void *out) {
+    return type == PST_BF16 ? read_bf16(c, name, param, range[0], range[1], out)
+                            : pst_ckpt_read_held(c, name, param, range[0], range[1], out);
+}
+
+static pst_status check_optimizer(const pst_ckpt *c, const pst_optim_row *rule) {
     if (strcmp(rule->name, c->info.optimizer))
         return BAD("checkpoint %s contains the state of optimizer %s, not of %s", c->path,
                    *c->info.optimizer ? c->info.optimizer : "(none)", rule->name);
+    return PST_OK;
+}
+
+pst_status pst_ckpt_read_island(const pst_ckpt *c, const pst_param *param, uint32_t island,
+                                const pst_optim_row *rule, void *const at[3], uint64_t from,
+                                uint64_t to) {
+    char name[PST_CKPT_NAME];
+    const uint64_t range[] = {from, to};
+    if (from == to) return PST_OK;
+    if (at[0])
+        PST_TRY(read_any(c, pst_ckpt_island_name(param->name, island, "", name), param, PST_F32,
+                         range, at[0]));
+    if (rule) PST_TRY(check_optimizer(c, rule));
+    for (uint32_t i = 0; rule && i < pst_optim_states(rule, param); i++)
+        PST_TRY(
+            read_any(c, pst_ckpt_island_name(param->name, island, rule->state_name[i], name),
+                     param, rule->state, range, at[1 + i]));
+    return PST_OK;
+}
+
+pst_status pst_ckpt_read_state(const pst_ckpt *c, const pst_param *param, const pst_optim_row *rule,
+                               void *const state[2], uint64_t from, uint64_t to) {
+    char name[PST_NAME_MAX + 16];
+    const uint64_t range[] = {from, to};
+    PST_TRY(check_optimizer(c, rule));
     for (uint32_t i = 0; from < to && i < pst_optim_states(rule, param); i++) {
         snprintf(name, sizeof name, "%s.%s", param->name, rule->state_name[i]);
-        if (rule->state == PST_BF16) PST_TRY(read_bf16(c, name, param, from, to, state[i]));
-        else PST_TRY(pst_ckpt_read_held(c, name, param, from, to, state[i]));
+        PST_TRY(read_any(c, name, param, rule->state, range, state[i]));
     }
     return PST_OK;
 }

@@ -67,14 +67,30 @@ static pst_status make_header(const pst_shard *s, char **text, size_t *size) {
 }
 
 static uint32_t states_of(const pst_optim_row *rule, const pst_ckpt_entry *e) {
-    return e->residual ? 0 : pst_optim_states(rule, e->param);
+    return e->residual || e->outer ? 0 : pst_optim_states(rule, e->param);
 }
 
 static pst_status add_weight(pst_shard *s, const pst_ckpt_entry *e) {
     char name[PST_CKPT_NAME];
+    if (e->outer == PST_CKPT_VELOCITY) {
+        pst_ckpt_velocity_name("", name);
+        return add_tensor(s, e, name + 1, PST_F32, e->weight);
+    }
+    if (e->island) {
+        pst_ckpt_island_name("", e->island - 1, "", name);
+        return add_tensor(s, e, name + 1, PST_F32, e->weight);
+    }
     if (!e->residual) return add_tensor(s, e, "", PST_F32, e->weight);
     pst_ckpt_residual_name("", e->residual - 1, name);
     return add_tensor(s, e, name + 1, PST_F32, e->weight);
+}
+
+static pst_status add_state(pst_shard *s, const pst_optim_row *rule, const pst_ckpt_entry *e,
+                            uint32_t k) {
+    char name[PST_CKPT_NAME];
+    if (!e->island) return add_tensor(s, e, rule->state_name[k], rule->state, e->state[k]);
+    pst_ckpt_island_name("", e->island - 1, rule->state_name[k], name);
+    return add_tensor(s, e, name + 1, rule->state, e->state[k]);
 }
 
 static pst_status plan_file(pst_shard *s, const pst_optim_row *rule, const pst_ckpt_entry *entry,
@@ -91,7 +107,7 @@ static pst_status plan_file(pst_shard *s, const pst_optim_row *rule, const pst_c
     for (uint32_t i = 0; i < n; i++) {
         PST_TRY(add_weight(s, &entry[i]));
         for (uint32_t k = 0; k < states_of(rule, &entry[i]); k++)
-            PST_TRY(add_tensor(s, &entry[i], rule->state_name[k], rule->state, entry[i].state[k]));
+            PST_TRY(add_state(s, rule, &entry[i], k));
     }
     PST_TRY(make_header(s, &s->header, &s->header_bytes));
     s->end = s->header_bytes;

@@ -31,6 +31,25 @@ const char *pst_ckpt_residual_name(const char *param, uint32_t replica, char out
     return out;
 }
 
+const char *pst_ckpt_island_name(const char *param, uint32_t island, const char *state,
+                                 char out[PST_CKPT_NAME]) {
+    snprintf(out, PST_CKPT_NAME, "%s.island%" PRIu32 "%s%s", param, island, *state ? "_" : "",
+             state);
+    return out;
+}
+
+const char *pst_ckpt_velocity_name(const char *param, char out[PST_CKPT_NAME]) {
+    snprintf(out, PST_CKPT_NAME, "%s.outer", param);
+    return out;
+}
+
+uint32_t pst_ckpt_islands(const pst_ckpt *ckpt, const char *param) {
+    char name[PST_CKPT_NAME];
+    uint32_t n = 0;
+    while (pst_ckpt_tensor_find(ckpt, pst_ckpt_island_name(param, n, "", name))) n++;
+    return n;
+}
+
 /* A number of at most 12 digits, so that sums of a few do not overflow; 0: there is none. */
 static int number(const char **at, uint64_t *out) {
     size_t digits = strspn(*at, "0123456789");

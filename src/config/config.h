@@ -101,6 +101,13 @@ struct pst_config {
             double rate;      /* of topk: share of a block's elements */
             double min_bytes; /* of the smallest parameter that is packed */
         } compress;
+        struct {
+            int64_t steps; /* of an island without the others; 0: off */
+            struct {
+                double lr, momentum;
+                char *nesterov;
+            } outer;
+        } local;
         double memory; /* bytes that each rank may use; 0: limited only by the machine */
         char **recompute;
         uint32_t n_recompute;  /* one for all chunks, or one per chunk */

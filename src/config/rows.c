@@ -423,6 +423,19 @@ static const pst_row rows[] = {
      "Which messages are packed. between-hosts: those of replicas that are not all on one host; "
      "all: those of all replicas.",
      NULL},
+    {"parallel.local", "steps", PST_ROW_WHOLE, "0", 0, 1e12, FULL, NULL, AT(parallel.local.steps), 0,
+     "Steps that each replica takes without the others, with optimizer state, clipping and weights "
+     "of its own (local SGD, DiLoCo), for slow links. Then the mean of what they have subtracted "
+     "from the weights is the gradient of an outer SGD step, whose result all get. The last step "
+     "of the run is followed by one too. CPUs only. 0: gradients are added in every step.",
+     NULL},
+    {"parallel.local.outer", "lr", PST_ROW_REAL, "0.7", 0, INFINITY, FULL | ABOVE, NULL,
+     AT(parallel.local.outer.lr), 0,
+     "Learning rate of the outer step; 1 without momentum: the mean of the weights.", NULL},
+    {"parallel.local.outer", "momentum", PST_ROW_REAL, "0.9", 0, 1, FULL | BELOW, NULL,
+     AT(parallel.local.outer.momentum), 0, "Momentum of the outer step; 0: none.", NULL},
+    {"parallel.local.outer", "nesterov", PST_ROW_TEXT, "true", 0, 0, FULL, "true|false",
+     AT(parallel.local.outer.nesterov), 0, "Nesterov's momentum in the outer step.", NULL},
     {"parallel.reproducible", "data", PST_ROW_WHOLE, "0", 0, PST_RANKS_MAX, FULL, NULL,
      AT(parallel.reproducible), 0,
      "Sum the gradients of a step's micro-batches in this many groups, a power of two such as 4: "

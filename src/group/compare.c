@@ -182,7 +182,7 @@ static uint64_t hash_list(const pst_job *job, uint64_t hash) {
 static uint64_t hash_lists(const pst_prepared *p) {
     uint64_t hash = hash_list(p->job, 0);
     for (uint32_t i = 0; i < p->n_smaller; i++) hash = hash_list(p->smaller[i]->job, hash);
-    return hash;
+    return p->inner ? hash_list(p->inner->job, hash) : hash;
 }
 
 static ranks different(const uint64_t *all, uint32_t n) {

@@ -21,11 +21,13 @@ static uint32_t rank_of(const pst_prepared *p, uint32_t param, uint32_t replica,
 int pst_group_is_scattered(const pst_prepared *p, uint32_t param) {
     uint32_t parts = 0;
     if (p->graph->param[param].frozen) return 0; /* nothing of it is gathered */
+    const int islands = p->job->islands > 1;
     for (uint32_t k = 0; k < p->grid.data; k++) {
         const pst_memory_map *x = p->memory[rank_of(p, param, k, 0)];
-        parts += x->own_to[param] > x->own_from[param];
+        parts += islands ? x->outer_to[param] > x->outer_from[param]
+                         : x->own_to[param] > x->own_from[param];
     }
-    return is_sliced(p, param) || (p->job->zero && parts > 1);
+    return is_sliced(p, param) || ((p->job->zero || islands) && parts > 1);
 }
 
 /* Broadcasts a tensor rank's part of the parameter, shard by shard, to every rank. */
@@ -35,13 +37,14 @@ static pst_status broadcast_shards(pst_group *g, const pst_prepared *p, uint32_t
     for (uint32_t k = 0; k < p->grid.data && status == PST_OK; k++) {
         uint32_t root = rank_of(p, param, k, tensor);
         const pst_memory_map *x = p->memory[root];
-        uint64_t from = x->own_from[param], n = x->own_to[param] - from;
+        const int islands = p->job->islands > 1;
+        uint64_t from = islands ? x->outer_from[param] : x->own_from[param],
+                 n = (islands ? x->outer_to[param] : x->own_to[param]) - from;
         if (!n) continue;
         for (uint32_t i = 0; i < g->n_local; i++)
             if (g->local[i]->rank == root)
                 PST_TRY(pst_rank_read(g->local[i], held + from,
-                                      pst_rank_weight(g->local[i], param) +
-                                          (from - x->step_from[param]),
+                                      pst_rank_global_of(g->local[i], param).weight,
                                       n * sizeof *held));
         status = pst_group_broadcast(g, held + from, n * sizeof *held, root);
     }

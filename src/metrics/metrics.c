@@ -277,6 +277,7 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
     if (line && report->works) add_work(m, report, s->step_s, line);
     if (line) add_bits(line, s->bits_per_byte);
     if (line) add_parts(line, s->loss, s->next_sentence, s->accuracy);
+    if (line && s->phase) json_object_set_new(line, "phase", json_string(s->phase));
     if (line && m->compression > 1)
         json_object_set_new(line, "compression", json_real(m->compression));
     if (line && s->post)

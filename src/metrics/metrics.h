@@ -22,6 +22,7 @@ typedef struct {
     uint32_t rolled_back; /* number of ranks that had to roll back STEP (post-validation) */
     int scales;           /* 1: there is a loss scale */
     double loss_scale;    /* loss scale of this step */
+    const char *phase;    /* with islands: "inner", or "outer" for a step with an outer step */
     uint64_t skipped;     /* skipped steps so far, including this one if it overflowed */
 } pst_metrics_step;
 

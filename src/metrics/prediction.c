@@ -51,7 +51,8 @@ static void set_durations(const pst_prediction *f) {
             pst_instr *in = &list->instr[i];
             double mean = (double)total[in->opcode] / count[in->opcode],
                    measured = (double)f->sum[r][in->opcode] / f->n;
-            if (in->queue == PST_Q_COMPUTE)
+            /* OUTER may not have been measured: it is not in all lists */
+            if (in->queue == PST_Q_COMPUTE && in->opcode != PST_OP_OUTER)
                 in->ns = (uint64_t)(mean > 0 ? (double)in->ns / mean * measured : measured);
         }
     }

@@ -4,14 +4,15 @@
 #include <string.h>
 
 static void take_exact(const pst_prepared *p, pst_candidate *c) {
-    c->step_ns = p->timing->step_ns;
-    c->flush_ns = p->timing->flush_ns;
-    c->bubble = p->timing->bubble;
-    c->bound_ns = pst_simulate_bound(p->job) + c->flush_ns;
+    c->step_ns = (uint64_t)pst_prepared_step_ns(p);
+    const pst_prepared *most = p->inner ? p->inner : p; /* most steps are like it */
+    c->flush_ns = most->timing->flush_ns;
+    c->bubble = most->timing->bubble;
+    c->bound_ns = pst_simulate_bound(most->job) + c->flush_ns;
     memset(c->in_flight, 0, c->layout.pipeline * sizeof *c->in_flight);
     for (uint32_t r = pst_job_gathers(p->job); r < p->job->n_rank; r = pst_job_next(p->job, r)) {
-        uint32_t *most = &c->in_flight[pst_job_stage(p->job, r)];
-        if (p->timing->peak_stash[r] > *most) *most = p->timing->peak_stash[r];
+        uint32_t *held = &c->in_flight[pst_job_stage(p->job, r)];
+        if (p->timing->peak_stash[r] > *held) *held = p->timing->peak_stash[r];
     }
     memcpy(c->peak_bytes, p->plan->peak_bytes, c->layout.pipeline * sizeof *c->peak_bytes);
     c->exact = 1;

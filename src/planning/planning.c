@@ -132,6 +132,11 @@ static double sum_bytes(const pst_config *c) {
     return (double)pst_codec_bytes(up, up.block) / up.block;
 }
 
+/* With islands, one of parallel.local.steps steps ends with an exchange. */
+static double sum_share(const pst_config *c) {
+    return pst_prepare_islands(c, 2) > 1 ? 1 / (double)c->parallel.local.steps : 1;
+}
+
 /* Bytes per element of a parameter: weights, and optimizer state with masters. */
 static void fill_problem(pst_planning *x) {
     const pst_config *c = x->config;
@@ -145,6 +150,7 @@ static void fill_problem(pst_planning *x) {
                                       .state_bytes = states + (half ? 4 : 0),
                                       .grad_bytes = 4,
                                       .sum_bytes = sum_bytes(c),
+                                      .sum_share = sum_share(c),
                                       .parts = (uint32_t)c->parallel.reproducible,
                                       .memory = rank_memory(x),
                                       .table = pst_planning_table,

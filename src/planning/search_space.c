@@ -338,6 +338,7 @@ static void choose_rest(pst_planning *x) {
         for (uint32_t k = 3; k <= MOST_CHUNKS; k++) add(&p->chunks, k);
     if (is_given(x, "parallel", "zero")) fix(&p->zero, (uint64_t)c->parallel.zero);
     else choose_zero(x);
+    if (pst_prepare_islands(c, 2) > 1) fix(&p->zero, 0); /* has no effect */
     if (p->zero.n == 3 && strcmp(c->parallel.compress.up, "none") != 0) p->zero.n = 2;
     if (is_given(x, "parallel", "sequence"))
         fix(&p->sequence, !strcmp(c->parallel.sequence, "true"));

@@ -230,7 +230,8 @@ static pst_status build_job(pst_prepared *p) {
     spec.exchange = exchange;
     spec.message = p->message;
     uint8_t *packs = NULL;
-    pst_status status = pst_prepare_compress(p, &spec, &packs);
+    pst_status status = pst_prepare_local(p, &spec);
+    if (status == PST_OK) status = pst_prepare_compress(p, &spec, &packs);
     if (status == PST_OK) status = pst_job_build_grid(&spec, &p->job, p->slots);
     free(exchange);
     free(packs);
@@ -365,7 +366,7 @@ static pst_status predict(pst_prepared *p) {
 static pst_status open_grid(pst_prepared *p) {
     pst_layout *l = &p->plan->layout;
     p->grid = pst_layout_grid(l);
-    if (p->grid.data == 1) l->zero = 0;
+    if (p->grid.data == 1 || pst_prepare_islands(p->config, p->grid.data) > 1) l->zero = 0;
     if (p->grid.tensor == 1) l->sequence = 0;
     uint32_t lanes = pst_grid_lanes(p->grid);
     uint32_t n = p->grid.data;
@@ -444,6 +445,7 @@ pst_status pst_prepare_build(const pst_config *config, const pst_prepare_options
 void pst_prepared_close(pst_prepared *p) {
     if (!p) return;
     for (uint32_t i = 0; i < p->n_smaller; i++) pst_prepared_close(p->smaller[i]);
+    pst_prepared_close(p->inner);
     free(p->smaller);
     for (uint32_t r = 0; p->memory && r < p->options.n_rank; r++)
         pst_memory_map_close(p->memory[r]);

@@ -79,7 +79,7 @@ pst_status pst_prepare_compress(const pst_prepared *p, pst_job_spec *spec, uint8
     const pst_codec up = pst_prepare_codec(c);
     const int all = !strcmp(c->parallel.compress.links, "all");
     *packs = NULL;
-    if (up.kind == PST_CODEC_NONE || p->grid.data == 1) return PST_OK;
+    if (up.kind == PST_CODEC_NONE || p->grid.data == spec->islands) return PST_OK;
     PST_TRY(check(p));
     if (!(*packs = calloc(p->grid.pipeline, 1))) return pst_no_memory("to prepare a run");
     for (uint32_t r = 0; r < p->options.n_rank; r++)

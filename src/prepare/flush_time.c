@@ -10,7 +10,8 @@ pst_account pst_prepare_account(const pst_prepared *p, uint32_t rank) {
     const uint64_t receive =
         m->n_buffer ? (m->n_buffer - 1) * pst_align(m->buffer_bytes) + m->buffer_bytes : 0;
     pst_account a = {.weights = m->bytes[PST_REGION_WEIGHT],
-                     .states = m->bytes[PST_REGION_STATE] + m->bytes[PST_REGION_RESIDUAL],
+                     .states = m->bytes[PST_REGION_STATE] + m->bytes[PST_REGION_RESIDUAL] +
+                               m->bytes[PST_REGION_OUTER],
                      .gradients = m->bytes[PST_REGION_GRAD] - receive,
                      .kept = m->bytes[PST_REGION_DATA] + m->bytes[PST_REGION_OUTPUT],
                      .held = m->bytes[PST_REGION_SLOT],

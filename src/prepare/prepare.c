@@ -16,8 +16,9 @@ pst_status pst_prepare(const pst_config *config, const pst_prepare_options *opti
     else if (solves) status = pst_prepare_solved(config, options, &l, prepared);
     else status = pst_prepare_build(config, options, &l, prepared);
     pst_layout_close(&l);
-    if (status != PST_OK || !options->smaller) return status;
-    status = pst_prepare_smaller(*prepared);
+    if (status != PST_OK) return status;
+    status = pst_prepare_inner(*prepared);
+    if (status == PST_OK && options->smaller) status = pst_prepare_smaller(*prepared);
     if (status == PST_OK) return PST_OK;
     pst_prepared_close(*prepared);
     *prepared = NULL;

@@ -36,6 +36,9 @@ typedef struct {
     const uint32_t *host;
     pst_processors processors; /* processors of this host, to compare with parallel.profile */
     uint32_t n_eval_micro;     /* micro-batches per evaluation pass; 0: no evaluation */
+    /* 1: with islands (parallel.local): the lists of a step without outer step. Only for
+     * pst_prepare_inner */
+    int inner;
     int smaller;               /* 1: also prepare the smaller batches of train.batch_warmup */
     int infer;                 /* 1: graph for generation: no loss, no backward pass */
     /* With infer: number of sequences that are computed at a time; 0: 1 */
@@ -166,6 +169,9 @@ struct pst_prepared {
      * this job are as large as the largest one. */
     pst_prepared **smaller;
     uint32_t n_smaller;
+    /* With islands (parallel.local): the same job for steps without outer step, in the same way;
+     * this one is for steps with it. NULL: there are no islands. */
+    pst_prepared *inner;
 };
 
 /* prepare/kernels.c: callback for pst_chooser; arg is a pst_device or begins with one. */
@@ -276,7 +282,19 @@ pst_status pst_prepare(const pst_config *config, const pst_prepare_options *opti
 static inline uint64_t pst_prepared_batch(const pst_prepared *p) {
     return (uint64_t)p->plan->layout.n_micro * p->plan->layout.micro_batch;
 }
-/* prepare/smaller.c. The job for the batch of `step`: p or one of p->smaller. */
+/* prepare/local.c. Sets the members of `spec` for islands (parallel.local). EINPUT: keys contradict
+ * each other. */
+pst_status pst_prepare_local(const pst_prepared *p, pst_job_spec *spec);
+/* The number of islands; 1: all replicas exchange gradients. */
+uint32_t pst_prepare_islands(const pst_config *config, uint32_t replicas);
+/* 1: `step`, counted from 0, ends with all replicas having the same weights. */
+int pst_prepared_syncs(const pst_prepared *p, uint64_t step);
+/* Mean of the predicted duration of the steps between two outer steps, in ns; without islands, of a
+ * step. */
+double pst_prepared_step_ns(const pst_prepared *p);
+/* prepare/smaller.c. Sets p->inner if there are islands, and p->plan->step_ns to the mean. */
+pst_status pst_prepare_inner(pst_prepared *p);
+/* The job for `step`: p, p->inner or one of p->smaller. */
 pst_prepared *pst_prepared_at(pst_prepared *p, uint64_t step);
 /* Sets p->smaller. EINPUT: the layout cannot have such batches; the message lists those that it can
  * have. */

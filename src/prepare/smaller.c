@@ -1,6 +1,7 @@
-/* The smaller batches with which a run begins (train.batch_warmup): for each size the same layout
- * with fewer micro-batches, prepared like the whole batch, so that its instruction lists and memory
- * maps are checked and simulated as well. */
+/* Steps with other lists: the smaller batches with which a run begins (train.batch_warmup), for each
+ * size the same layout with fewer micro-batches; with islands (parallel.local), the steps without
+ * outer step. They are prepared like the others, so that their instruction lists and memory maps
+ * are checked and simulated as well. */
 #include "partition/cost/replicas.h"
 #include "prepare/layout.h"
 #include <inttypes.h>
@@ -95,9 +96,9 @@ static pst_status refuse(const pst_prepared *p, uint64_t samples, pst_status sta
     return pst_config_at(p->config, "train.batch_warmup", "from", status);
 }
 
-/* Weights and states stay where they are when a run goes on with another size. */
+/* Weights and states stay where they are when a run goes on with other lists. */
 static int keeps_state(const pst_memory_map *a, const pst_memory_map *b) {
-    for (int region = PST_REGION_WEIGHT; region <= PST_REGION_STATE; region++)
+    for (int region = PST_REGION_WEIGHT; region <= PST_REGION_OUTER; region++)
         if (a->start[region] != b->start[region] || a->bytes[region] != b->bytes[region]) return 0;
     return 1;
 }
@@ -110,7 +111,7 @@ static pst_status take_memory(pst_prepared *p, const pst_prepared *other) {
         if (!x || !of) continue; /* a single lane was prepared */
         if (!keeps_state(x, of))
             return pst_fail(PST_EINTERNAL,
-                            "rank %u: weights or optimizer state move when the batch grows", r);
+                            "rank %u: weights or optimizer state move between two steps", r);
         if (of->total <= x->total) continue;
         x->bytes[PST_REGION_SCRATCH] += of->total - x->total;
         x->total = of->total;
@@ -134,8 +135,29 @@ pst_status pst_prepare_smaller(pst_prepared *p) {
     return PST_OK;
 }
 
+/* Like prepare_for, with the whole batch and its schedules. */
+static pst_status prepare_inner(const pst_prepared *p, pst_prepared **out) {
+    pst_prepare_options options = p->options;
+    options.layout = &p->plan->layout;
+    options.schedules = (const pst_schedule *const *)p->schedules;
+    options.n_schedule = p->grid.data;
+    options.n_eval_micro = 0;
+    options.smaller = 0;
+    options.quiet = options.inner = 1;
+    return pst_prepare_build(p->config, &options, &p->plan->layout, out);
+}
+
+pst_status pst_prepare_inner(pst_prepared *p) {
+    if (p->job->islands == 1 || p->inner) return PST_OK;
+    PST_TRY(prepare_inner(p, &p->inner));
+    PST_TRY(take_memory(p, p->inner));
+    p->plan->step_ns = (uint64_t)pst_prepared_step_ns(p);
+    return PST_OK;
+}
+
 pst_prepared *pst_prepared_at(pst_prepared *p, uint64_t step) {
     const uint64_t size = pst_batches_size(&p->batches, step);
+    if (p->inner && !pst_prepared_syncs(p, step)) return p->inner;
     for (uint32_t i = 0; i < p->n_smaller; i++)
         if (pst_prepared_batch(p->smaller[i]) == size) return p->smaller[i];
     return p;
@@ -144,6 +166,7 @@ pst_prepared *pst_prepared_at(pst_prepared *p, uint64_t step) {
 double pst_prepared_time(pst_prepared *p, uint64_t steps) {
     const pst_batches *b = &p->batches;
     double ns = 0;
+    if (p->inner) return (double)steps * pst_prepared_step_ns(p);
     for (uint32_t i = 0; i < b->n && b->row[i].step < steps; i++) {
         const uint64_t end =
             i + 1 < b->n && b->row[i + 1].step < steps ? b->row[i + 1].step : steps;

@@ -28,6 +28,22 @@ float *pst_rank_residual(const pst_rank *r, uint32_t param) {
     return at(r, r->memory->residual[param]);
 }
 
+float *pst_rank_old(const pst_rank *r, uint32_t param) { return at(r, r->memory->old[param]); }
+
+float *pst_rank_velocity(const pst_rank *r, uint32_t param) {
+    return at(r, r->memory->velocity[param]);
+}
+
+pst_rank_global pst_rank_global_of(const pst_rank *r, uint32_t param) {
+    const pst_memory_map *x = r->memory;
+    if (r->p->job->islands > 1)
+        return (pst_rank_global){x->outer_from[param], x->outer_to[param], pst_rank_old(r, param)};
+    const uint64_t from = x->own_from[param];
+    const float *weight = pst_rank_weight(r, param);
+    if (weight) weight += from - x->step_from[param];
+    return (pst_rank_global){from, x->own_to[param], weight};
+}
+
 const float *pst_rank_sum(const pst_rank *r, uint32_t param, uint64_t from) {
     const float *grad = NULL;
     for (uint32_t u = 0; u < pst_param_gradients(&r->graph->param[param]) && !grad; u++)

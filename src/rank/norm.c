@@ -34,8 +34,13 @@ static int counts(const pst_prepared *p, uint32_t rank, uint32_t param) {
     return t == 0 || p->graphs[t]->param[param].slice.held == PST_HELD_PART;
 }
 
-int pst_rank_stores(const pst_rank *r, uint32_t param) {
+int pst_rank_stores_own(const pst_rank *r, uint32_t param) {
     return r->memory->own_to[param] > r->memory->own_from[param] && counts(r->p, r->rank, param);
+}
+
+int pst_rank_stores(const pst_rank *r, uint32_t param) {
+    const pst_rank_global of = pst_rank_global_of(r, param);
+    return of.to > of.from && counts(r->p, r->rank, param);
 }
 
 int pst_rank_stores_residual(const pst_rank *r, uint32_t param) {
@@ -43,7 +48,7 @@ int pst_rank_stores_residual(const pst_rank *r, uint32_t param) {
 }
 
 int pst_rank_owns(const pst_rank *r, uint32_t param) {
-    return pst_rank_stores(r, param) && r->memory->own_from[param] == 0;
+    return pst_rank_stores(r, param) && pst_rank_global_of(r, param).from == 0;
 }
 
 /* --- a rank's own ----------------------------------------------------------------------------- */
@@ -91,7 +96,7 @@ pst_status pst_rank_norm(pst_device *device, const void *block) {
     for (uint32_t m = 0; m < losses; m++) {
         pst_loss_sums sums;
         PST_TRY(pst_rank_losses(r, m, &sums));
-        control(r, x->norm_own)[m] = pst_loss_total(&sums, r->targets, pst_prepared_batch(r->p));
+        control(r, x->norm_own)[m] = pst_loss_total(&sums, r->targets, r->samples);
     }
     PST_TRY(push(r, x->norm_own, losses * sizeof(double)));
     for (uint32_t i = 0; i < x->n_owned; i++) {
@@ -131,7 +136,9 @@ double pst_rank_total_squares(const pst_rank_squares *of) {
 static double add_losses(const pst_rank *r) {
     const pst_prepared *p = r->p;
     double sum = 0;
-    for (uint32_t k = 0; k < p->grid.data; k++)
+    const uint32_t group = pst_job_group(p->job),
+                   first = pst_job_island(p->job, r->place.replica) * group;
+    for (uint32_t k = first; k < first + group; k++)
         for (uint32_t m = 0; m < p->micro[k + 1] - p->micro[k]; m++) {
             double of_micro = 0;
             for (uint32_t s = 0; s < p->grid.pipeline; s++) {
@@ -184,7 +191,7 @@ static pst_status find_terms(pst_rank *r) {
     for (uint32_t i = 0; status == PST_OK && i < n; i++)
         for (uint32_t j = 0; j < p->grid.pipeline * pst_grid_lanes(p->grid); j++) {
             uint32_t k = by_part(p->grid, j);
-            if (k == PST_NONE) continue;
+            if (k == PST_NONE || pst_job_root(p->job, k) != r->rank) continue;
             const pst_memory_map *of = p->memory[k];
             uint64_t first = r->memory->norm_of_rank[k] + of->loss_of_rank[k] * sizeof(double);
             for (uint32_t m = pst_pieces(of->own_to[order[i]] - of->own_from[order[i]]); m > 0;
@@ -211,7 +218,7 @@ pst_status pst_rank_norm_open(pst_rank *r) {
     r->control = r->on_device ? calloc(1, control_bytes(x)) : r->arena.base + x->norm_own;
     if (!r->piece || !r->piece_n || !r->step_param || !r->control)
         return pst_fail(PST_ENOMEM, "no memory for the flush of a step");
-    return r->rank == 0 ? find_terms(r) : PST_OK;
+    return r->rank == x->root ? find_terms(r) : PST_OK;
 }
 
 void pst_rank_norm_close(pst_rank *r) {

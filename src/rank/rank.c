@@ -79,7 +79,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
     const pst_graph *g = r->graph;
     const pst_cut *cut = pst_rank_cut(r);
     const uint64_t averaged =
-        g->node[step->node].attr.per_sample ? pst_prepared_batch(p) : r->targets;
+        g->node[step->node].attr.per_sample ? r->samples : r->targets;
     pst_rank_call *c = &r->call;
     c->kernel = step->exchange ? NULL : pst_registry_kernel(step->kernel);
     c->spent = r->work.ns + pst_work_of_step(g, step);
@@ -179,6 +179,7 @@ static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *f
     case PST_OP_NORM: r->flush.fn = pst_rank_norm; break;
     case PST_OP_GATHER: r->flush.fn = pst_rank_gather; break;
     case PST_OP_VALIDATE: r->flush.fn = pst_rank_validate; break;
+    case PST_OP_OUTER: r->flush.fn = pst_rank_outer; break;
     default: r->flush.fn = pst_rank_step;
     }
     return PST_OK;
@@ -299,7 +300,11 @@ static void assign(pst_rank *r, const pst_prepared *p) {
     r->part_micros = r->memory->parts > 1 ? r->memory->part_micros : UINT32_MAX;
     r->eval_micro = p->eval_micro[r->place.replica];
     r->n_eval_micro = p->eval_micro[r->place.replica + 1] - r->eval_micro;
-    r->targets = p->targets;
+    const uint32_t group = pst_job_group(p->job),
+                   first = pst_job_island(p->job, r->place.replica) * group;
+    r->island_micros = p->micro[first + group] - p->micro[first];
+    r->samples = (uint64_t)r->island_micros * p->plan->layout.micro_batch;
+    r->targets = p->targets / p->plan->layout.n_micro * r->island_micros;
 }
 
 pst_status pst_rank_use(pst_rank *r, const pst_prepared *p) {

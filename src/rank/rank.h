@@ -99,7 +99,11 @@ struct pst_rank {
     pst_optim_hyper hyper; /* learning rate, t and corrections of this step */
     /* post-validation: STEP did not wait for rank 0's answer; the answer required a rollback */
     int stepped, rolled_back;
-    uint64_t targets; /* number of targets in this step's batch, over which the loss is the mean */
+    /* number of targets in this step's batch, over which the loss is the mean: with islands
+     * (pipeline/compile/outer.h) those of the island, until the reports of a step are gathered */
+    uint64_t targets;
+    uint64_t samples;       /* of the batch or of the island */
+    uint32_t island_micros; /* micro-batches of the step: of all replicas, or of the island */
     /* STEP does not apply a step with a larger loss (mean) or norm; INFINITY: it does */
     double loss_limit, norm_limit;
     /* loss scale of this step's gradients (scaler.h); grad_norm does not contain it */
@@ -212,6 +216,21 @@ pst_status pst_rank_norm_open(pst_rank *r);
 void pst_rank_norm_close(pst_rank *r);
 pst_status pst_rank_pull(const pst_rank *r, uint64_t offset, uint64_t bytes,
                          const double **control);
+/* rank/outer.c: the instruction OUTER. */
+pst_status pst_rank_outer(pst_device *device, const void *block);
+/* rank/weights.c: the present weights become the old ones of islands, without momentum. */
+pst_status pst_rank_begin_outer(const pst_rank *r);
+/* rank/address.c: old weights and outer momentum of the elements from memory->outer_from on of which
+ * this rank takes the outer step; NULL: none. */
+float *pst_rank_old(const pst_rank *r, uint32_t param);
+float *pst_rank_velocity(const pst_rank *r, uint32_t param);
+/* The elements [from, to) of a parameter's weights that this rank gives to checkpoints and to
+ * programs: with islands the old weights, which the islands share. */
+typedef struct {
+    uint64_t from, to;
+    const float *weight; /* from element `from` on; NULL: none */
+} pst_rank_global;
+pst_rank_global pst_rank_global_of(const pst_rank *r, uint32_t param);
 /* rank/step.c: the instructions STEP and VALIDATE. */
 pst_status pst_rank_step(pst_device *device, const void *block);
 pst_status pst_rank_validate(pst_device *device, const void *block);
@@ -283,13 +302,14 @@ pst_status pst_rank_filled(pst_rank *r, uint32_t param);
 /* Updates the copies of the weights in the graph's dtype, which kernels read. To be called after
  * fp32 weights were written. */
 pst_status pst_rank_refresh(pst_rank *r);
-/* 1: this rank owns the parameter: it has use 0 and the shard with the first element. */
+/* 1: this rank stores the first element of the parameter. */
 int pst_rank_owns(const pst_rank *r, uint32_t param);
 /* 1: this rank writes its residual of the parameter to checkpoints; of a parameter that all tensor
  * ranks hold alike, only the first one does. */
 int pst_rank_stores_residual(const pst_rank *r, uint32_t param);
-/* 1: this rank contributes elements [memory->own_from, own_to) of the parameter to the norm and to
- * checkpoints. */
+/* 1: this rank contributes elements [memory->own_from, own_to) of the parameter to the norm and,
+ * with the optimizer's state, to checkpoints; its part of pst_rank_global_of. */
+int pst_rank_stores_own(const pst_rank *r, uint32_t param);
 int pst_rank_stores(const pst_rank *r, uint32_t param);
 /* Address of a data or output tensor of micro-batch `micro`; NULL: not on this rank. */
 void *pst_rank_data(const pst_rank *r, uint32_t tensor, uint32_t micro);

@@ -27,6 +27,10 @@ typedef struct {
     uint64_t works;       /* 1: `work` was measured */
     uint64_t requests;    /* signals that this rank has received: PST_STOP_ bits (stop.h) */
     uint64_t saving;      /* pst_save_state */
+    /* sum of the token losses, norm and number of targets: of the step, with islands of the
+     * island */
+    double loss_sum, grad_norm;
+    uint64_t targets;
     uint64_t rolled_back; /* post-validation: STEP was rolled back */
 } pst_report;
 #endif

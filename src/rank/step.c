@@ -95,7 +95,7 @@ static pst_status change(pst_rank *r, const pst_optim_hyper *h, int statistics, 
     pst_dtype type = r->graph->dtype;
     if (!statistics)
         return r->arith->update(r->device, pst_optim_flat(r->p->optim), h, type, r->step_param, n);
-    float scale = 1.0f / (float)r->p->plan->layout.n_micro;
+    float scale = 1.0f / (float)r->island_micros;
     return r->arith->average(r->device, STATISTIC_RATE, scale, type, r->step_param, n);
 }
 

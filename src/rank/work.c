@@ -38,6 +38,7 @@ uint32_t pst_work_of_flush(const pst_instr *instr) {
     case PST_OP_REDUCE: return n + REDUCE;
     case PST_OP_NORM:
     case PST_OP_GATHER: return n + NORM;
+    case PST_OP_OUTER:
     case PST_OP_STEP:
     case PST_OP_VALIDATE: return n + OPTIMIZER;
     default: return PST_NONE;

@@ -250,14 +250,30 @@ static pst_status fill(pst_trainer *t, const series *s, uint64_t first, uint32_t
     return PST_OK;
 }
 
-/* All ranks count the targets of all replicas, so that all divide by the same number; by 1 if a
- * batch has none, whose losses and gradients are 0. */
-static uint64_t targets_of_batch(const pst_trainer *t, uint64_t sample) {
+/* The first micro-batch of a rank's island; without islands, of the step. */
+static uint32_t first_micro(const pst_rank *r) {
+    const uint32_t group = pst_job_group(r->p->job);
+    return r->p->micro[pst_job_island(r->p->job, r->place.replica) * group];
+}
+
+/* All ranks count the targets of all replicas (of their island), so that all divide by the same
+ * number; by 1 if a batch has none, whose losses and gradients are 0. */
+static uint64_t targets_of(const pst_trainer *t, const pst_rank *r, uint64_t sample) {
     const pst_data *data = t->data;
-    const pst_prepared *p = t->group->local[0]->p;
-    if (!data->row->targets) return p->targets;
-    const uint64_t n = data->row->targets(data, sample, pst_prepared_batch(p));
+    if (!data->row->targets) return r->p->targets / r->p->plan->layout.n_micro * r->island_micros;
+    const uint64_t first = (uint64_t)first_micro(r) * t->p->model_config.micro_batch;
+    const uint64_t n = data->row->targets(data, sample + first, r->samples);
     return n ? n : 1;
+}
+
+/* Of each rank; those of one island have the same number. */
+static void set_targets(pst_trainer *t, uint64_t sample) {
+    for (uint32_t i = 0; i < t->group->n_local; i++) {
+        pst_rank *r = t->group->local[i], *before = i ? t->group->local[i - 1] : NULL;
+        const int same = before && first_micro(before) == first_micro(r);
+        r->sample = sample + (uint64_t)r->micro * t->p->model_config.micro_batch;
+        r->targets = same ? before->targets : targets_of(t, r, sample);
+    }
 }
 
 pst_status pst_feed_batch(pst_trainer *t) {
@@ -266,12 +282,7 @@ pst_status pst_feed_batch(pst_trainer *t) {
     const uint64_t sample = pst_trainer_sample(t, t->step);
     PST_TRY(pst_prefetch_take(t->prefetch, samples_of(t, t->step)));
     memset(t->total, 0, t->group->n_local * sizeof *t->total);
-    const uint64_t targets = targets_of_batch(t, sample);
-    for (uint32_t i = 0; i < t->group->n_local; i++) {
-        pst_rank *r = t->group->local[i];
-        r->sample = sample + (uint64_t)r->micro * t->p->model_config.micro_batch;
-        r->targets = targets;
-    }
+    set_targets(t, sample);
     for (uint64_t i = 0; i < part.n; i++) {
         int32_t *out[PST_DATA_FIELDS];
         pst_prefetch_sample(t->prefetch, i, out);

@@ -4,6 +4,7 @@
 #include "checkpoint/base.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/hf.h"
+#include "run/islands.h"
 #include "run/residual.h"
 #include "run/saving.h"
 #include "run/trainer.h"
@@ -16,9 +17,9 @@
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* Array 0 is the weight, the others are the optimizer's states. */
+/* Array 0 is the weight, the others are the optimizer's states. island: as in pst_islands. */
 static pst_status read_param(pst_rank *r, uint32_t i, const pst_ckpt *ckpt,
-                             const pst_optim_row *rule) {
+                             const pst_optim_row *rule, pst_islands island) {
     enum { ARRAYS = 3 };
     const pst_param *param = r->graph->param + i;
     uint64_t from = r->memory->step_from[i], to = r->memory->step_to[i];
@@ -32,10 +33,14 @@ static pst_status read_param(pst_rank *r, uint32_t i, const pst_ckpt *ckpt,
     while (status == PST_OK && mapped < n)
         if ((status = pst_rank_map(r, at[mapped], bytes[mapped], 0, &host[mapped])) == PST_OK)
             mapped++;
-    if (status == PST_OK) status = pst_ckpt_read_weight(ckpt, param, from, to, host[0]);
-    if (status == PST_OK && rule)
+    if (status == PST_OK && !island.weight)
+        status = pst_ckpt_read_weight(ckpt, param, from, to, host[0]);
+    if (status == PST_OK && rule && !island.stored)
         status =
             pst_ckpt_read_state(ckpt, param, rule, (void *const[]){host[1], host[2]}, from, to);
+    void *const of_island[] = {island.weight ? host[0] : NULL, host[1], host[2]};
+    if (status == PST_OK && rule && island.stored)
+        status = pst_ckpt_read_island(ckpt, param, island.state, rule, of_island, from, to);
     for (uint32_t k = 0; k < mapped; k++) {
         pst_status back = pst_rank_unmap(r, at[k], bytes[k], status == PST_OK, host[k]);
         status = status == PST_OK ? back : status;
@@ -46,7 +51,7 @@ static pst_status read_param(pst_rank *r, uint32_t i, const pst_ckpt *ckpt,
 static pst_status read_rank(pst_rank *r, const pst_ckpt *ckpt, const pst_optim_row *rule) {
     for (uint32_t i = 0; i < r->graph->n_param; i++)
         if (pst_rank_weight(r, i) && !r->graph->param[i].cache && !r->graph->param[i].frozen)
-            PST_TRY(read_param(r, i, ckpt, rule));
+            PST_TRY(read_param(r, i, ckpt, rule, pst_islands_for(r, ckpt)));
     return PST_OK;
 }
 
@@ -106,7 +111,7 @@ static pst_status read_tuned(pst_rank *r, const pst_ckpt *ckpt) {
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
         if (!pst_rank_weight(r, i) || r->graph->param[i].cache) continue;
         if (pst_ckpt_tensor_find(ckpt, r->graph->param[i].name))
-            PST_TRY(read_param(r, i, ckpt, NULL));
+            PST_TRY(read_param(r, i, ckpt, NULL, (pst_islands){0}));
         PST_TRY(merge_param(r, i, ckpt));
     }
     return PST_OK;
@@ -393,6 +398,7 @@ static pst_status load(pst_trainer *t, const pst_ckpt *ckpt) {
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         pst_status status = read_rank(t->group->local[i], ckpt, t->p->optim);
         if (status == PST_OK) status = pst_residual_read(t->group->local[i], ckpt);
+        if (status == PST_OK) status = pst_islands_read(t->group->local[i], ckpt);
         PST_TRY(name_older_of(t->p, status, ckpt->path));
     }
     t->group->weights_gathered = 0;
@@ -416,6 +422,7 @@ static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
     if (t->group->leader) log_conversion(t->p, ckpt);
     if (t->group->leader && !t->p->options.graph) log_changes(t, ckpt);
     if (t->group->leader) pst_residual_explain(t->p, ckpt);
+    if (t->group->leader) pst_islands_explain(t->p, ckpt);
     PST_TRY(load(t, ckpt));
     t->resumed = t->step;
     t->skipped_before = t->skipped;

@@ -15,14 +15,15 @@
 
 typedef enum { NOTHING, WRITING, COMMITTING } phase;
 
+enum { ENTRIES = 4 }; /* of a parameter: weight, residual, outer weight and momentum */
 static const uint64_t GUARD_WAIT_NS = 500000; /* the longest wait before transfers are polled */
 
 /* For one rank: tells STEP whether it may change a parameter. */
 typedef struct {
     pst_saving *saving;
     pst_shard *shard;
-    /* [n_param] last index in the shard, where a residual follows its weight; UINT32_MAX: not
-     * stored by this rank */
+    /* [n_param] last index in the shard, where residual and outer weights follow the weight;
+     * UINT32_MAX: not stored by this rank */
     uint32_t *entry;
 } guard;
 
@@ -63,6 +64,7 @@ static pst_ckpt_entry entry_of(const pst_rank *r, uint32_t i) {
     uint64_t from = x->own_from[i], n = x->own_to[i] - from;
     pst_ckpt_entry e = {.param = r->graph->param + i,
                         .weight = pst_rank_weight(r, i) + (from - x->step_from[i])};
+    if (p->job->islands > 1) e.island = 1 + pst_job_island(p->job, r->place.replica);
     if (n < pst_param_elements(e.param) || e.param->slice.held == PST_HELD_PART) {
         e.from = from;
         e.n = n;
@@ -82,6 +84,32 @@ static pst_ckpt_entry residual_of(const pst_rank *r, uint32_t i) {
     return e;
 }
 
+/* Of the elements of which this rank takes the outer step: the weight that the islands share
+ * (velocity 0), or the outer momentum. */
+static pst_ckpt_entry outer_of(const pst_rank *r, uint32_t i, int velocity) {
+    const pst_rank_global of = pst_rank_global_of(r, i);
+    pst_ckpt_entry e = {.param = r->graph->param + i,
+                        .weight = velocity ? pst_rank_velocity(r, i) : of.weight,
+                        .outer = velocity ? PST_CKPT_VELOCITY : PST_CKPT_GLOBAL};
+    if (of.to - of.from < pst_param_elements(e.param) || e.param->slice.held == PST_HELD_PART) {
+        e.from = of.from;
+        e.n = of.to - of.from;
+    }
+    return e;
+}
+
+/* Adds the entries of a parameter, and returns their number. */
+static uint32_t add_entries(const pst_rank *r, uint32_t i, pst_ckpt_entry *entry) {
+    const int islands = r->p->job->islands > 1;
+    uint32_t n = 0;
+    if (pst_rank_stores_own(r, i)) entry[n++] = entry_of(r, i);
+    if (pst_rank_stores_residual(r, i)) entry[n++] = residual_of(r, i);
+    if (!islands || !pst_rank_stores(r, i)) return n;
+    entry[n++] = outer_of(r, i, 0);
+    if (pst_rank_velocity(r, i)) entry[n++] = outer_of(r, i, 1);
+    return n;
+}
+
 /* Entries in the order in which STEP changes them. */
 static pst_status open_shard(pst_saving *s, uint32_t k, pst_ckpt_entry *entry) {
     const pst_prepared *p = s->trainer->p;
@@ -93,8 +121,7 @@ static pst_status open_shard(pst_saving *s, uint32_t k, pst_ckpt_entry *entry) {
         return pst_fail(PST_ENOMEM, "no memory to list the parameters of rank %u", r->rank);
     for (uint32_t i = 0; i < p->graph->n_param; i++) {
         const uint32_t first = n;
-        if (pst_rank_stores(r, i)) entry[n++] = entry_of(r, i);
-        if (pst_rank_stores_residual(r, i)) entry[n++] = residual_of(r, i);
+        n += add_entries(r, i, entry + n);
         g->entry[i] = n > first ? n - 1 : UINT32_MAX;
     }
     PST_TRY(pst_shard_open(p->optim, entry, n, 0, &s->shard[k]));
@@ -152,7 +179,9 @@ static pst_status describe(pst_saving *s) {
         const uint64_t states = pst_optim_states(t->p->optim, g->param + i);
         const uint64_t each = sizeof(float) + states * pst_optim_state_bytes(t->p->optim);
         if (g->param[i].frozen) continue;
-        s->bytes += pst_param_elements(g->param + i) * each;
+        s->bytes += pst_param_elements(g->param + i) * each * t->p->job->islands;
+        if (t->p->job->islands > 1)
+            s->bytes += pst_param_elements(g->param + i) * sizeof(float) * (1 + t->p->job->velocity);
     }
     for (uint32_t r = 0; r < t->p->options.n_rank; r++)
         for (uint32_t i = 0; i < g->n_param; i++)
@@ -170,14 +199,14 @@ static pst_status open_saving(pst_trainer *t, pst_saving *s) {
     size_t n_param = t->p->graph->n_param;
     s->shard = calloc(n, sizeof *s->shard);
     s->guard = calloc(n, sizeof *s->guard);
-    s->entry = calloc(2 * n * n_param + 1, sizeof *s->entry); /* each with a residual */
+    s->entry = calloc(ENTRIES * n * n_param + 1, sizeof *s->entry);
     if (!s->shard || !s->guard || !s->entry)
         return pst_fail(PST_ENOMEM, "no memory to write checkpoints");
     s->trainer = t;
     s->n = n;
     s->alone = n == t->p->options.n_rank;
     snprintf(s->folder, sizeof s->folder, "%s/checkpoints", t->folder);
-    for (uint32_t k = 0; k < n; k++) PST_TRY(open_shard(s, k, s->entry + 2 * k * n_param));
+    for (uint32_t k = 0; k < n; k++) PST_TRY(open_shard(s, k, s->entry + ENTRIES * k * n_param));
     PST_TRY(config_text(t->config, &s->config));
     PST_TRY(describe(s));
     return pst_saver_open(s->shard, n, &s->saver);

@@ -79,6 +79,10 @@ static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan
     PST_TRY(pst_setup_placement(s->config, plan, options.n_rank, &t->world));
     PST_TRY(pst_bind_rank(t->world, s->config));
     PST_TRY(pst_setup_plan(s->config, options, t->world, &t->p));
+    if (t->p->job->islands > 1)
+        return pst_config_at(s->config, "parallel.local", "steps",
+                             pst_fail(PST_EINPUT, "parallel.local is for penstock train; programs "
+                                                  "use parallel.local.steps=0"));
     PST_TRY(pst_length_resolve(s->config, t->p, NULL));
     s->sum = calloc(t->p->options.n_rank, sizeof *s->sum);
     if (!s->sum) return pst_fail(PST_ENOMEM, "no memory for a session");

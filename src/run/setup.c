@@ -340,6 +340,8 @@ pst_status pst_setup_weights(pst_trainer *t) {
     t->checkpointed = UINT64_MAX;
     if (*t->config->model.weights && (!*t->resume || pst_ckpt_has_base(t->config)))
         PST_TRY(pst_resume_read_hf_all(t, t->config->model.weights));
+    for (uint32_t i = 0; i < t->group->n_local; i++)
+        PST_TRY(pst_rank_begin_outer(t->group->local[i]));
     if (*t->resume) PST_TRY(pst_resume_read(t));
     for (uint32_t i = 0; i < t->group->n_local; i++) PST_TRY(pst_rank_refresh(t->group->local[i]));
     return PST_OK;

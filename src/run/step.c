@@ -118,6 +118,26 @@ static pst_status add_losses(const pst_rank *r, pst_report *report) {
     return PST_OK;
 }
 
+/* With islands, the loss of the whole batch and the mean of the norms; then all ranks decide alike.
+ * NaN if one of them is. */
+static void join_islands(const pst_trainer *t) {
+    const pst_job *job = t->p->job;
+    double loss = 0, norm = 0;
+    uint64_t targets = 0;
+    if (job->islands == 1) return;
+    for (uint32_t r = 0; r < job->n_rank; r++) {
+        if (pst_job_root(job, r) != r) continue;
+        loss += t->report[r].loss_sum;
+        norm += t->report[r].grad_norm / job->islands;
+        targets += t->report[r].targets;
+    }
+    for (uint32_t i = 0; i < t->group->n_local; i++) {
+        t->group->local[i]->loss_sum = loss;
+        t->group->local[i]->grad_norm = norm;
+        t->group->local[i]->targets = targets;
+    }
+}
+
 /* Gathers the report of every rank, which also makes requests to any rank known to all. */
 static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
     uint64_t resident, most_resident, requests = t->takes_signals ? pst_stop_requests() : 0;
@@ -133,6 +153,9 @@ static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
         t->own_report[i].data_wait_ns = t->data_wait_ns;
         t->own_report[i].target_bytes = t->total ? t->total[i].bytes : 0;
         if (t->total && !t->times_only) PST_TRY(add_losses(t->group->local[i], t->own_report + i));
+        t->own_report[i].loss_sum = t->group->local[i]->loss_sum;
+        t->own_report[i].grad_norm = t->group->local[i]->grad_norm;
+        t->own_report[i].targets = t->group->local[i]->targets;
         t->own_report[i].resident_bytes = resident;
         t->own_report[i].requests = requests;
         t->own_report[i].peak_resident_bytes = most_resident;
@@ -140,6 +163,7 @@ static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
     }
     PST_TRY(pst_group_all_gather(t->group, t->own_report, sizeof *t->own_report, t->report));
     pst_group_learn(t->group, t->report);
+    join_islands(t);
     for (uint32_t r = 0; r < t->p->options.n_rank; r++) requests |= t->report[r].requests;
     pst_step_take_requests(t, requests);
     return PST_OK;
@@ -172,6 +196,12 @@ static void set_sample_means(const pst_trainer *t, pst_metrics_step *out) {
     if (kinds.hits) out->accuracy = hits / (double)t->config->train.batch;
 }
 
+/* Of the step that is done. */
+static const char *step_phase(const pst_trainer *t) {
+    if (t->p->job->islands == 1) return NULL;
+    return pst_prepared_syncs(t->p, t->step - 1) ? "outer" : "inner";
+}
+
 /* Measured values, with predictions beside them. */
 static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
     const pst_prepared *p = t->p;
@@ -199,6 +229,7 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
         .predicted_step_s = t->prediction ? pst_prediction_step_s(t->prediction) : NAN,
         .predicted_bubble = t->prediction ? pst_prediction_bubble(t->prediction) : NAN,
         .batch = pst_prepared_batch(r->p),
+        .phase = step_phase(t),
         .tokens = pst_batches_before(&p->batches, t->step) * (p->tokens / pst_prepared_batch(p)),
         .post = p->job->post,
         .rolled_back = rolled_back,

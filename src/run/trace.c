@@ -46,6 +46,7 @@ static void draw(const pst_trainer *t, pst_span *const *span, const char *const 
     const pst_prepared *p = t->group->local[0]->p;
     if (t->p->n_smaller)
         snprintf(batch, sizeof batch, ", %" PRIu64 " samples", pst_prepared_batch(p));
+    if (t->p->inner) snprintf(batch, sizeof batch, ", %s", p->job->syncs ? "outer" : "inner");
     snprintf(title, sizeof title, "%s, step %" PRIu64 "%s, measured: %s", t->config->name, t->step,
              batch, p->plan->layout.schedule);
     if (pst_simulate(job_of(t), &timing) != PST_OK)

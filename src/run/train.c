@@ -63,6 +63,22 @@ static pst_status train_step(pst_trainer *t) {
 
 static int due(int64_t every, uint64_t step) { return every > 0 && step % (uint64_t)every == 0; }
 
+/* Whether an evaluation is due after t->step. With islands, those due since the last outer step
+ * follow the next one: before, islands have different weights. */
+static int evaluation_is_due(const pst_trainer *t) {
+    const int64_t every = t->config->eval.every;
+    if (t->p->job->islands == 1) return due(every, t->step);
+    if (every <= 0 || !pst_prepared_syncs(t->p, t->step - 1)) return 0;
+    const uint64_t steps = (uint64_t)t->config->parallel.local.steps,
+                   before = (t->step - 1) / steps * steps;
+    return t->step / (uint64_t)every > before / (uint64_t)every;
+}
+
+/* Whether all replicas have the same weights, which an evaluation needs. */
+static int weights_are_shared(const pst_trainer *t) {
+    return !t->step || pst_prepared_syncs(t->p, t->step - 1);
+}
+
 static double since(uint64_t began) { return (double)(pst_monotonic_ns() - began) * 1e-9; }
 
 /* Sets that are not evaluated, because the run is to stop, have 0 tokens. */
@@ -156,7 +172,7 @@ static int is_patience_over(const pst_trainer *t) {
 /* What is due between two steps: validation and checkpoint. */
 static pst_status after_step(pst_trainer *t) {
     const pst_config *c = t->config;
-    if (due(c->eval.every, t->step)) PST_TRY(validate(t));
+    if (evaluation_is_due(t)) PST_TRY(validate(t));
     if (is_patience_over(t)) {
         t->end = PST_END_PATIENCE;
         return PST_OK; /* finish() saves */
@@ -251,7 +267,7 @@ static pst_status finish(pst_trainer *t) {
     const int saves_first =
         t->stopped_in_last_step || (t->end == PST_END_TIME && !t->longest_validation_ns);
     if (saves_first) PST_TRY(checkpoint(t, 1));
-    if (!t->stopped && t->end != PST_END_PATIENCE) PST_TRY(validate(t));
+    if (!t->stopped && t->end != PST_END_PATIENCE && weights_are_shared(t)) PST_TRY(validate(t));
     PST_TRY(checkpoint(t, 1));
     if (!t->times_only) PST_TRY(pst_weights_hash_all(t, &hash));
     if (t->metrics)

@@ -19,8 +19,8 @@ static pst_status hash_scattered(const pst_trainer *t, uint32_t param, uint64_t 
 }
 
 static pst_status hash_own(const pst_rank *r, uint32_t param, uint64_t *hash) {
-    float *weight = pst_rank_weight(r, param);
-    uint64_t bytes = (r->memory->step_to[param] - r->memory->step_from[param]) * sizeof *weight;
+    float *weight = (float *)(uintptr_t)pst_rank_global_of(r, param).weight; /* only read */
+    uint64_t bytes = pst_param_elements(r->graph->param + param) * sizeof *weight;
     void *host;
     PST_TRY(pst_rank_map(r, weight, bytes, 1, &host));
     *hash = pst_weights_hash_one(r->p->whole->param + param, host);

@@ -50,7 +50,7 @@ static void length(void **state) {
     pst_config *c = parsed(LEAST "train: {tokens: 4096}", NULL);
     char *copy = printed(c);
     assert_int_equal(c->train.tokens, 4096);
-    assert_null(strstr(copy, "  steps:"));
+    assert_null(strstr(copy, "\n  steps:"));
     pst_config *again = parsed(copy, "train.steps=7");
     assert_int_equal(again->train.steps, 7);
     assert_int_equal(again->train.tokens, 0);

@@ -1,6 +1,7 @@
 /* Jobs of several replicas: every one that is built passes the checker in both modes, and walks to
- * its end, also with gradients that replicas pack; whatever is taken from its head or flush, or
- * from rounds of gradients (zero 2), or changed in them, is refused. */
+ * its end, also with gradients that replicas pack, and with the outer step of islands; whatever is
+ * taken from its head or flush, or from rounds of gradients (zero 2), or changed in them, is
+ * refused. */
 #include "pipeline/case.h"
 #include "pipeline/simulate/simulate.h"
 
@@ -10,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { MOST = 5 };
+enum { MOST = 5, ISLANDS = -1 }; /* instead of a ZeRO stage: each replica is an island */
 
 typedef struct {
     test_case t;
@@ -32,25 +33,26 @@ static void lengthen(pst_cut *cut) {
         }
 }
 
-/* With zero 2 all kinds of schedules, and parameters of up to three pieces. The last replica has
+/* With zero 2 and islands all kinds of schedules, and parameters of up to three pieces. The last replica has
  * one micro-batch more, or as many less as `fewer`. */
 static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t fewer, uint64_t *seed) {
     replicas r = {.t = {.g = random_graph(k)}, .n = n};
-    uint32_t kind = (uint32_t)(k % (zero == 2 ? CASE_KINDS : 3)), n_micro = 4 - fewer;
+    const int large = zero == 2 || zero == ISLANDS;
+    uint32_t kind = (uint32_t)(k % (large ? CASE_KINDS : 3)), n_micro = 4 - fewer;
     pst_instr_cost cost = {.latency_ns = 50,
-                           .bytes_per_s = zero == 2 ? 1e8 : 1e7,
+                           .bytes_per_s = large ? 1e8 : 1e7,
                            .norm_ns = 1,
                            .reduce_ns = 1,
                            .step_ns = 1,
                            .flush = 1};
-    cost.fifo = k % 2; /* several chunks per rank need such lists; without, sums come early */
+    cost.fifo = zero != ISLANDS && k % 2; /* several chunks per rank need such lists; without, sums come early */
     build_case(&r.t, 1 + (uint32_t)(k % 4), kind, 3, seed);
     if (case_schedule[kind])
         MUST(pst_schedule_generate(case_schedule[kind], r.t.n_rank, r.t.n_chunk / r.t.n_rank,
                                    n_micro, &r.other));
     else r.other = many_chunks(r.t.n_rank, r.t.n_chunk, n_micro, kind == 4, 1, kind == 5);
     /* what is computed is no matter here */
-    for (uint32_t p = 0; zero == 2 && p < r.t.g->n_param; p++)
+    for (uint32_t p = 0; large && p < r.t.g->n_param; p++)
         if (next_random(seed) % 3 == 0)
             r.t.g->param[p].dim[0] += next_random(seed) % 2 * 2 * PST_PIECE / 8;
     if (zero != 2) lengthen(r.t.cut);
@@ -60,10 +62,13 @@ static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t fewer, 
                          .schedule = r.schedule,
                          .cut = r.cut,
                          .cost = &cost,
-                         .zero = zero};
+                         .zero = zero == ISLANDS ? 0 : zero,
+                         .islands = zero == ISLANDS ? n : 1,
+                         .syncs = 1,
+                         .velocity = (int)(k % 2)};
     spec.parts = zero == 2 ? 1 : 1 + (uint32_t)(k / 8 % 3);
     static const uint8_t packs[] = {1, 1, 0, 1};
-    if (zero != 2 && spec.parts == 1 && k % 3 != 1) { /* what is small stays as it is */
+    if (!large && spec.parts == 1 && k % 3 != 1) { /* what is small stays as it is */
         spec.up = (pst_codec){.kind = k % 2 ? PST_CODEC_INT8 : PST_CODEC_INT4, .block = 32};
         spec.packs = packs;
         spec.min_bytes = 100;
@@ -85,15 +90,13 @@ static pst_status check(const replicas *r, pst_check_mode mode) {
     return pst_job_check_grid(r->job, r->cut, r->slots, mode);
 }
 
-static void jobs_pass(void **state) {
-    (void)state;
-    uint64_t seed = test_seed(1);
-    for (uint64_t k = 1; k <= 60; k++) {
-        replicas r =
-            open_replicas(k, 2 + (uint32_t)(k % 4), (int)(k / 4 % 3), (uint32_t)(k % 4), &seed);
+static void pass(int islands, uint64_t seed) {
+    for (uint64_t k = 1; k <= (islands ? 18 : 60); k++) {
+        const int zero = islands ? ISLANDS : (int)(k / 4 % 3);
+        replicas r = open_replicas(k, 2 + (uint32_t)(k % 4), zero, (uint32_t)(k % 4), &seed);
         pst_timing *timing;
         MUST(check(&r, PST_CHECK_TAGGED));
-        if (k % 2) MUST(check(&r, PST_CHECK_FIFO));
+        if (k % 2 && !islands) MUST(check(&r, PST_CHECK_FIFO));
         MUST(pst_simulate(r.job, &timing));
         pst_timing_close(timing);
         for (uint32_t k2 = 0; k2 < r.job->n_rank; k2++) {
@@ -113,12 +116,19 @@ static void jobs_pass(void **state) {
     }
 }
 
+static void jobs_pass(void **state) {
+    (void)state;
+    pass(0, test_seed(1));
+    pass(1, test_seed(11));
+}
+
 static void lost_deps_are_refused(void **state) {
     (void)state;
     uint64_t seed = test_seed(2);
     uint32_t refused = 0, kept = 0;
-    for (uint64_t k = 1; k <= 16; k++) {
-        replicas t = open_replicas(k, 2 + (uint32_t)(k % 3), (int)(k / 3 % 3), 0, &seed);
+    for (uint64_t k = 1; k <= 18; k++) {
+        const int zero = k > 16 ? ISLANDS : (int)(k / 3 % 3);
+        replicas t = open_replicas(k, 2 + (uint32_t)(k % 3), zero, 0, &seed);
         for (uint32_t r = 0; r < t.job->n_rank; r++) {
             pst_instr_list *list = &t.job->list[r];
             for (uint32_t i = 0; i < list->n_instr; i++) {
@@ -144,8 +154,9 @@ static void lost_deps_are_refused(void **state) {
 static void changes_are_refused(void **state) {
     (void)state;
     uint64_t seed = test_seed(3);
-    for (uint64_t k = 1; k <= 16; k++) {
-        replicas t = open_replicas(k, 2 + (uint32_t)(k % 4), (int)(k / 3 % 3), 0, &seed);
+    for (uint64_t k = 1; k <= 19; k++) {
+        const int zero = k > 16 ? ISLANDS : (int)(k / 3 % 3);
+        replicas t = open_replicas(k, 2 + (uint32_t)(k % 4), zero, 0, &seed);
         for (uint32_t r = 0; r < t.job->n_rank; r++) {
             pst_instr_list *list = &t.job->list[r];
             for (uint32_t i = 0; i < list->n_instr; i++) {
@@ -157,12 +168,15 @@ static void changes_are_refused(void **state) {
                     if (change == 0) in->param = (in->param + 1) % t.t.g->n_param;
                     if (change == 1) in->from += PST_PIECE;
                     if (change == 2) in->n--;
-                    if (change == 3 && in->queue == PST_Q_COMPUTE) in->buffer = in->into;
+                    if (change == 3 && in->opcode == PST_OP_OUTER) in->buffer++;
+                    else if (change == 3 && in->queue == PST_Q_COMPUTE) in->buffer = in->into;
                     else if (change == 3) in->peer = (in->peer + 1) % t.job->n_rank;
                     if (change == 4) in->use = in->use == PST_NONE ? 0 : PST_NONE;
                     if (change == 5 && in->opcode == PST_OP_RECV && before.buffer)
-                        in->buffer = pst_job_buffers(t.job) + 1;
-                    if (change == 8 && rest) in->packed = !in->packed;
+                        in->buffer =
+                            (in->outer ? pst_job_outer_buffers : pst_job_buffers)(t.job) + 1;
+                    if (change == 8 && zero == ISLANDS) in->outer = !in->outer;
+                    else if (change == 8 && rest) in->packed = !in->packed;
                     if (change > 5 && change < 8 && (!rest || i >= list->n_instr - list->n_flush))
                         continue; /* these are of rounds, or early */
                     if (change == 6) in->micro = (in->micro + 1) % t.job->n_micro;
@@ -178,6 +192,36 @@ static void changes_are_refused(void **state) {
         }
         close_replicas(&t);
     }
+}
+
+/* Also of an island: nobody else receives what it has sent, or sends what it expects. */
+static void an_outer_step_is_whole(void **state) {
+    (void)state;
+    uint64_t seed = test_seed(12);
+    uint32_t taken = 0;
+    for (uint64_t k = 1; k <= 4; k++) {
+        replicas t = open_replicas(k, 2 + (uint32_t)(k % 4), ISLANDS, 0, &seed);
+        for (uint32_t r = 0; r < t.job->n_rank; r++) {
+            pst_instr_list *list = &t.job->list[r];
+            for (uint32_t i = 0; i < list->n_instr; i++) {
+                const pst_instr before = list->instr[i];
+                if (!before.outer && before.opcode != PST_OP_OUTER) continue;
+                list->instr[i] = (pst_instr){.opcode = PST_OP_REDUCE, /* of nothing */
+                                             .queue = PST_Q_COMPUTE,
+                                             .param = PST_NONE,
+                                             .local = PST_NONE,
+                                             .use = PST_NONE};
+                if (check(&t, PST_CHECK_TAGGED) == PST_OK)
+                    fail_msg("graph %u rank %u instruction %u is not missed", (unsigned)k, r, i);
+                list->instr[i] = before;
+                taken++;
+            }
+        }
+        t.job->syncs = 0;
+        assert_int_equal(check(&t, PST_CHECK_TAGGED), PST_EINPUT);
+        close_replicas(&t);
+    }
+    assert_true(taken > 100);
 }
 
 /* A gradient that is sent, or added, before it is packed, or while another rank's is unpacked. */
@@ -473,6 +517,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_pass),
                                        cmocka_unit_test(lost_deps_are_refused),
                                        cmocka_unit_test(changes_are_refused),
+                                       cmocka_unit_test(an_outer_step_is_whole),
                                        cmocka_unit_test(packing_is_waited_for),
                                        cmocka_unit_test(parts_are_waited_for),
                                        cmocka_unit_test(weights_are_needed),

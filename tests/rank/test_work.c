@@ -33,7 +33,7 @@ static void the_flush_has_kinds(void **state) {
         uint32_t kind = pst_work_of_flush(&instr);
         int computes = op == PST_OP_PACK || op == PST_OP_UNPACK || op == PST_OP_REDUCE ||
                        op == PST_OP_NORM || op == PST_OP_GATHER || op == PST_OP_STEP ||
-                       op == PST_OP_VALIDATE;
+                       op == PST_OP_VALIDATE || op == PST_OP_OUTER;
         assert_int_equal(kind != PST_NONE, computes);
         if (op == PST_OP_STEP) assert_string_equal(pst_work_name(kind), "optimizer");
     }

@@ -1,0 +1,230 @@
+/* Checks the outer step of islands (compile/outer.h) at the end of a list: the owner of a piece gets
+ * the weights of every other island once, when their STEP has ended, takes the outer step when all
+ * are there, and sends the result once to all ranks with the parameter, which have sent their own
+ * weights before they receive it. Lists without an outer step have none of these instructions. */
+#include "pipeline/check/flush.h"
+#include "pipeline/check/order.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* The current rank. */
+typedef struct {
+    const pst_checker *c;
+    const pst_instr_list *list;
+    const pst_share *share;
+    pst_grid_place at;
+    uint32_t rank, island, step, end; /* end: the last OUTER */
+    uint32_t *base;                   /* [n_param] number of a parameter's first piece */
+    /* instructions of a piece, in list order: [pieces], [n_instr] */
+    uint32_t *head, *next;
+} outer;
+
+static pst_status fail(const outer *x, uint32_t param, uint64_t from, const char *why) {
+    return pst_fail(PST_EINPUT, "rank %u: outer step of parameter %u from element %llu: %s",
+                    x->rank, param, (unsigned long long)from, why);
+}
+
+static int is_outer(const pst_instr *in) { return in->outer || in->opcode == PST_OP_OUTER; }
+
+static uint32_t rank_at(const outer *x, uint32_t stage, uint32_t island) {
+    const pst_job *job = x->c->job;
+    uint32_t replica = island * pst_job_group(job) + pst_job_member(job, x->at.replica);
+    return pst_grid_in_lane(job->grid, stage, replica * job->grid.tensor + x->at.tensor);
+}
+
+static int holds(const outer *x, uint32_t param, uint32_t stage) {
+    const pst_cut *cut = x->c->cut;
+    for (uint32_t u = cut->use_first[param]; u < cut->use_first[param + 1]; u++)
+        if (x->c->job->rank_of_chunk[cut->use_chunk[u]] == stage) return 1;
+    return 0;
+}
+
+/* --- the list --------------------------------------------------------------------------------- */
+
+/* Every instruction names a piece; the last one ends the list. Chains are made from the end. */
+static pst_status list_pieces(outer *x) {
+    const pst_graph *g = x->c->cut->graph;
+    for (uint32_t i = x->list->n_instr; i-- > 0;) {
+        const pst_instr *in = &x->list->instr[i];
+        if (in->opcode == PST_OP_STEP) x->step = i;
+        if (!is_outer(in)) continue;
+        if (in->opcode == PST_OP_OUTER && in->param == PST_NONE) {
+            if (x->end != PST_NONE) return fail(x, 0, 0, "the end of the outer step occurs twice");
+            x->end = i;
+            continue;
+        }
+        pst_piece whole = {.param = in->param, .from = in->from};
+        if (!pst_instr_is_flush(x->list, i) || in->param >= g->n_param || in->use != PST_NONE ||
+            !pst_share_find(x->share, &whole) || in->n != whole.n)
+            return fail(x, in->param, in->from, "the elements are not exactly one shard");
+        if (x->end == PST_NONE || x->step != PST_NONE)
+            return fail(x, in->param, in->from, "an instruction before STEP or behind the end");
+        uint32_t k = x->base[in->param] + in->from / PST_PIECE;
+        x->next[i] = x->head[k];
+        x->head[k] = i;
+    }
+    return x->end == PST_NONE || x->step == PST_NONE
+               ? fail(x, 0, 0, "STEP or the end of the outer step is missing")
+               : PST_OK;
+}
+
+/* Receive buffers in list order: a RECV waits for the OUTER that has read the buffer. */
+static pst_status check_buffers(const outer *x) {
+    const uint32_t n = pst_job_outer_buffers(x->c->job), others = x->c->job->islands - 1;
+    uint32_t *read = malloc((n + (size_t)1) * sizeof *read);
+    pst_status status = read ? PST_OK
+                             : pst_fail(PST_ENOMEM, "no memory to check the outer step of rank %u",
+                                        x->rank);
+    if (read) memset(read, 0xff, (n + (size_t)1) * sizeof *read);
+    for (uint32_t i = x->step; status == PST_OK && i < x->end; i++) {
+        const pst_instr *in = &x->list->instr[i];
+        if (!is_outer(in) || !in->buffer) continue;
+        const uint32_t first = in->buffer - 1, used = in->opcode == PST_OP_OUTER ? others : 1;
+        if (first + used > n) status = fail(x, in->param, in->from, "unknown receive buffer");
+        else if (used == 1 && in->opcode == PST_OP_RECV && read[first] != PST_NONE)
+            status = pst_checker_need(x->c, x->rank, read[first], i);
+        for (uint32_t k = 0; status == PST_OK && k < used && in->opcode == PST_OP_OUTER; k++)
+            read[first + k] = i;
+    }
+    free(read);
+    return status;
+}
+
+/* --- one piece -------------------------------------------------------------------------------- */
+
+/* A RECV of another island's weights, at the owner; `outer` reads its buffers in the order of
+ * islands. */
+static pst_status check_received(const outer *x, const pst_piece *p, uint32_t recv,
+                                 uint32_t step) {
+    const pst_instr *in = &x->list->instr[recv], *reads = &x->list->instr[step];
+    const uint32_t island =
+        pst_job_island(x->c->job, pst_grid_at(x->c->job->grid, in->peer).replica);
+    if (!in->buffer || in->peer != rank_at(x, x->at.stage, island) ||
+        in->buffer != reads->buffer + island - (island > x->island))
+        return fail(x, p->param, p->from, "the weights of an island are read from another buffer");
+    return pst_checker_need(x->c, x->rank, recv, step);
+}
+
+static uint32_t find(const outer *x, uint32_t first, uint8_t opcode) {
+    while (first != PST_NONE && x->list->instr[first].opcode != opcode) first = x->next[first];
+    return first;
+}
+
+/* The number of ranks with the parameter that receive from this one. */
+static uint32_t receivers(const outer *x, uint32_t param) {
+    const pst_grid grid = x->c->job->grid;
+    const uint32_t own = pst_grid_degree(grid, x->at.stage);
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < grid.pipeline; s++) {
+        const uint32_t degree = pst_grid_degree(grid, s);
+        if (holds(x, param, s) && x->at.tensor < degree)
+            n += grid.data * ((degree - x->at.tensor - 1) / own + 1);
+    }
+    return n - 1;
+}
+
+static int is_receiver(const outer *x, const pst_piece *p, uint32_t rank) {
+    const pst_grid grid = x->c->job->grid;
+    const pst_grid_place to = pst_grid_at(grid, rank);
+    return holds(x, p->param, to.stage) &&
+           to.tensor % pst_grid_degree(grid, x->at.stage) == x->at.tensor;
+}
+
+static pst_status check_owner(const outer *x, const pst_piece *p, uint32_t first) {
+    const uint32_t step = find(x, first, PST_OP_OUTER);
+    uint32_t n_recv = 0, n_send = 0;
+    if (step == PST_NONE || find(x, x->next[step], PST_OP_OUTER) != PST_NONE)
+        return fail(x, p->param, p->from, "expected exactly one OUTER");
+    for (uint32_t i = first; i != PST_NONE; i = x->next[i]) {
+        const pst_instr *in = &x->list->instr[i];
+        for (uint32_t k = first; k != i; k = x->next[k])
+            if (x->list->instr[k].opcode == in->opcode && x->list->instr[k].peer == in->peer)
+                return fail(x, p->param, p->from, "two messages with one rank");
+        if (in->opcode == PST_OP_RECV) {
+            PST_TRY(check_received(x, p, i, step));
+            n_recv++;
+        } else if (in->opcode == PST_OP_SEND) {
+            if (!is_receiver(x, p, in->peer))
+                return fail(x, p->param, p->from, "new weights are sent to the wrong rank");
+            PST_TRY(pst_checker_need(x->c, x->rank, step, i));
+            n_send++;
+        }
+    }
+    return n_recv == x->c->job->islands - 1 && n_send == receivers(x, p->param)
+               ? PST_OK
+               : fail(x, p->param, p->from, "the weights of an island, or a receiver, is missing");
+}
+
+static pst_status check_other(const outer *x, const pst_piece *p, uint32_t first) {
+    const uint32_t stage = pst_checker_stage_of_use(x->c, p->param, 0);
+    const int sends = stage == x->at.stage, receives = holds(x, p->param, x->at.stage);
+    uint32_t send = find(x, first, PST_OP_SEND), recv = find(x, first, PST_OP_RECV), n = 0;
+    for (uint32_t i = first; i != PST_NONE; i = x->next[i]) n++;
+    if (n != (uint32_t)(sends + receives) || (send != PST_NONE) != sends ||
+        (recv != PST_NONE) != receives)
+        return fail(x, p->param, p->from, "a message is missing or unexpected");
+    if (sends && x->list->instr[send].peer != rank_at(x, stage, p->owner))
+        return fail(x, p->param, p->from, "weights are sent to the wrong rank");
+    if (sends) PST_TRY(pst_checker_need(x->c, x->rank, x->step, send));
+    if (!receives) return PST_OK;
+    if (x->list->instr[recv].peer != rank_at(x, stage, p->owner) || x->list->instr[recv].buffer)
+        return fail(x, p->param, p->from, "new weights are received from the wrong rank");
+    PST_TRY(pst_checker_need(x->c, x->rank, sends ? send : x->step, recv));
+    return pst_checker_need(x->c, x->rank, recv, x->end);
+}
+
+static pst_status check_pieces(const outer *x) {
+    for (uint32_t p = 0; p < x->share->n_param; p++)
+        for (pst_piece at = {.param = p}; pst_share_next(x->share, &at);) {
+            const uint32_t first = x->head[x->base[p] + at.from / PST_PIECE];
+            const int owns = at.owner == x->island &&
+                             pst_checker_stage_of_use(x->c, p, 0) == x->at.stage;
+            PST_TRY((owns ? check_owner : check_other)(x, &at, first));
+        }
+    return PST_OK;
+}
+
+/* --- the rank --------------------------------------------------------------------------------- */
+
+static pst_status check_none(const pst_instr_list *list, uint32_t rank) {
+    for (uint32_t i = 0; i < list->n_instr; i++)
+        if (is_outer(&list->instr[i]))
+            return pst_fail(PST_EINPUT, "rank %u: an outer step, but this list has none", rank);
+    return PST_OK;
+}
+
+pst_status pst_checker_outer(const pst_checker *c, uint32_t rank) {
+    const pst_job *job = c->job;
+    const pst_graph *g = c->cut->graph;
+    uint32_t pieces = 0;
+    outer x = {.c = c,
+               .list = &job->list[rank],
+               .at = pst_grid_at(job->grid, rank),
+               .rank = rank,
+               .step = PST_NONE,
+               .end = PST_NONE};
+    if (!job->syncs || !g) return check_none(x.list, rank);
+    x.share = job->outer[x.at.tensor];
+    x.island = pst_job_island(job, x.at.replica);
+    x.base = malloc((g->n_param + (size_t)1) * sizeof *x.base);
+    for (uint32_t p = 0; x.base && p < g->n_param; p++) {
+        x.base[p] = pieces;
+        pieces += pst_pieces(pst_param_elements(g->param + p));
+    }
+    x.head = malloc((pieces + (size_t)1) * sizeof *x.head);
+    x.next = malloc((x.list->n_instr + (size_t)1) * sizeof *x.next);
+    pst_status status =
+        x.base && x.head && x.next
+            ? PST_OK
+            : pst_fail(PST_ENOMEM, "no memory to check the outer step of rank %u", rank);
+    if (status == PST_OK) {
+        memset(x.head, 0xff, (pieces + (size_t)1) * sizeof *x.head);
+        status = list_pieces(&x);
+    }
+    if (status == PST_OK) status = check_buffers(&x);
+    if (status == PST_OK) status = check_pieces(&x);
+    free(x.base);
+    free(x.head);
+    free(x.next);
+    return status;
+}

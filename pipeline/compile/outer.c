@@ -1,0 +1,186 @@
+/* See outer.h. The order of pieces is that of parameters; the index of a piece is the seq of its
+ * messages, which are sent to the owner, or by the owner, and so use one channel. */
+#include "pipeline/compile/outer.h"
+#include <stdlib.h>
+
+/* Elements that a rank reads or writes for one of its own: the old and the new weight, momentum
+ * twice, and the weights of all islands; a REDUCE: three. */
+enum { OWN_STREAMS = 4, REDUCE_STREAMS = 3 };
+
+/* The number of messages of a parameter, on the tensor rank with the largest number. */
+static uint32_t messages(const pst_job *job, uint32_t param) {
+    uint32_t most = 0;
+    for (uint32_t t = 0; t < job->grid.tensor; t++) {
+        uint32_t n = pst_share_count(job->outer[t], param);
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+pst_status pst_outer_share(const pst_job_spec *spec, pst_job *job) {
+    uint32_t n = 0;
+    job->outer = calloc(job->grid.tensor, sizeof *job->outer);
+    if (!job->outer) return pst_fail(PST_ENOMEM, "no memory to compile the instruction lists");
+    for (uint32_t t = 0; t < job->grid.tensor; t++) {
+        PST_TRY(pst_share_build(spec->cut[t], job->rank_of_chunk, job->grid.pipeline, job->islands,
+                                job->outer + t));
+        if (spec->message) job->outer[t]->message = spec->message;
+    }
+    for (uint32_t p = 0; p < job->outer[0]->n_param; p++) n += messages(job, p);
+    if (n > job->n_seq) job->n_seq = n;
+    return PST_OK;
+}
+
+/* --- pieces ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    pst_piece of;
+    uint32_t number, owner_stage;
+    int is_own; /* this rank takes the outer step */
+} piece;
+
+/* State of the current rank. [messages]: the SEND of its weights, or the OUTER of a piece. */
+typedef struct {
+    uint32_t step, *at;
+    uint32_t turn, last[PST_PIECES_IN_FLIGHT]; /* of each set of receive buffers, as in builder.h */
+    uint32_t recv[PST_PIECES_IN_FLIGHT], n_recv; /* the last RECVs of new weights */
+} exchange;
+
+typedef void (*piece_fn)(pst_job_builder *b, const piece *at, exchange *x);
+
+static const pst_share *share_of(const pst_job_builder *b) {
+    return b->job->outer[b->lane % b->job->grid.tensor];
+}
+
+static uint32_t island_of(const pst_job_builder *b) { return pst_job_island(b->job, b->replica); }
+
+/* The rank of this lane's tensor rank in the same replica of another island. */
+static uint32_t rank_at(const pst_job_builder *b, uint32_t stage, uint32_t island) {
+    const uint32_t replica =
+        island * pst_job_group(b->job) + pst_job_member(b->job, b->replica);
+    return pst_grid_in_lane(b->job->grid, stage,
+                            replica * b->job->grid.tensor + b->lane % b->job->grid.tensor);
+}
+
+static void each_piece(pst_job_builder *b, piece_fn fn, exchange *x) {
+    uint32_t first = 0;
+    for (uint32_t p = 0; p < share_of(b)->n_param; first += messages(b->job, p++)) {
+        piece at = {.of = {.param = p}, .number = first};
+        for (; b->status == PST_OK && pst_share_next(share_of(b), &at.of); at.number++) {
+            at.owner_stage = pst_builder_stage_of_use(b, p, 0);
+            at.is_own = at.owner_stage == b->stage && at.of.owner == island_of(b);
+            fn(b, &at, x);
+        }
+    }
+}
+
+static uint32_t emit(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t peer) {
+    const uint64_t bytes = at->of.n * sizeof(float);
+    pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
+    instr.param = at->of.param;
+    instr.from = (uint32_t)at->of.from;
+    instr.n = (uint32_t)at->of.n;
+    instr.outer = 1;
+    instr.peer = peer;
+    instr.bytes = bytes;
+    instr.channel = b->channel;
+    instr.seq = at->number;
+    return pst_builder_emit(b, &instr);
+}
+
+/* --- to the owner ----------------------------------------------------------------------------- */
+
+static void send_weights(pst_job_builder *b, const piece *at, exchange *x) {
+    if (at->is_own || at->owner_stage != b->stage) return;
+    x->at[at->number] = emit(b, PST_OP_SEND, at, rank_at(b, b->stage, at->of.owner));
+    pst_builder_depend(b, x->at[at->number], x->step);
+}
+
+/* A set has one receive buffer for each other island. */
+static void take_step(pst_job_builder *b, const piece *at, exchange *x) {
+    const uint32_t n = b->job->islands, set = x->turn % PST_PIECES_IN_FLIGHT,
+                   buffer = 1 + set * (n - 1), first = b->n_instr;
+    if (!at->is_own) return;
+    x->turn++;
+    for (uint32_t k = 0, other = 0; k < n && b->status == PST_OK; k++) {
+        if (k == island_of(b)) continue;
+        uint32_t recv = emit(b, PST_OP_RECV, at, rank_at(b, b->stage, k));
+        if (b->status != PST_OK) return;
+        b->instr[recv].buffer = buffer + other++;
+        if (x->last[set] != PST_NONE) pst_builder_depend(b, recv, x->last[set]);
+    }
+    const uint64_t ns = pst_builder_reduce_ns(b, at->of.n) * (n + OWN_STREAMS) / REDUCE_STREAMS;
+    uint32_t outer = pst_builder_emit_compute(b, PST_OP_OUTER, ns);
+    if (b->status != PST_OK) return;
+    b->instr[outer].param = at->of.param;
+    b->instr[outer].from = (uint32_t)at->of.from;
+    b->instr[outer].n = (uint32_t)at->of.n;
+    b->instr[outer].buffer = buffer;
+    for (uint32_t i = first; i < outer; i++) pst_builder_depend(b, outer, i);
+    x->last[set] = x->at[at->number] = outer;
+}
+
+/* --- from the owner --------------------------------------------------------------------------- */
+
+static int holds(const pst_job_builder *b, uint32_t param, uint32_t stage) {
+    return pst_builder_first_use(b, param, stage) <
+           pst_param_gradients(&b->cut->graph->param[param]);
+}
+
+static void send_to(pst_job_builder *b, const piece *at, uint32_t stage, uint32_t replica,
+                    uint32_t after) {
+    const pst_grid grid = b->job->grid;
+    const uint32_t tensor = b->lane % grid.tensor;
+    uint32_t lane = pst_grid_receiver(grid, stage, replica * grid.tensor + tensor);
+    for (; lane != PST_GRID_NO_LANE && b->status == PST_OK;
+         lane = pst_builder_next_receiver(b, stage, lane)) {
+        uint32_t to = pst_grid_in_lane(grid, stage, lane);
+        if (to != b->rank) pst_builder_depend(b, emit(b, PST_OP_SEND, at, to), after);
+    }
+}
+
+/* To the other islands first, the next one before all others, so that all links are busy. */
+static void send_new(pst_job_builder *b, const piece *at, exchange *x) {
+    const uint32_t n = b->job->grid.data;
+    if (!at->is_own) return;
+    for (uint32_t stage = 0; stage < b->job->grid.pipeline; stage++)
+        for (uint32_t k = 1; k <= n && holds(b, at->of.param, stage); k++)
+            send_to(b, at, stage, (b->replica + k) % n, x->at[at->number]);
+}
+
+/* What this rank has sent is not overwritten before; a few RECVs at a time, so that messages in
+ * the other direction get their share of a link. */
+static void receive_new(pst_job_builder *b, const piece *at, exchange *x) {
+    if (at->is_own || !holds(b, at->of.param, b->stage)) return;
+    uint32_t recv = emit(b, PST_OP_RECV, at, rank_at(b, at->owner_stage, at->of.owner)),
+             sent = x->at[at->number], *before = x->recv + x->n_recv++ % PST_PIECES_IN_FLIGHT;
+    pst_builder_depend(b, recv, sent == PST_NONE ? x->step : sent);
+    if (*before != PST_NONE) pst_builder_depend(b, recv, *before);
+    *before = recv;
+}
+
+static void end_list(pst_job_builder *b, uint32_t first) {
+    uint32_t end = pst_builder_emit_compute(b, PST_OP_OUTER, 0);
+    for (uint32_t i = first; i < end && b->status == PST_OK; i++)
+        if (b->instr[i].opcode == PST_OP_RECV) pst_builder_depend(b, end, i);
+}
+
+void pst_builder_outer(pst_job_builder *b, uint32_t step) {
+    exchange x = {.step = step};
+    if (!b->cut->graph || b->status != PST_OK) return;
+    x.at = malloc((b->job->n_seq + (size_t)1) * sizeof *x.at);
+    if (!x.at) {
+        b->status = pst_fail(PST_ENOMEM, "no memory for the outer step of rank %u", b->rank);
+        return;
+    }
+    for (uint32_t i = 0; i < b->job->n_seq; i++) x.at[i] = PST_NONE;
+    for (uint32_t i = 0; i < PST_PIECES_IN_FLIGHT; i++) x.last[i] = x.recv[i] = PST_NONE;
+    each_piece(b, send_weights, &x);
+    each_piece(b, take_step, &x);
+    const uint32_t first = b->n_instr;
+    each_piece(b, send_new, &x);
+    each_piece(b, receive_new, &x);
+    end_list(b, first);
+    b->channel++;
+    free(x.at);
+}

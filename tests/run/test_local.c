@@ -1,0 +1,307 @@
+/* test: label=quick timeout=120
+ * parallel.local: islands that take several steps without each other. The same bits in every
+ * pipeline, schedule and with every number of threads, after a resume from inner and outer steps.
+ * The outer step is that of the formula, from the weights that checkpoints have of each island.
+ * With one inner step of SGD and the mean of the weights, the bits are those of zero 1.
+ * Evaluations wait for weights that all islands have; other numbers of islands resume. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "checkpoint/checkpoint.h"
+#include "prepare/prepare.h"
+#include "run/runs_assert.h"
+#include <math.h>
+
+#define YAML                                                                                       \
+    "name: run\n"                                                                                  \
+    "model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 20, vocabulary: 256, "         \
+    "dropout: 0.1}\n"                                                                              \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                           \
+    "train: {steps: 7, lr: 1.0e-2, warmup: 2, batch: 8, micro_batch: 1, seed: 7}\n"                \
+    "parallel: {transport: self, threads: 1, data: 2, local: {steps: 3}}\n"                        \
+    "checkpoint: {every: 1, keep: 20}\n"
+
+static run_result base;
+
+static run_result train(const char *resume, int ranks, const char *keys) {
+    static int n;
+    char name[20], text[600], *rest = text;
+    const char *override[16];
+    int k = 0;
+    snprintf(name, sizeof name, "run-%d", n++);
+    snprintf(text, sizeof text, "%s", keys);
+    for (char *key; (key = strsep(&rest, " "));)
+        if (*key) override[k++] = key;
+    return run_here(YAML, name, ranks, resume, override, (size_t)k);
+}
+
+/* A copy of a run's folder as it was after `step`. */
+static const char *copy_until(const run_result *r, int step) {
+    static char folder[600];
+    static int n;
+    char command[2000];
+    snprintf(folder, sizeof folder, "%s/copy-%d", run_folder(), n++);
+    snprintf(command, sizeof command,
+             "cp -r '%s' '%s' && cd '%s/checkpoints' && for c in step-*; do "
+             "test $c = step-%08d || rm -r $c; done",
+             r->folder, folder, folder, step);
+    assert_int_equal(system(command), 0);
+    return folder;
+}
+
+static int open_base(void **state) {
+    (void)state;
+    base = train("", 2, "");
+    return base.exit_status;
+}
+
+/* --- bits ------------------------------------------------------------------------------------- */
+
+static void same_bits(void **state) {
+    (void)state;
+    static const struct {
+        int ranks;
+        const char *keys;
+    } layouts[] = {{2, "parallel.threads=2 parallel.recompute=full"},
+                   {4, "parallel.schedule=gpipe"},
+                   {4, "parallel.schedule=zb-h1 parallel.zero=1"},
+                   {4, "parallel.schedule=zb-v"},
+                   {6, "parallel.recompute=selective"}};
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        run_result r = train("", layouts[i].ranks, layouts[i].keys);
+        run_assert_same(&r, &base, layouts[i].keys);
+    }
+    run_result synchronous = train("", 2, "parallel.local.steps=0");
+    assert_string_not_equal(base.hash, synchronous.hash);
+    for (int i = 0; i < base.steps; i++)
+        assert_true(fabs(base.value[i] - synchronous.value[i]) < 0.2 * base.value[i]);
+}
+
+/* Also unequal ones, parts of tensor ranks, and numbers of 16 bits. */
+static void several_islands(void **state) {
+    (void)state;
+    static const struct {
+        int data, tensor;
+        const char *keys;
+    } cases[] = {{3, 1, ""},
+                 {5, 1, "parallel.replicas=[3,2,1,1,1] train.optimizer=muon"},
+                 {4, 1, "train.precision=fp16 train.loss_scale=256 train.optimizer_state=bf16"},
+                 {2, 2, "parallel.reproducible.tensor=2"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char keys[300], more[400];
+        snprintf(keys, sizeof keys, "parallel.data=%d parallel.tensor=%d train.steps=4 %s",
+                 cases[i].data, cases[i].tensor, cases[i].keys);
+        snprintf(more, sizeof more, "%s parallel.schedule=zb-h1", keys);
+        const int ranks = cases[i].data * cases[i].tensor;
+        run_result flat = train("", ranks, keys), deep = train("", 2 * ranks, more);
+        assert_int_equal(flat.exit_status, 0);
+        run_assert_same(&deep, &flat, more);
+    }
+    run_result split = train("", 4, "parallel.tensor=2 parallel.reproducible.tensor=2"),
+               whole = train("", 2, "parallel.reproducible.tensor=2");
+    run_assert_same(&split, &whole, "tensor ranks");
+}
+
+#define MEAN                                                                                       \
+    "parallel.local.steps=1 parallel.local.outer.lr=1 parallel.local.outer.momentum=0 "            \
+    "train.optimizer=sgd "
+
+static void one_step_of_sgd_is_synchronous(void **state) {
+    (void)state;
+    run_result zero = train("", 2, "parallel.local.steps=0 parallel.zero=1 train.optimizer=sgd "
+                                   "train.clip=0"),
+               local = train("", 2, MEAN "train.clip=0"),
+               deep = train("", 4, MEAN "train.clip=0 parallel.zero=1"),
+               other = train("", 2, MEAN "train.clip=1e9"); /* by the weights of islands */
+    run_assert_same(&local, &zero, "islands");
+    run_assert_same(&deep, &zero, "islands of two stages");
+    assert_int_equal(other.exit_status, 0);
+    for (int i = 0; i < zero.steps; i++)
+        assert_true(fabs(other.value[i] - zero.value[i]) < 1e-6 * zero.value[i]);
+}
+
+/* --- the outer step --------------------------------------------------------------------------- */
+
+enum { MOST = 256 * 24 };
+
+static void read_tensor(const run_result *r, int step, const char *tensor, float *out) {
+    char path[700];
+    pst_ckpt *c = NULL;
+    snprintf(path, sizeof path, "%s/checkpoints/step-%08d", r->folder, step);
+    if (pst_ckpt_open(path, &c) != PST_OK) fail_msg("%s", pst_error());
+    const pst_ckpt_tensor *t = pst_ckpt_tensor_find(c, tensor);
+    if (!t) fail_msg("%s lacks %s", c->path, tensor);
+    assert_true(t->elements <= MOST);
+    if (pst_ckpt_read(c, tensor, out, t->elements) != PST_OK) fail_msg("%s", pst_error());
+    pst_ckpt_close(c);
+}
+
+/* The weights of islands before the outer step of `step` are those of a run whose outer step comes
+ * later. */
+static void check_outer_step(const run_result *r, const run_result *later, int step,
+                             float velocity[MOST]) {
+    static float was[MOST], is[MOST], now[MOST], island[2][MOST];
+    char name[PST_CKPT_NAME];
+    double most = 0;
+    read_tensor(later, step, "wte.weight", was);
+    read_tensor(r, step, "wte.weight", now);
+    for (uint32_t k = 0; k < 2; k++)
+        read_tensor(later, step, pst_ckpt_island_name("wte.weight", k, "", name), island[k]);
+    for (int i = 0; i < MOST; i++) {
+        float gradient = (was[i] - island[0][i]) * 0.5f + (was[i] - island[1][i]) * 0.5f;
+        velocity[i] = 0.9f * velocity[i] + gradient;
+        const double want = (double)was[i] - 0.7 * ((double)gradient + 0.9 * (double)velocity[i]);
+        most = fmax(most, fabs(want - (double)was[i]));
+        assert_true(fabs(want - (double)now[i]) < 1e-6);
+    }
+    assert_true(most > 1e-3);
+    for (uint32_t k = 0; k < 2; k++) { /* and all islands have it */
+        read_tensor(r, step, pst_ckpt_island_name("wte.weight", k, "", name), is);
+        assert_memory_equal(is, now, sizeof is);
+    }
+    read_tensor(r, step, "wte.weight.outer", is);
+    for (int i = 0; i < MOST; i++) assert_true(fabsf(is[i] - velocity[i]) < 1e-6F);
+}
+
+static void outer_steps_add_up(void **state) {
+    (void)state;
+    static float velocity[MOST];
+    run_result first = train("", 2, "parallel.local.steps=100");
+    check_outer_step(&base, &first, 3, velocity);
+    run_result second = train(copy_until(&base, 3), 2, "parallel.local.steps=100");
+    check_outer_step(&base, &second, 6, velocity);
+    for (int i = 0; i < 3; i++) assert_string_equal(first.loss[i], base.loss[i]);
+}
+
+/* --- when ------------------------------------------------------------------------------------- */
+
+static void resume_has_the_same_bits(void **state) {
+    (void)state;
+    for (int step = 2; step <= 3; step++) {
+        run_result r = train(copy_until(&base, step), 4, "parallel.schedule=gpipe");
+        run_assert_same(&r, &base, "resumed");
+    }
+}
+
+static void other_islands_resume(void **state) {
+    (void)state;
+    static float was[MOST], is[MOST];
+    run_result three = train(copy_until(&base, 5), 3, "parallel.data=3 train.steps=6"),
+               sync = train(copy_until(&base, 5), 2, "parallel.local.steps=0"),
+               back = train(copy_until(&sync, 6), 2, "");
+    assert_true(!three.exit_status && !sync.exit_status && !back.exit_status);
+    run_result again = train(copy_until(&base, 5), 3, "parallel.data=3 parallel.local.steps=100");
+    read_tensor(&base, 3, "wte.weight", was);
+    read_tensor(&again, 6, "wte.weight", is); /* of the last outer step */
+    assert_memory_equal(was, is, sizeof was);
+}
+
+/* The n-th line of metrics.jsonl with `key`: its step, 0; and the text of the key. */
+static int find_line(const run_result *r, const char *key, int n, char text[40]) {
+    char path[600], line[4096];
+    int step = 0;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", r->folder);
+    FILE *f = fopen(path, "r");
+    while (f && n > 0 && fgets(line, sizeof line, f)) {
+        json_t *j = json_loads(line, 0, NULL);
+        const char *value = json_string_value(json_object_get(j, key));
+        const char *event = json_string_value(json_object_get(j, "event"));
+        const int found = !strcmp(key, "phase") ? value != NULL
+                                                : event && !strcmp(event, key);
+        if (found) step = (int)json_integer_value(json_object_get(j, "step"));
+        if (found) snprintf(text, 40, "%s", value ? value : "");
+        n -= found;
+        json_decref(j);
+    }
+    if (f) fclose(f);
+    return n ? 0 : step;
+}
+
+/* Outer steps after 3, 6 and, as the last one, 7; evaluations that are due after 2, 4 and 6. */
+static void phases(void **state) {
+    (void)state;
+    char text[40];
+    run_result r = train("", 2, "eval.every=2");
+    assert_int_equal(r.exit_status, 0);
+    for (int step = 1; step <= 7; step++) {
+        assert_int_equal(find_line(&r, "phase", step, text), step);
+        assert_string_equal(text, step % 3 && step < 7 ? "inner" : "outer");
+    }
+    const int evaluated[] = {3, 6, 7, 0};
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(find_line(&r, "validation", i + 1, text), evaluated[i]);
+    run_result never = train("", 2, "parallel.local.steps=1000 parallel.local.outer.lr=1 "
+                                    "parallel.local.outer.momentum=0");
+    assert_int_equal(never.exit_status, 0); /* one outer step, at the end */
+    assert_int_equal(find_line(&never, "validation", 1, text), 7);
+}
+
+/* --- preparation ------------------------------------------------------------------------------ */
+
+/* Old weights and outer momentum, each once, and the step between two outer steps. */
+static void memory_and_time(void **state) {
+    (void)state;
+    pst_config *c;
+    pst_prepared *p;
+    uint64_t bytes = 0, elements = 0;
+    const char *keys[] = {"parallel.cluster=2x1 cpu ib:1Gb/s", "parallel.local.steps=4"};
+    if (pst_config_parse(YAML, "test", keys, 2, &c) != PST_OK) fail_msg("%s", pst_error());
+    const pst_prepare_options options = {
+        .n_rank = 2, .threads = 1, .isa = pst_cpu_isa(), .n_eval_micro = 4};
+    if (pst_prepare(c, &options, &p) != PST_OK) fail_msg("%s", pst_error());
+    for (uint32_t i = 0; i < p->graph->n_param; i++)
+        elements += pst_param_elements(p->graph->param + i);
+    for (uint32_t r = 0; r < 2; r++) {
+        bytes += p->memory[r]->bytes[PST_REGION_OUTER];
+        assert_int_equal(p->memory[r]->total, p->inner->memory[r]->total >= p->memory[r]->total
+                                                  ? p->inner->memory[r]->total
+                                                  : p->memory[r]->total);
+    }
+    assert_in_range(bytes, 2 * elements * sizeof(float), 2 * elements * sizeof(float) + 4096);
+    for (uint32_t i = 0; i < p->inner->job->list->n_instr; i++) /* between replicas: nothing */
+        assert_true(pst_opcode_name(p->inner->job->list->instr[i].opcode) &&
+                    p->inner->job->list->instr[i].queue == PST_Q_COMPUTE);
+    const double inner = (double)p->inner->timing->step_ns, outer = (double)p->timing->step_ns;
+    assert_true(outer > inner + 0.9 * 8e9 * (double)elements * sizeof(float) / 1e9);
+    assert_true(fabs(pst_prepared_step_ns(p) - (3 * inner + outer) / 4) < 1);
+    assert_true(p->plan->step_ns == (uint64_t)pst_prepared_step_ns(p));
+    assert_ptr_equal(pst_prepared_at(p, 2), p->inner);
+    assert_ptr_equal(pst_prepared_at(p, 3), p);
+    assert_ptr_equal(pst_prepared_at(p, 6), p); /* the last step */
+    pst_prepared_close(p);
+    pst_config_close(c);
+}
+
+static void refuses(const char *keys, const char *why) {
+    run_result r = train("", 2, keys);
+    if (r.exit_status != 2 || !strstr(pst_error(), why))
+        fail_msg("%s: status %d, %s", keys, r.exit_status, pst_error());
+}
+
+static void bad_input(void **state) {
+    (void)state;
+    refuses("train.precision=fp16", "give train.loss_scale");
+    refuses("train.non_finite=skip", "use train.non_finite=stop");
+    refuses("train.spike=rewind", "use train.spike=warn or off");
+    refuses("train.batch_warmup.from=4 train.batch_warmup.tokens=100", "not supported together");
+    refuses("parallel.compress.up=int8", "use parallel.compress.up=none");
+    refuses("parallel.gradients=bf16", "use parallel.gradients=fp32");
+    refuses("parallel.reproducible.data=2", "use parallel.reproducible.data=0");
+    refuses("parallel.post_validation=true", "not supported together");
+    refuses("parallel.local.steps=-1", "expected a whole number");
+    refuses("parallel.local.outer.momentum=1", "expected a number >= 0 and < 1");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits),           cmocka_unit_test(several_islands),
+        cmocka_unit_test(outer_steps_add_up),  cmocka_unit_test(one_step_of_sgd_is_synchronous),
+        cmocka_unit_test(phases),              cmocka_unit_test(resume_has_the_same_bits),
+        cmocka_unit_test(other_islands_resume), cmocka_unit_test(memory_and_time),
+        cmocka_unit_test(bad_input)};
+    int failed = cmocka_run_group_tests(tests, open_base, NULL);
+    run_folder_remove();
+    return failed;
+}
