@@ -184,6 +184,7 @@ static uint64_t target_bytes(const pst_trainer *t) {
 static void set_sample_means(const pst_trainer *t, pst_metrics_step *out) {
     const pst_prepared *p = t->p;
     const pst_loss_kinds kinds = pst_loss_kinds_of(p->graph);
+    const double samples = (double)pst_prepared_batch(t->group->local[0]->p);
     double losses = 0, hits = 0;
     for (uint32_t k = 0; k < p->grid.data; k++)
         for (uint32_t s = 0; s < p->grid.pipeline; s++) {
@@ -192,8 +193,8 @@ static void set_sample_means(const pst_trainer *t, pst_metrics_step *out) {
             hits += of->hits;
         }
     if (t->times_only) return;
-    if (kinds.samples) out->next_sentence = losses / (double)t->config->train.batch;
-    if (kinds.hits) out->accuracy = hits / (double)t->config->train.batch;
+    if (kinds.samples) out->next_sentence = losses / samples;
+    if (kinds.hits) out->accuracy = hits / samples;
 }
 
 /* Of the step that is done. */

@@ -59,6 +59,23 @@ grep -q '"event":"end","steps":3,' runs/first/metrics.jsonl || fail "192 tokens:
 train plain batch=4 train.batch_warmup.from=0 train.batch_warmup.tokens=0 steps=3
 [ "$(hash_of runs/first)" = "$(hash_of runs/plain)" ] || fail "other weights than with the batch of the first steps"
 
+# means over the samples of a smaller step: of 2 texts, neither, one or both are right
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a b >vocab.txt
+{
+    echo text,label
+    for i in $(seq 40); do printf 'a %s,x\nb %s,y\n' "$i" "$i"; done
+} >texts.csv
+cat >labels.yaml <<END_OF_LABELS
+model: {kind: bert, task: classification, layers: 1, heads: 1, channels: 16, context: 8}
+data: {kind: labels, paths: [texts.csv], tokenizer: vocab.txt}
+train: {steps: 3, batch: 16, micro_batch: 2, batch_warmup: {from: 2, tokens: 1000}}
+parallel: {threads: 1}
+END_OF_LABELS
+"$PENSTOCK" train labels.yaml -q 2>err || fail "classification: $(cat err)"
+[ "$(grep '"step_ms"' runs/labels/metrics.jsonl | grep -c '"accuracy":\(0\.0\|0\.5\|1\.0\)[,}]')" = 3 ] ||
+    fail "shares of two texts: $(grep -o '"accuracy":[^,}]*' runs/labels/metrics.jsonl)"
+grep '"step_ms"' runs/labels/metrics.jsonl | grep -q '"accuracy":\(0\.5\|1\.0\)[,}]' || fail "no text is right"
+
 # a loss scale that overflows skips the step and its samples
 for ranks in 1 2; do
     train half-$ranks -n $ranks train.precision=fp16 train.loss_scale_start=16777216
