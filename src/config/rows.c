@@ -151,8 +151,9 @@ static const pst_row rows[] = {
          "Field of JSON Lines, or column of CSV, with the label: a name, or a number from 0 on."),
     TEXT(data, on_error, "stop", 0, "stop|skip",
          "What happens if a line of JSON Lines is not JSON, has no text in the field, or is no "
-         "conversation (chat), or a line of CSV has too few or too many fields. stop: the "
-         "run is refused, with file and line; skip: such lines are left out, and counted."),
+         "conversation (chat), a line of CSV has too few or too many fields, or a label is empty. "
+         "stop: the run is refused, with file and line; skip: such lines are left out, and "
+         "counted."),
     TEXT(data, cache, "", PATH, NULL,
          "Folder for text that was encoded with a tokenizer; by default penstock/tokens in "
          "$XDG_CACHE_HOME or ~/.cache."),

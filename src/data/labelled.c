@@ -1,6 +1,7 @@
 /* See labelled.h. */
 #include "data/labelled.h"
 #include "base/grow.h"
+#include "base/plural.h"
 #include "data/csv.h"
 #include "data/files.h"
 #include <inttypes.h>
@@ -132,12 +133,21 @@ static pst_status learn_label(reading *r, const char *text) {
     return PST_OK;
 }
 
+/* Leaves a line out, or refuses it. */
+static pst_status lacks(reading *r, pst_status status) {
+    if (status != PST_EINPUT || !r->c->lines.skip) return status;
+    r->out->skipped++;
+    return PST_OK;
+}
+
 /* Of labels that are found, the text is kept behind that of the row until all are known. */
 static pst_status add_row(reading *r, const row_text *x) {
     pst_labelled *out = r->out;
     int32_t label = -1;
     if (memchr(x->label, 0, x->label_bytes))
         return pst_fail(PST_EINPUT, "the label has a zero byte");
+    if (!x->label_bytes && (r->finds || find_label(&r->known, "") < 0))
+        return lacks(r, pst_fail(PST_EINPUT, "the label is empty (data.label)"));
     if (r->finds) PST_TRY(learn_label(r, x->label));
     else if ((label = find_label(&r->known, x->label)) < 0)
         return unknown_label(&r->known, x->label);
@@ -146,13 +156,6 @@ static pst_status add_row(reading *r, const row_text *x) {
     PST_TRY(pst_text_add(&out->text, x->text, x->bytes));
     if (r->finds) PST_TRY(pst_text_add(&out->text, x->label, x->label_bytes + 1));
     out->n++;
-    return PST_OK;
-}
-
-/* Leaves a line out, or refuses it. */
-static pst_status lacks(reading *r, pst_status status) {
-    if (status != PST_EINPUT || !r->c->lines.skip) return status;
-    r->out->skipped++;
     return PST_OK;
 }
 
@@ -188,8 +191,8 @@ static pst_status take_record(void *arg, const pst_csv_record *record) {
     reading *r = arg;
     if (!r->columns) return take_header(r, record);
     if ((int)record->n != r->columns)
-        return lacks(
-            r, pst_fail(PST_EINPUT, "%u fields, but the header has %d", record->n, r->columns));
+        return lacks(r, pst_fail(PST_EINPUT, "%u field%s, but the header has %d", record->n,
+                                 pst_plural(record->n), r->columns));
     const uint32_t text = (uint32_t)r->text_at, label = (uint32_t)r->label_at;
     return add_row(r, &(row_text){pst_csv_field(record, text), pst_csv_field(record, label),
                                   pst_csv_bytes(record, text), pst_csv_bytes(record, label)});
@@ -257,10 +260,11 @@ static pst_status settle(reading *r) {
     uint32_t n;
     const int numbers = are_numbers(&r->known, &n);
     if (r->known.n < 2 || (numbers && n < 2))
-        return pst_fail(PST_EINPUT,
-                        "data: the texts have %s; a classification has at least two "
-                        "labels",
-                        r->known.n ? "all the same label" : "no labels");
+        return r->known.n ? pst_fail(PST_EINPUT,
+                                     "all texts have the label '%.80s'; a classification has at "
+                                     "least two labels",
+                                     r->known.name[0])
+                          : pst_fail(PST_EINPUT, "there are no texts with labels");
     if (numbers) {
         pst_labels_free(&r->known);
         r->known.n = n;

@@ -186,8 +186,10 @@ static void test_refused(void **state) {
     refuses(
         "x.csv", "text,class\na,b\n", &c,
         "x.csv: line 1: there is no column \"label\" (data.label); the header has: text, class");
-    refuses("x.csv", "text,label\n", &c, "the texts have no labels");
-    refuses("x.csv", "text,label\na,b\nc,b\n", &c, "the texts have all the same label");
+    refuses("x.csv", "text,label\n", &c, "there are no texts with labels");
+    refuses("x.csv", "text,label\na,b\nc,b\n", &c, "all texts have the label 'b'");
+    refuses("x.csv", "text,label\na,b\nc\n", &c, "x.csv: line 3: 1 field, but the header has 2");
+    refuses("x.csv", "text,label\na,b\nc,\n", &c, "x.csv: line 3: the label is empty");
     refuses("x.txt", "a\n", &c, "x.txt: data.kind labels reads CSV (*.csv) and JSON Lines");
     refuses("x.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"a\"}\n", &c,
             "x.jsonl: line 2: the field \"label\" (data.label) has neither a text nor a whole");
@@ -225,11 +227,11 @@ static void test_skipped(void **state) {
     pst_labelled l;
     folder_write("x.jsonl",
                  "{\"text\": \"a\", \"label\": 1}\nno\n{\"text\": \"b\"}\n{\"label\": 0}\n");
-    folder_write("x.csv", "text,label\nc,0\nd\n");
+    folder_write("x.csv", "text,label\nc,0\nd\ne,\n");
     pst_data_config c = config_of(path, 2);
     c.lines.skip = 1;
     if (pst_labelled_read(&c, &l) != PST_OK) fail_msg("%s", pst_error());
-    assert_true(l.n == 2 && l.skipped == 4 && l.labels.n == 2);
+    assert_true(l.n == 2 && l.skipped == 5 && l.labels.n == 2);
     pst_labelled_free(&l);
 }
 
