@@ -379,19 +379,14 @@ static pst_status check_tied(const shards *s, const pst_model_row *model, const 
     return PST_OK;
 }
 
-static int same_rope(const pst_rope *a, const pst_rope *b) {
-    return a->theta == b->theta && a->scaling == b->scaling && a->factor == b->factor &&
-           a->low == b->low && a->high == b->high && a->context == b->context &&
-           a->attention == b->attention;
-}
-
 /* Activations of the model's MLPs; that of BERT's pooler is always the same. */
 static int differs(const pst_attr *a, const pst_model_config *c) {
     return a->activation != PST_ACT_NONE && a->activation != PST_ACT_TANH &&
            a->activation != c->activation;
 }
 
-/* Checks of one operator what shapes do not show. */
+/* Checks of one operator what shapes do not show. The scaling of rotary positions may be another
+ * one: model.rope_scaling stretches those of trained weights. */
 static pst_status check_node(const char *path, const pst_node *node, const pst_model_config *c) {
     const pst_attr *a = &node->attr;
     const pst_llama *l = &c->llama;
@@ -405,10 +400,9 @@ static pst_status check_node(const char *path, const pst_node *node, const pst_m
     if (!strcmp(node->op->name, "rms_norm") && a->eps != l->norm_eps)
         return BAD("%s: rms_norm_eps is %g, but the model has model.norm_eps %g", path,
                    (double)l->norm_eps, (double)a->eps);
-    if (!strcmp(node->op->name, "rotary") && !same_rope(&a->rope, &l->rope))
-        return BAD("%s: rope_theta or the scaling of rotary positions differs from the model's "
-                   "(model.rope_*)",
-                   path);
+    if (!strcmp(node->op->name, "rotary") && a->rope.theta != l->rope.theta)
+        return BAD("%s: rope_theta is %g, but the model has model.rope_theta %g", path,
+                   (double)l->rope.theta, (double)a->rope.theta);
     if (!strcmp(node->op->name, "layer_norm") && !strcmp(c->kind, "bert") &&
         a->eps != c->bert.norm_eps)
         return BAD("%s: layer_norm_eps is %g, but the model has model.norm_eps %g", path,

@@ -226,16 +226,32 @@ pst_status pst_prepare_precision(const pst_config *c, const pst_prepare_options 
     return PST_OK;
 }
 
+/* The context for which the rotary positions of model.weights were trained, or to which
+ * model.rope_scaling stretches it; 0: not known. */
+static double rotary_context(const pst_config *c, const pst_llama *l) {
+    const pst_rope *r = &l->rope;
+    double stretched = 0;
+    if (strcmp(c->model.rope_scaling, "preset") != 0)
+        stretched = (double)r->factor * (r->context ? r->context : l->trained);
+    return stretched > l->trained ? stretched : l->trained;
+}
+
+static void warn_of_context(const pst_prepared *p) {
+    const pst_model_config *m = &p->model_config;
+    const double most = rotary_context(p->config, &m->llama);
+    if (!m->llama.trained || m->context <= most) return;
+    pst_log(PST_LOG_WARN,
+            "model.context is %u, but the rotary positions of %s %s %.0f; see model.rope_scaling",
+            m->context, p->config->model.weights,
+            most > m->llama.trained ? "are stretched to" : "were trained for", most);
+}
+
 /* Builds the configured model. */
 static pst_status build_graph(pst_prepared *p) {
     PST_TRY(pst_prepare_model(p->config, &p->model, &p->model_config));
     p->model_config.micro_batch = p->plan->layout.micro_batch;
     const pst_model_config *m = &p->model_config;
-    if (m->llama.trained && m->context > m->llama.trained && !p->options.quiet)
-        pst_log(PST_LOG_WARN,
-                "model.context is %u, but the rotary positions of %s were trained for %u; see "
-                "model.rope_scaling",
-                m->context, p->config->model.weights, m->llama.trained);
+    if (!p->options.quiet) warn_of_context(p);
     if (m->llama.trained && !p->options.quiet)
         PST_TRY(pst_hf_warn_of_rope(p->config->model.weights));
     if (p->options.infer) {

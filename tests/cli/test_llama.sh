@@ -102,6 +102,13 @@ refuse 'has a model of kind llama, but model.kind is gpt' "$PENSTOCK" train tune
 refuse 'tensor layers.2.mlp.up_proj.weight is not part\|is not part of the model' "$PENSTOCK" train tuned.yaml name=x model.layers=2
 "$PENSTOCK" train tuned.yaml -n 1 name=long model.context=30 >out 2>&1 || exit 1
 grep -q 'trained for 24' out || fail "no warning of the longer context: $(cat out)"
+stretch='model.rope_scaling=yarn model.rope_factor=4 model.rope_context=12'
+# shellcheck disable=SC2086 # keys
+"$PENSTOCK" train tuned.yaml -n 1 name=yarn model.context=48 $stretch >out 2>&1 || fail "stretched: $(cat out)"
+grep -q warning out && fail "a warning of a context to which the positions are stretched: $(cat out)"
+# shellcheck disable=SC2086 # keys
+"$PENSTOCK" train tuned.yaml -n 1 name=farther model.context=50 $stretch >out 2>&1 || fail "stretched: $(cat out)"
+grep -q 'model.context is 50, but the rotary positions of hf are stretched to 48' out || fail "no warning: $(cat out)"
 cp -r hf odd && sed -i 's/"rope_type": *"llama3"/"rope_type":"llama3","beta_fast":3/' odd/config.json
 "$PENSTOCK" generate odd -t 1 >out 2>&1 || fail "odd: $(cat out)"
 [ "$(grep -c 'odd/config.json: beta_fast has no effect with rope_type llama3' out)" = 1 ] || fail "one warning: $(cat out)"
