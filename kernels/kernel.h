@@ -135,7 +135,7 @@ typedef struct {
 typedef struct {
     const pst_optim_hyper *h;
     pst_matrix_shape shape; /* determines the size of the step */
-    pst_dtype type;         /* of pst_arith_param.narrow */
+    pst_dtype type;         /* of the graph, and of pst_arith_param.narrow */
 } pst_muon_rule;
 typedef struct {
     /* Updates the n parameters of the list; `type` is the dtype of `narrow`. The caller may reuse
@@ -162,20 +162,30 @@ typedef struct {
      * at most 2^21. NULL: not supported. */
     pst_status (*squares)(pst_device *device, const float *const *x, const uint64_t *n,
                           uint32_t count, pst_squares *out);
-    /* Sums of squares for LAMB's trust ratio, as of pst_flat, of all elements of a parameter, on
-     * the host. NULL: not supported. */
+    /* Sums of squares for LAMB's trust ratio, as of pst_flat, of each PST_LAMB_TERM elements of a
+     * parameter: out[2 i], of the weight, and out[2 i + 1], of the step, are the i-th. `out` is in
+     * the device's memory. NULL: not supported. */
     pst_status (*lamb_squares)(pst_device *device, const pst_optim_hyper *h,
-                               const pst_arith_param *p, pst_squares_total out[2]);
-    /* The three parts of an update by Muon (kernels/muon.h), NULL: not supported. The first and the
-     * last also of a part of a matrix. */
+                               const pst_arith_param *p, pst_squares *out);
+    /* Muon (kernels/muon.h), NULL: not supported. Bytes of scratch memory for a matrix. */
+    uint64_t (*muon_scratch)(const pst_muon_rule *rule, uint32_t threads);
+    /* To be called at set-up for each matrix that the device orthogonalizes; rule->h is not read.
+     * NULL: nothing to set up. */
+    pst_status (*muon_prepare)(pst_device *device, const pst_muon_rule *rule);
+    /* The three parts of an update. The first and the last also of a part of a matrix. *x is the
+     * address in `scratch` that the result will have; the device need not be done on return. */
     pst_status (*muon_direction)(pst_device *device, const pst_optim_hyper *h,
                                  const pst_arith_param *p, float *x);
-    pst_status (*muon_orthogonalize)(pst_device *device, const pst_matrix_shape *of, void *scratch,
+    pst_status (*muon_orthogonalize)(pst_device *device, const pst_muon_rule *rule, void *scratch,
                                      float **x);
     pst_status (*muon_apply)(pst_device *device, const pst_muon_rule *rule,
                              const pst_arith_param *p, const float *x);
 } pst_arith;
-enum { PST_ARITH_ADDENDS = 64 };
+enum { PST_ARITH_ADDENDS = 64, PST_LAMB_TERM = 1 << 21 };
+/* The number of sums of squares of pst_arith.lamb_squares for n elements. */
+static inline uint64_t pst_lamb_terms(uint64_t n) {
+    return 2 * ((n + PST_LAMB_TERM - 1) / PST_LAMB_TERM);
+}
 extern const pst_arith pst_arith_cpu; /* kernels/cpu/arith.c */
 
 extern const pst_device_ops pst_device_cpu; /* "cpu" */

@@ -73,7 +73,7 @@ if(NOT PST_FUZZ) # with clang only the fuzzers are built: some tests ask gcc for
 endif()
 # tests/cuda/ is about the parts of the CUDA module that need no GPU, on a runtime that is made up (fake.c).
 if(TARGET penstock_cuda)
-  set(fake_parts about.c attention.c attention_about.c attention_graph.c capture.c choices.c convolution.c convolution_call.c convolution_graph.c device.c dnn.c events.c fp8.c linear.c nccl/comm.c nccl/group.c nccl/message.c nccl/transport.c product.c product_measure.c product_run.c slower.c status.c)
+  set(fake_parts about.c attention.c attention_about.c attention_graph.c capture.c choices.c convolution.c convolution_call.c convolution_graph.c device.c dnn.c events.c fp8.c linear.c muon.c nccl/comm.c nccl/group.c nccl/message.c nccl/transport.c product.c product_measure.c product_run.c slower.c status.c)
   file(GLOB fake_sources CONFIGURE_DEPENDS tests/cuda/fake*.c)
   list(TRANSFORM fake_parts PREPEND kernels/cuda/)
   add_library(pst_cuda_fake STATIC ${fake_sources} ${fake_parts})
@@ -92,8 +92,8 @@ if(CMAKE_CXX_COMPILER AND NOT PST_SANITIZE) # which do not know the stacks that 
   if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
   endif()
-  set(own_kernels kernels/cuda/own.c kernels/cuda/image.c kernels/cuda/convolution_call.c kernels/cuda/arith.c)
-  foreach(kernel elementwise layer_norm llama column_sum embedding cross_entropy flat attention_plain fp8 batch_norm image convolution_plain)
+  set(own_kernels kernels/cuda/own.c kernels/cuda/image.c kernels/cuda/convolution_call.c kernels/cuda/arith.c kernels/cuda/sums.c kernels/cuda/whole.c)
+  foreach(kernel elementwise layer_norm llama column_sum embedding cross_entropy flat whole attention_plain fp8 batch_norm image convolution_plain)
     set(source ${CMAKE_BINARY_DIR}/cuda_host_${kernel}.cpp)
     file(CONFIGURE OUTPUT ${source} # written only when it changes
       CONTENT "#include \"kernels/emulate.h\"\n#include \"kernels/cuda/${kernel}.cu\"\n")

@@ -78,23 +78,28 @@ static pst_status combine(pst_device *device, pst_dtype type, const void *const 
 }
 
 static pst_status lamb_squares(pst_device *device, const pst_optim_hyper *h,
-                               const pst_arith_param *p, pst_squares_total out[2]) {
-    enum { MOST = 1 << 21 };
+                               const pst_arith_param *p, pst_squares *out) {
     const uint64_t size = pst_dtype_bytes(h->state);
     pst_optim_hyper own = *h;
     own.decay = p->decay;
-    out[0] = out[1] = PST_SQUARES_ZERO;
-    for (uint64_t from = 0; from < p->n; from += MOST) {
-        pst_squares term[2];
+    for (uint64_t from = 0; from < p->n; from += PST_LAMB_TERM, out += 2) {
         const pst_flat_param part = {
             p->weight + from,
             p->grad + from,
             {(uint8_t *)p->state[0] + from * size, (uint8_t *)p->state[1] + from * size},
-            pst_min_u64(MOST, p->n - from)};
-        flat_of(device)->lamb_squares(device->pool, &own, &part, term);
-        for (int k = 0; k < 2; k++) pst_squares_total_add(out + k, term + k);
+            pst_min_u64(PST_LAMB_TERM, p->n - from)};
+        flat_of(device)->lamb_squares(device->pool, &own, &part, out);
     }
     return PST_OK;
+}
+
+static uint64_t muon_scratch(const pst_muon_rule *rule, uint32_t threads) {
+    return pst_muon_scratch(&rule->shape, threads);
+}
+
+static pst_status muon_orthogonalize(pst_device *device, const pst_muon_rule *rule, void *scratch,
+                                     float **x) {
+    return pst_muon_orthogonalize(device, &rule->shape, scratch, x);
 }
 
 static pst_status muon_apply(pst_device *device, const pst_muon_rule *rule,
@@ -112,6 +117,7 @@ const pst_arith pst_arith_cpu = {.update = update,
                                  .combine = combine,
                                  .squares = squares,
                                  .lamb_squares = lamb_squares,
+                                 .muon_scratch = muon_scratch,
                                  .muon_direction = pst_muon_direction,
-                                 .muon_orthogonalize = pst_muon_orthogonalize,
+                                 .muon_orthogonalize = muon_orthogonalize,
                                  .muon_apply = muon_apply};

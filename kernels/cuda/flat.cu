@@ -3,7 +3,8 @@
 #include "kernels/cuda/formula.cuh"
 
 enum { THREADS = 256, LANES = 16 /* running sums of a block of squares */, BLOCK = 4096 };
-enum { RULE_ADAMW, RULE_SGD, RULE_ADAM }; /* same values as in optim.h; arith.c asserts that */
+/* same values as in optim.h; arith.c asserts that */
+enum { RULE_ADAMW, RULE_SGD, RULE_ADAM, RULE_LAMB };
 
 static_assert(sizeof(pst_cuda_update_list) <= 32764,
               "the parameters of a kernel must not exceed 32764 bytes");
@@ -40,20 +41,19 @@ __device__ inline void load_four(const pst_cuda_update_entry &e, uint64_t i, fou
     if (KIND != RULE_SGD) load_state((const S *)e.state[1] + i, x.v);
 }
 
-/* The bits of an fp32 number that is rounded at random to bf16, as pst_optim_rounded. */
-__device__ inline float rounded(float x, uint32_t random) {
-    return __uint_as_float((__float_as_uint(x) + (random & 0xffffu)) & 0xffff0000u);
-}
-
-/* decay: the array's weight decay; for AdamW the factor on a weight. S = bf16: afterwards the
- * states are bf16 numbers. */
+/* decay: the array's weight decay; for AdamW the factor on a weight. rate: of LAMB. S = bf16:
+ * afterwards the states are bf16 numbers. */
+struct factors {
+    float decay, rate;
+};
 template <int KIND, typename S>
-__device__ inline void update_one(const pst_cuda_rule &h, float decay, float g, float &w, float &m,
+__device__ inline void update_one(const pst_cuda_rule &h, factors f, float g, float &w, float &m,
                                   float &v) {
     uint32_t random = sizeof(S) == 2 ? element_noise(h.noise, w, g) : 0;
-    if (KIND == RULE_ADAMW) adamw(h, decay, g, w, m, v);
-    else if (KIND == RULE_ADAM) adam(h, decay, g, w, m, v);
-    else sgd(h, decay, g, w, m);
+    if (KIND == RULE_ADAMW) adamw(h, f.decay, g, w, m, v);
+    else if (KIND == RULE_ADAM) adam(h, f.decay, g, w, m, v);
+    else if (KIND == RULE_LAMB) w = plus(w, -times(f.rate, lamb(h, f.decay, g, w, m, v)));
+    else sgd(h, f.decay, g, w, m);
     if (sizeof(S) == 4) return;
     m = rounded(m, random);
     v = rounded(v, random >> 16);
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(THREADS)
     const pst_cuda_update_entry &e = list.entry[find_entry(
         list.entry, list.n, [](const pst_cuda_update_entry &x) { return x.tile; }, blockIdx.x)];
     const pst_cuda_rule &h = list.rule;
-    float decay = KIND == RULE_ADAMW ? plus(1.0f, -times(h.lr, e.decay)) : e.decay;
+    factors f = {KIND == RULE_ADAMW ? plus(1.0f, -times(h.lr, e.decay)) : e.decay, e.lr};
     uint64_t from = (uint64_t)(blockIdx.x - e.tile) * PST_CUDA_TILE;
     uint32_t n = (uint32_t)least(e.n - from, PST_CUDA_TILE);
     uint32_t packed = is_aligned<S>(e) ? n / 4 * 4 : 0;
@@ -99,14 +99,14 @@ __global__ void __launch_bounds__(THREADS)
             if (i + k * THREADS * 4 >= packed) continue;
 #pragma unroll
             for (uint32_t c = 0; c < 4; c++)
-                update_one<KIND, S>(h, decay, x[k].g[c], x[k].w[c], x[k].m[c], x[k].v[c]);
+                update_one<KIND, S>(h, f, x[k].g[c], x[k].w[c], x[k].m[c], x[k].v[c]);
             store_four<KIND, T, S>(e, from + i + k * THREADS * 4, x[k]);
         }
     }
     S *first = (S *)e.state[0], *second = (S *)e.state[1];
     for (uint64_t i = from + packed + threadIdx.x; i < from + n; i += THREADS) {
         float w = e.weight[i], m = widen(first[i]), v = KIND != RULE_SGD ? widen(second[i]) : 0;
-        update_one<KIND, S>(h, decay, e.grad[i], w, m, v);
+        update_one<KIND, S>(h, f, e.grad[i], w, m, v);
         e.weight[i] = w;
         first[i] = narrowed<S>(m);
         if (KIND != RULE_SGD) second[i] = narrowed<S>(v);
@@ -119,6 +119,7 @@ static void run_update(pst_cuda_queue q, const pst_cuda_update_list *list) {
     dim3 grid(list->tiles), block(THREADS);
     if (list->rule.kind == RULE_ADAMW) launch(q, update<RULE_ADAMW, T, S>, grid, block, *list);
     else if (list->rule.kind == RULE_ADAM) launch(q, update<RULE_ADAM, T, S>, grid, block, *list);
+    else if (list->rule.kind == RULE_LAMB) launch(q, update<RULE_LAMB, T, S>, grid, block, *list);
     else launch(q, update<RULE_SGD, T, S>, grid, block, *list);
 }
 

@@ -110,6 +110,11 @@ __device__ inline uint32_t element_noise(uint32_t noise, float weight, float gra
     return x ^ x >> 16;
 }
 
+/* The bits of an fp32 number that is rounded at random to bf16, as pst_optim_rounded. */
+__device__ inline float rounded(float x, uint32_t random) {
+    return __uint_as_float((__float_as_uint(x) + (random & 0xffffu)) & 0xffff0000u);
+}
+
 __device__ inline void adamw(const pst_cuda_rule &h, float keep, float g, float &w, float &m,
                              float &v) {
     float x = times(g, h.grad_scale);
@@ -126,6 +131,16 @@ __device__ inline void adam(const pst_cuda_rule &h, float decay, float g, float 
     v = plus(times(h.beta2, v), times(h.rest2, times(x, x)));
     float root = plus(__fdiv_rn(__fsqrt_rn(v), h.root2), h.eps);
     w = plus(w, -__fdiv_rn(times(h.step, m), root));
+}
+
+/* Returns the step before it is scaled. */
+__device__ inline float lamb(const pst_cuda_rule &h, float decay, float g, float w, float &m,
+                             float &v) {
+    float x = times(g, h.grad_scale);
+    m = plus(times(h.beta1, m), times(h.rest1, x));
+    v = plus(times(h.beta2, v), times(h.rest2, times(x, x)));
+    float root = plus(__fsqrt_rn(__fdiv_rn(v, h.correction2)), h.eps);
+    return plus(__fdiv_rn(__fdiv_rn(m, h.correction1), root), times(decay, w));
 }
 
 __device__ inline void sgd(const pst_cuda_rule &h, float decay, float g, float &w, float &buf) {

@@ -183,8 +183,8 @@ typedef struct {
     void *state[2]; /* fp32, or bf16 if the rule says so */
     uint16_t *narrow;
     uint64_t n;
-    float decay;
-    uint32_t tile; /* index of the entry's first tile in the list */
+    float decay, lr; /* lr: of LAMB, with the trust ratio */
+    uint32_t tile;   /* index of the entry's first tile in the list */
 } pst_cuda_update_entry;
 /* As pst_optim_hyper, with derived values that are computed on the host. */
 typedef struct {
@@ -192,6 +192,7 @@ typedef struct {
     int begins; /* 1: first update of SGD */
     int nesterov;
     float lr, beta1, beta2, eps, momentum, grad_scale, step, root2, rest1, rest2;
+    float correction1, correction2;
     int narrow_state; /* 1: states are bf16, rounded with `noise` */
     uint32_t noise;   /* as in pst_optim_hyper */
 } pst_cuda_rule;
@@ -231,6 +232,50 @@ typedef struct {
 void pst_cuda_combine(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_addends *list, void *out,
                       uint64_t n);
 void pst_cuda_narrow(pst_cuda_queue q, pst_dtype dtype, const float *x, uint16_t *y, uint64_t n);
+
+/* --- whole.cu: LAMB's norms, and Muon ----------------------------------------------------------
+ */
+/* Same members as pst_squares. */
+typedef struct {
+    double top, sum[3];
+} pst_cuda_squares;
+/* Sums of squares of a weight, out[0], and of LAMB's step before it is scaled, out[1], of at most
+ * 2^21 elements: of blocks of 4096 elements to block[2 * ceil(n / 4096)], then all to out; `begun`:
+ * added to what out has. */
+typedef struct {
+    pst_cuda_rule rule;
+    const float *weight, *grad;
+    const void *state[2];
+    uint64_t n;
+    float decay;
+    int begun;
+    pst_cuda_squares *block, *out;
+} pst_cuda_lamb;
+void pst_cuda_lamb_squares(pst_cuda_queue q, const pst_cuda_lamb *lamb);
+/* The momentum of n elements after a step, and what is orthogonalized. */
+typedef struct {
+    pst_cuda_rule rule;
+    const float *weight, *grad;
+    void *momentum; /* fp32, or bf16 if the rule says so */
+    float *x;
+    uint64_t n;
+} pst_cuda_momentum;
+void pst_cuda_muon_direction(pst_cuda_queue q, const pst_cuda_momentum *momentum);
+/* x /= the root of *squares, or `least` if that is more */
+void pst_cuda_muon_scale(pst_cuda_queue q, float *x, const double *squares, double least,
+                         uint64_t n);
+/* y = left * x + right * y */
+void pst_cuda_muon_mix(pst_cuda_queue q, float *y, const float *x, float left, float right,
+                       uint64_t n);
+/* weight = keep * weight - rate * x; narrow: as in pst_cuda_average */
+typedef struct {
+    float *weight;
+    const float *x;
+    uint16_t *narrow;
+    uint64_t n;
+    float keep, rate;
+} pst_cuda_step;
+void pst_cuda_muon_apply(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_step *step);
 
 /* --- fp8.cu: bf16 rounded to FP8
  * --------------------------------------------------------------- */

@@ -44,4 +44,38 @@ extern const uint32_t pst_cuda_image_count;
 pst_cuda_convolution pst_cuda_convolution_of(const pst_call *call, pst_pass pass);
 pst_cuda_columns pst_cuda_convolution_bias(const pst_cuda_convolution *c, float *scratch);
 extern const pst_arith pst_cuda_arith;
+/* sums.c */
+pst_cuda_rule pst_cuda_rule_of(pst_optim_kind kind, const pst_optim_hyper *h);
+pst_status pst_cuda_sums_of_squares(pst_device *device, const float *const *x, const uint64_t *n,
+                                    uint32_t count, double *out);
+
+/* whole.c: functions of pst_cuda_arith for LAMB and Muon */
+pst_status pst_cuda_whole_squares(pst_device *device, const pst_optim_hyper *h,
+                                  const pst_arith_param *p, pst_squares *out);
+uint64_t pst_cuda_whole_scratch(const pst_muon_rule *rule, uint32_t threads);
+pst_status pst_cuda_whole_direction(pst_device *device, const pst_optim_hyper *h,
+                                    const pst_arith_param *p, float *x);
+pst_status pst_cuda_whole_orthogonalize(pst_device *device, const pst_muon_rule *rule,
+                                        void *scratch, float **x);
+pst_status pst_cuda_whole_apply(pst_device *device, const pst_muon_rule *rule,
+                                const pst_arith_param *p, const float *x);
+
+/* muon.c: its matrix products, row-major, of X [rows,cols] and symmetric matrices A, B of the
+ * smaller size. GRAM: X X^T (or, if X has more rows than columns, X^T X); SQUARE: A A; APPLIED: B X
+ * (or X B), with first X and second B. */
+typedef enum {
+    PST_CUDA_MUON_GRAM,
+    PST_CUDA_MUON_SQUARE,
+    PST_CUDA_MUON_APPLIED,
+    PST_CUDA_MUON_KINDS
+} pst_cuda_muon_kind;
+typedef struct {
+    const float *first, *second;
+    float *out;
+    void *workspace; /* pst_cuda_muon_workspace bytes */
+} pst_cuda_muon_operands;
+uint64_t pst_cuda_muon_workspace(void);
+pst_status pst_cuda_muon_prepare(pst_device *device, const pst_muon_rule *rule);
+pst_status pst_cuda_muon_product(pst_device *device, const pst_muon_rule *rule,
+                                 pst_cuda_muon_kind kind, const pst_cuda_muon_operands *of);
 #endif

@@ -260,11 +260,15 @@ static void place_undo(pst_memory_map_builder *b, uint64_t start, const pst_opti
 
 /* Scratch memory of the parameters that STEP updates as a whole, behind what STEP may undo. Returns
  * its end. */
-static uint64_t place_whole(const pst_memory_map_builder *b, uint64_t at, const uint64_t *bytes) {
+static uint64_t place_whole(const pst_memory_map_builder *b, uint64_t at,
+                            const pst_memory_map_spec *spec) {
     pst_memory_map *x = b->map;
     uint64_t most = 0;
-    for (uint32_t p = 0; bytes && p < pst_memory_map_params(b); p++)
-        if (stepped_bytes(x, p) && bytes[p] > most) most = bytes[p];
+    for (uint32_t p = 0; spec->whole && p < pst_memory_map_params(b); p++) {
+        if (!stepped_bytes(x, p)) continue;
+        if (spec->whole_together) most += spec->whole[p];
+        else if (spec->whole[p] > most) most = spec->whole[p];
+    }
     x->whole = most ? pst_align(at) : ABSENT;
     return most ? x->whole + most : at;
 }
@@ -307,7 +311,7 @@ static void place_slots_and_scratch(pst_memory_map_builder *b, const pst_memory_
         end = start + x->shared_grad_bytes;
     place_undo(b, start, optim);
     if (x->undo_end > end) end = x->undo_end;
-    uint64_t whole_end = place_whole(b, x->undo_end > start ? x->undo_end : start, spec->whole);
+    uint64_t whole_end = place_whole(b, x->undo_end > start ? x->undo_end : start, spec);
     if (whole_end > end) end = whole_end;
     uint64_t frozen_end = place_frozen(b, start);
     if (frozen_end > end) end = frozen_end;

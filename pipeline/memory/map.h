@@ -132,6 +132,7 @@ typedef struct {
     /* [n_param] bytes of scratch memory of a parameter that STEP updates as a whole; NULL: none is
      */
     const uint64_t *whole;
+    int whole_together; /* 1: of all of these parameters at once; 0: of one at a time */
     uint32_t rank;
 } pst_memory_map_spec;
 /* Builds the memory map of spec->rank. cut and slots are those of the rank's lane. Data and outputs

@@ -178,7 +178,8 @@ static const pst_row rows[] = {
     TEXT(train, optimizer, "adamw", 0, "adamw|adam|lamb|muon|sgd",
          "The optimizer. adam: Adam with L2 regularization, whose weight decay is part of the "
          "gradient. lamb: for large batches. muon: for matrices of hidden layers, adamw for "
-         "embeddings, output, norms and biases, with the same lr. lamb and muon: CPUs only."),
+         "embeddings, output, norms and biases, with the same lr. lamb and muon: on GPUs without "
+         "tensor ranks."),
     TEXT(train, optimizer_state, "fp32", 0, "fp32|bf16",
          "Number format in which the optimizer keeps its state. bf16: half the memory, rounded at "
          "random so that small changes are not lost."),

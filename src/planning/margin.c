@@ -13,7 +13,7 @@ static const char *text_of(const pst_planning *x) {
     return x->options->margin ? x->options->margin : "";
 }
 
-static int is_gpu(const pst_planning *x, const pst_cluster_device *d) {
+int pst_planning_is_gpu(const pst_planning *x, const pst_cluster_device *d) {
     if (x->local) return !pst_registry_is_host(x->device);
     return !pst_costs_is_cpu(&x->cluster->kind[d->kind]);
 }
@@ -22,7 +22,7 @@ static int is_gpu(const pst_planning *x, const pst_cluster_device *d) {
  * whose limit has one already. */
 static double margin_of(const pst_planning *x, const pst_cluster_device *d) {
     if (*text_of(x)) return x->margin;
-    return is_gpu(x, d) && !d->given && !x->all_ranks ? USUAL_MARGIN : 0;
+    return pst_planning_is_gpu(x, d) && !d->given && !x->all_ranks ? USUAL_MARGIN : 0;
 }
 
 /* All of the chip's memory; of this machine: what is free. Before the margin is subtracted. */

@@ -195,6 +195,8 @@ pst_status pst_planning_fewer(pst_planning *x);
  * driver, context, libraries and NCCL take, and without the margin. EINPUT: --margin is no share,
  * or leaves no memory. */
 pst_status pst_planning_margin(pst_planning *x);
+/* Whether a device of x->cluster is a GPU. */
+int pst_planning_is_gpu(const pst_planning *x, const pst_cluster_device *d);
 /* Prints the memory of a device, and what is subtracted; prints nothing if nothing is. */
 void pst_planning_print_margin(const pst_planning *x, FILE *out);
 /* Bytes of memory that each rank of this stage may use; 0: no limit. */

@@ -160,6 +160,22 @@ static pst_status keep_blocks(pst_planning *x) {
     return PST_OK;
 }
 
+/* On GPUs, no tensor ranks with an optimizer of whole parameters. With Muon neither elsewhere,
+ * unless they are given: its exchanges between them have no costs here. */
+static pst_status choose_for_optimizer(pst_planning *x, int64_t tensor) {
+    int gpus = 0;
+    for (uint32_t i = 0; i < x->cluster->n_device; i++)
+        gpus |= pst_planning_is_gpu(x, x->cluster->device + i);
+    if (!x->optim->whole) return PST_OK;
+    if (gpus && (tensor > 1 || x->problem.n_degree))
+        return pst_fail(PST_EINPUT,
+                        "train.optimizer %s on tensor ranks runs on CPUs only; use "
+                        "parallel.tensor=1 or adamw",
+                        x->optim->name);
+    if (gpus || x->optim->kind == PST_OPTIM_MUON) fix(&x->problem.tensor, 1);
+    return PST_OK;
+}
+
 static pst_status choose_degrees(pst_planning *x) {
     const pst_config *c = x->config;
     pst_search_problem *p = &x->problem;
@@ -193,8 +209,7 @@ static pst_status choose_degrees(pst_planning *x) {
                 &(pst_search_values){.n = 1, .value = {node}}, node);
     if (pipeline) fix(&p->pipeline, (uint64_t)pipeline);
     if (data) fix(&p->data, (uint64_t)data);
-    /* Muon's exchanges between tensor ranks have no costs here. */
-    if (x->optim->kind == PST_OPTIM_MUON) fix(&p->tensor, 1);
+    PST_TRY(choose_for_optimizer(x, tensor));
     if (tensor) fix(&p->tensor, (uint64_t)tensor);
     return keep_blocks(x);
 }

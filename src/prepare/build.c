@@ -2,7 +2,6 @@
  * whether it fits in memory. */
 #include "base/arena.h"
 #include "graph/slice.h"
-#include "kernels/muon.h"
 #include "prepare/prepare.h"
 #include "prepare/layout.h"
 #include "prepare/flush_time.h"
@@ -268,19 +267,34 @@ static uint64_t find_part(const pst_prepared *p) {
 }
 
 /* Muon's scratch memory: a part for each tensor rank, and that of a whole matrix. */
-static pst_status find_whole(pst_prepared *p) {
+static void find_matrices(pst_prepared *p) {
     const pst_graph *g = p->graph;
-    if (!p->optim || !p->optim->whole) return PST_OK;
-    p->whole_scratch = calloc(g->n_param + (size_t)1, sizeof *p->whole_scratch);
-    if (!p->whole_scratch) return pst_no_memory("for the memory maps");
+    const pst_arith *arith = pst_registry_arith(p->options.device);
     p->whole_part = find_part(p);
     for (uint32_t i = 0; i < g->n_param; i++) {
         uint64_t dim[PST_MAX_DIM], n = pst_slice_whole(g->param + i, dim);
-        const pst_matrix_shape of = {dim[0], n / dim[0]};
+        const pst_muon_rule rule = {.shape = {dim[0], n / dim[0]}, .type = g->dtype};
         if (g->param[i].matrix)
             p->whole_scratch[i] =
-                p->grid.tensor * p->whole_part + pst_muon_scratch(&of, p->options.threads);
+                p->grid.tensor * p->whole_part + arith->muon_scratch(&rule, p->options.threads);
     }
+}
+
+/* LAMB's: the sums of squares of all parameters of the rank. */
+static void find_norms(pst_prepared *p) {
+    const pst_graph *g = p->whole; /* tensor ranks have no more elements */
+    for (uint32_t i = 0; i < g->n_param; i++)
+        if (g->param[i].whole)
+            p->whole_scratch[i] =
+                pst_lamb_terms(pst_param_elements(g->param + i)) * sizeof(pst_squares);
+}
+
+static pst_status find_whole(pst_prepared *p) {
+    if (!p->optim || !p->optim->whole) return PST_OK;
+    p->whole_scratch = calloc(p->graph->n_param + (size_t)1, sizeof *p->whole_scratch);
+    if (!p->whole_scratch) return pst_no_memory("for the memory maps");
+    if (p->optim->kind == PST_OPTIM_MUON) find_matrices(p);
+    else find_norms(p);
     return PST_OK;
 }
 
@@ -302,6 +316,8 @@ static pst_status build_memory(pst_prepared *p) {
                                           .eval_slots = p->eval_slots[lane],
                                           .optim = p->optim,
                                           .whole = p->whole_scratch,
+                                          .whole_together =
+                                              p->optim && p->optim->kind == PST_OPTIM_LAMB,
                                           .rank = r};
         PST_TRY(pst_memory_map_build(&spec, &p->memory[r]));
         PST_TRY(pst_memory_map_check(p->memory[r], cut, p->slots[lane]));

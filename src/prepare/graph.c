@@ -411,13 +411,25 @@ static pst_status split_graph(pst_prepared *p) {
     return split_forms(p);
 }
 
+static pst_status check_whole_device(const pst_prepared *p, const pst_optim_row *rule) {
+    const pst_device_ops *device = p->options.device;
+    const pst_arith *arith = pst_registry_arith(device);
+    if (rule->kind == PST_OPTIM_LAMB ? !arith->lamb_squares : !arith->muon_orthogonalize)
+        return pst_fail(PST_EINPUT, "train.optimizer %s: device %s does not have it; use adamw",
+                        rule->name, device->name);
+    if (p->grid.tensor > 1 && device && device->flags & PST_DEVICE_OWN_MEMORY)
+        return pst_fail(PST_EINPUT,
+                        "train.optimizer %s on tensor ranks runs on CPUs only; use "
+                        "parallel.tensor=1 or adamw",
+                        rule->name);
+    return PST_OK;
+}
+
 /* Steps of whole parameters among tensor ranks are exchanges (rank/whole.c), which all ranks begin
  * or none. */
 static pst_status check_whole(const pst_prepared *p, const pst_optim_row *rule) {
-    int own_memory = p->options.device && p->options.device->flags & PST_DEVICE_OWN_MEMORY;
     if (!rule->whole) return PST_OK;
-    if (own_memory)
-        return pst_fail(PST_EINPUT, "train.optimizer %s runs on CPUs only; use adamw", rule->name);
+    PST_TRY(check_whole_device(p, rule));
     if (p->grid.tensor > 1 && !strcmp(p->config->parallel.post_validation, "true"))
         return pst_fail(PST_EINPUT,
                         "train.optimizer %s on tensor ranks needs the norm of all gradients before "

@@ -205,16 +205,27 @@ static pst_status find_terms(pst_rank *r) {
     return status;
 }
 
+static pst_status open_trust(pst_rank *r) {
+    const size_t n_param = r->graph->n_param + (size_t)1;
+    uint64_t terms = 1;
+    for (uint32_t i = 0; i < r->graph->n_param; i++)
+        if (r->graph->param[i].whole)
+            terms += pst_lamb_terms(r->memory->step_to[i] - r->memory->step_from[i]);
+    r->trust = calloc(n_param, sizeof *r->trust);
+    r->trust_of = calloc(2 * n_param, sizeof *r->trust_of);
+    r->trust_term = calloc(terms, sizeof *r->trust_term);
+    return r->trust && r->trust_of && r->trust_term
+               ? PST_OK
+               : pst_fail(PST_ENOMEM, "no memory for the flush of a step");
+}
+
 pst_status pst_rank_norm_open(pst_rank *r) {
     const pst_memory_map *x = r->memory;
     uint32_t n = x->piece_of_rank[r->rank];
     r->piece = calloc(n + (size_t)1, sizeof *r->piece);
     r->piece_n = calloc(n + (size_t)1, sizeof *r->piece_n);
     r->step_param = calloc(r->graph->n_param + (size_t)1, sizeof *r->step_param);
-    if (r->p->optim->kind == PST_OPTIM_LAMB) {
-        r->trust = calloc(r->graph->n_param + (size_t)1, sizeof *r->trust);
-        if (!r->trust) return pst_fail(PST_ENOMEM, "no memory for the flush of a step");
-    }
+    if (r->p->optim->kind == PST_OPTIM_LAMB) PST_TRY(open_trust(r));
     r->control = r->on_device ? calloc(1, control_bytes(x)) : r->arena.base + x->norm_own;
     if (!r->piece || !r->piece_n || !r->step_param || !r->control)
         return pst_fail(PST_ENOMEM, "no memory for the flush of a step");
@@ -227,6 +238,8 @@ void pst_rank_norm_close(pst_rank *r) {
     free(r->piece_n);
     free(r->step_param);
     free(r->trust);
+    free(r->trust_of);
+    free(r->trust_term);
     free(r->term);
     r->control = NULL;
     r->piece = NULL;

@@ -219,6 +219,16 @@ static pst_status open_device(pst_rank *r) {
     return PST_OK;
 }
 
+/* The matrices that this rank orthogonalizes, with Muon. */
+static pst_status prepare_matrices(const pst_rank *r) {
+    for (uint32_t i = 0; r->arith->muon_prepare && i < r->graph->n_param; i++) {
+        if (!r->graph->param[i].matrix || !pst_rank_steps(r, i)) continue;
+        const pst_muon_rule rule = pst_rank_muon_rule(r, NULL, i);
+        PST_TRY(r->arith->muon_prepare(r->device, &rule));
+    }
+    return PST_OK;
+}
+
 /* Lets kernels set up what they need before the first step. */
 static pst_status prepare_kernels(pst_rank *r) {
     const pst_instr_list *list = r->p->job->list + r->rank;
@@ -232,7 +242,7 @@ static pst_status prepare_kernels(pst_rank *r) {
             PST_TRY(row->prepare(r->device, r->graph, r->graph->node + step->node));
         }
     }
-    return PST_OK;
+    return prepare_matrices(r);
 }
 
 /* The workspace of kernels is not in the memory map, but counts against the limit of memory. */

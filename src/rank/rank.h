@@ -82,7 +82,10 @@ struct pst_rank {
     /* [n_param] list of the parameters that STEP updates in one launch */
     pst_arith_param *step_param;
     struct pst_rank_whole *whole; /* NULL: STEP exchanges nothing (rank/whole.c) */
-    float *trust;        /* [n_param] LAMB's trust ratios of the step; NULL: another optimizer */
+    float *trust; /* [n_param] LAMB's trust ratios of the step; NULL: another optimizer */
+    /* [n_param][2] sums of squares that they follow from; terms of these sums, on the host */
+    pst_squares_total *trust_of;
+    pst_squares *trust_term;
     const float **piece; /* ranges of gradients, at most PST_PIECE elements each, whose squares NORM
                             sums */
     uint64_t *piece_n;   /* number of elements of each range */
@@ -244,7 +247,10 @@ int pst_rank_steps(const pst_rank *r, uint32_t param);
 pst_arith_param pst_rank_changing(const pst_rank *r, uint32_t param);
 void pst_rank_await_checkpoint(pst_rank *r, uint32_t param);
 pst_status pst_rank_apply(pst_rank *r, const pst_optim_hyper *h);
-/* LAMB's trust ratio, of the sums of squares of pst_arith.lamb_squares. */
+/* Sums of squares of this rank's elements of the parameters with a trust ratio, of the weight and
+ * of LAMB's step: of[2 i], of[2 i + 1]. Waits for the device. */
+pst_status pst_rank_trust_norms(const pst_rank *r, const pst_optim_hyper *h, pst_squares_total *of);
+/* LAMB's trust ratio, of the sums of squares of a parameter. */
 float pst_rank_trust(const pst_squares_total of[2]);
 pst_muon_rule pst_rank_muon_rule(const pst_rank *r, const pst_optim_hyper *h, uint32_t param);
 /* Whether rank/whole.c updates the parameter. */

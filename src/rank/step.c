@@ -107,15 +107,41 @@ float pst_rank_trust(const pst_squares_total of[2]) {
     return weight > 0 && step > 0 ? (float)(weight / step) : 1;
 }
 
+static int has_trust(const pst_rank *r, uint32_t param) {
+    return pst_rank_steps(r, param) && r->graph->param[param].whole;
+}
+
+/* The terms of all parameters are computed in the device's memory, then read together. */
+pst_status pst_rank_trust_norms(const pst_rank *r, const pst_optim_hyper *h,
+                                pst_squares_total *of) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < r->graph->n_param; i++) {
+        if (!has_trust(r, i)) continue;
+        const pst_arith_param p = pst_rank_changing(r, i);
+        PST_TRY(
+            r->arith->lamb_squares(r->device, h, &p, (pst_squares *)at(r, r->memory->whole) + n));
+        n += pst_lamb_terms(p.n);
+    }
+    if (n)
+        PST_TRY(
+            pst_rank_read(r, r->trust_term, at(r, r->memory->whole), n * sizeof *r->trust_term));
+    const pst_squares *term = r->trust_term;
+    for (uint32_t i = 0; i < r->graph->n_param; i++) {
+        of[2 * i] = of[2 * i + 1] = PST_SQUARES_ZERO;
+        if (!has_trust(r, i)) continue;
+        for (uint64_t k = pst_lamb_terms(pst_rank_changing(r, i).n); k > 0; k -= 2, term += 2) {
+            pst_squares_total_add(of + 2 * i, term);
+            pst_squares_total_add(of + 2 * i + 1, term + 1);
+        }
+    }
+    return PST_OK;
+}
+
 /* LAMB's trust ratios, which the weights and steps of whole parameters determine. */
 static pst_status find_trust(pst_rank *r, const pst_optim_hyper *h) {
-    for (uint32_t i = 0; i < r->graph->n_param; i++) {
-        pst_squares_total total[2];
-        if (!pst_rank_steps(r, i) || !r->graph->param[i].whole) continue;
-        const pst_arith_param p = pst_rank_changing(r, i);
-        PST_TRY(r->arith->lamb_squares(r->device, h, &p, total));
-        r->trust[i] = pst_rank_trust(total);
-    }
+    PST_TRY(pst_rank_trust_norms(r, h, r->trust_of));
+    for (uint32_t i = 0; i < r->graph->n_param; i++)
+        if (has_trust(r, i)) r->trust[i] = pst_rank_trust(r->trust_of + 2 * i);
     return PST_OK;
 }
 
@@ -129,7 +155,7 @@ static pst_status change_matrix(pst_rank *r, const pst_optim_hyper *h, uint32_t 
     const pst_muon_rule rule = pst_rank_muon_rule(r, h, param);
     float *x = at(r, r->memory->whole);
     PST_TRY(r->arith->muon_direction(r->device, h, &p, x));
-    PST_TRY(r->arith->muon_orthogonalize(r->device, &rule.shape, x, &x));
+    PST_TRY(r->arith->muon_orthogonalize(r->device, &rule, x, &x));
     return r->arith->muon_apply(r->device, &rule, &p, x);
 }
 

@@ -59,12 +59,7 @@ static pst_status start_norms(pst_rank *r) {
     whole *w = r->whole;
     const uint32_t n = r->graph->n_param;
     pst_squares_total *own = w->total + (size_t)2 * n * r->place.tensor;
-    for (uint32_t i = 0; i < n; i++) {
-        own[2 * i] = own[2 * i + 1] = PST_SQUARES_ZERO;
-        if (!pst_rank_steps(r, i) || !r->graph->param[i].whole) continue;
-        const pst_arith_param p = pst_rank_changing(r, i);
-        PST_TRY(r->arith->lamb_squares(r->device, &w->h, &p, own + 2 * i));
-    }
+    PST_TRY(pst_rank_trust_norms(r, &w->h, own));
     return start(r, NORMS, w->total, 2 * n * sizeof *own);
 }
 
@@ -113,7 +108,7 @@ static pst_status orthogonalize(pst_rank *r, uint32_t param) {
     float *x = part_at(r, w->n_rank);
     for (uint32_t k = 0; k < w->n_rank; k++)
         pst_slice_put(r->p->graphs[k]->param + param, part_at(r, k), x);
-    PST_TRY(r->arith->muon_orthogonalize(r->device, &rule.shape, x, &x));
+    PST_TRY(r->arith->muon_orthogonalize(r->device, &rule, x, &x));
     for (uint32_t k = 0; k < w->n_rank; k++)
         pst_slice_take(r->p->graphs[k]->param + param, x, part_at(r, k));
     return PST_OK;

@@ -62,4 +62,9 @@ refuses "train.optimizer=muon parallel.tensor=2 parallel.post_validation=true" \
     "train.optimizer muon on tensor ranks needs the norm of all gradients before its step; use parallel.post_validation=false"
 "$PENSTOCK" plan run.yaml train.optimizer=muon --cluster '4 cpu' >out 2>err || fail "plan: $(cat err)"
 grep -q '^layout .* 1 tensor rank' out || fail "a plan with tensor ranks: $(cat out)"
+"$PENSTOCK" plan run.yaml train.optimizer=lamb batch=8 --cluster '2 h100' >out 2>err ||
+    fail "plan on GPUs: $(cat err)"
+grep -q '^layout .* 1 tensor rank' out || fail "a plan with tensor ranks on GPUs: $(cat out)"
+"$PENSTOCK" plan run.yaml train.optimizer=lamb parallel.tensor=2 --cluster '2 h100' 2>err && fail "tensor ranks on GPUs are accepted"
+grep -q "train.optimizer lamb on tensor ranks runs on CPUs only" err || fail "plan on GPUs: $(cat err)"
 exit $bad

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include "kernels/case.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/own.h"
 #include "kernels/gaps.h"
 
 static pst_device *device;
@@ -285,6 +286,59 @@ static void weights_of_8_bits_are_kept(void **state) {
     }
 }
 
+/* Row-major products of Muon: X X^T or X^T X, A A, and B X or X B, with symmetric A and B. */
+static double muon_element(const pst_matrix_shape *of, pst_cuda_muon_kind kind, const float *x,
+                           const float *b, const uint64_t at[2]) {
+    const uint64_t i = at[0], j = at[1], rows = of->rows, cols = of->cols;
+    const int tall = rows > cols;
+    const uint64_t least = tall ? cols : rows;
+    double sum = 0;
+    if (kind == PST_CUDA_MUON_GRAM) {
+        for (uint64_t k = 0; k < (tall ? rows : cols); k++)
+            sum += tall ? (double)x[k * cols + i] * (double)x[k * cols + j]
+                        : (double)x[i * cols + k] * (double)x[j * cols + k];
+        return sum;
+    }
+    for (uint64_t k = 0; k < least; k++) {
+        if (kind == PST_CUDA_MUON_SQUARE)
+            sum += (double)b[i * least + k] * (double)b[k * least + j];
+        else if (tall) sum += (double)x[i * cols + k] * (double)b[k * cols + j];
+        else sum += (double)b[i * rows + k] * (double)x[k * cols + j];
+    }
+    return sum;
+}
+
+static void products_of_muon(void **state) {
+    (void)state;
+    enum { MOST = 12 * 20 };
+    static const pst_matrix_shape shapes[] = {{5, 9}, {9, 5}, {6, 6}, {1, 20}, {12, 1}, {12, 20}};
+    float x[MOST], b[MOST], got[MOST];
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        const pst_muon_rule rule = {.shape = shapes[s], .type = s % 2 ? PST_BF16 : PST_F32};
+        const uint64_t rows = shapes[s].rows, cols = shapes[s].cols,
+                       least = rows < cols ? rows : cols;
+        for (uint64_t i = 0; i < rows * cols; i++) x[i] = (float)((i * 37 + 11) % 23) - 11;
+        for (uint64_t i = 0; i < least; i++)
+            for (uint64_t j = 0; j < least; j++)
+                b[i * least + j] = (float)((i * j + i + j) % 7) - 3;
+        assert_int_equal(pst_cuda_muon_prepare(device, &rule), PST_OK);
+        for (int kind = 0; kind < PST_CUDA_MUON_KINDS; kind++) {
+            const uint64_t n = kind == PST_CUDA_MUON_APPLIED ? cols : least,
+                           m = kind == PST_CUDA_MUON_APPLIED ? rows : least;
+            void *room = aligned_alloc(64, (pst_cuda_muon_workspace() + 63) / 64 * 64);
+            const pst_cuda_muon_operands of = {kind == PST_CUDA_MUON_SQUARE ? b : x,
+                                               kind == PST_CUDA_MUON_GRAM ? x : b, got, room};
+            assert_int_equal(pst_cuda_muon_product(device, &rule, (pst_cuda_muon_kind)kind, &of),
+                             PST_OK);
+            cudaStreamSynchronize(pst_cuda_stream(device));
+            for (uint64_t i = 0; i < m * n; i++)
+                assert_true((double)got[i] == muon_element(shapes + s, (pst_cuda_muon_kind)kind, x,
+                                                           b, (uint64_t[]){i / n, i % n}));
+            free(room);
+        }
+    }
+}
+
 /* How many choices there are; whether the fused ones are `apart`. */
 static uint32_t chosen(pst_choice *list, uint32_t *apart) {
     static const char words[] = "ffffffffffffffff ffffffffffffffff ffffffffffffffff";
@@ -367,6 +421,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(libraries_without, open_device, close_device),
         cmocka_unit_test_setup_teardown(products_of_8_bits, open_device, close_device),
         cmocka_unit_test_setup_teardown(weights_of_8_bits_are_kept, open_device, close_device),
+        cmocka_unit_test_setup_teardown(products_of_muon, open_device, close_device),
         cmocka_unit_test(ends_are_measured),
         cmocka_unit_test_setup_teardown(attention_adds_in_any_order, open_device, close_device),
     };

@@ -11,6 +11,7 @@
 #include "far/far_direct.h"
 #include "far/far_f8.h"
 #include "far/far_gaps.h"
+#include "base/arena.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/module_host.h"
 #include <math.h>
@@ -737,12 +738,81 @@ static const char *about(uint32_t line) {
     return line ? NULL : text;
 }
 
+static pst_status run_lamb_squares(far *d, job *j) {
+    return pst_arith_cpu.lamb_squares(d->cpu, &j->hyper, j->param, j->to);
+}
+
+static pst_status lamb_squares(pst_device *device, const pst_optim_hyper *h,
+                               const pst_arith_param *p, pst_squares *out) {
+    job *j = job_of(run_lamb_squares);
+    j->to = real((far *)device, out);
+    return queue_params((far *)device, j, h, PST_F32, p, 1);
+}
+
+static pst_status run_direction(far *d, job *j) {
+    return pst_arith_cpu.muon_direction(d->cpu, &j->hyper, j->param, j->to);
+}
+
+static pst_status muon_direction(pst_device *device, const pst_optim_hyper *h,
+                                 const pst_arith_param *p, float *x) {
+    job *j = job_of(run_direction);
+    j->to = real((far *)device, x);
+    return queue_params((far *)device, j, h, PST_F32, p, 1);
+}
+
+static uint64_t muon_scratch(const pst_muon_rule *rule, uint32_t threads) {
+    return pst_arith_cpu.muon_scratch(rule, threads);
+}
+
+static pst_status run_orthogonalize(far *d, job *j) {
+    const pst_muon_rule rule = {.shape = {j->bytes, j->n_x}};
+    float *x;
+    PST_TRY(pst_arith_cpu.muon_orthogonalize(d->cpu, &rule, j->to, &x));
+    return x == j->from ? PST_OK : pst_fail(PST_EINTERNAL, "far: the matrix is elsewhere");
+}
+
+/* An odd number of steps leaves the result in the second matrix of the scratch memory. */
+static pst_status muon_orthogonalize(pst_device *device, const pst_muon_rule *rule, void *scratch,
+                                     float **x) {
+    far *d = (far *)device;
+    job *j = job_of(run_orthogonalize);
+    const uint64_t n = rule->shape.rows * rule->shape.cols;
+    *x = (float *)(void *)((uint8_t *)scratch + pst_align(n * sizeof(float)));
+    j->to = real(d, scratch);
+    j->from = real(d, *x);
+    j->bytes = rule->shape.rows;
+    j->n_x = (uint32_t)rule->shape.cols;
+    put(d, PST_Q_COMPUTE, j);
+    return PST_OK;
+}
+
+static pst_status run_apply(far *d, job *j) {
+    const pst_muon_rule rule = {
+        .h = &j->hyper, .shape = {j->n_x, j->n_x}, .type = (pst_dtype)j->value};
+    return pst_arith_cpu.muon_apply(d->cpu, &rule, j->param, j->from);
+}
+
+/* Of the shape, only the larger size matters. */
+static pst_status muon_apply(pst_device *device, const pst_muon_rule *rule,
+                             const pst_arith_param *p, const float *x) {
+    job *j = job_of(run_apply);
+    const pst_matrix_shape *of = &rule->shape;
+    j->n_x = (uint32_t)(of->rows > of->cols ? of->rows : of->cols);
+    j->from = real((far *)device, x);
+    return queue_params((far *)device, j, rule->h, rule->type, p, 1);
+}
+
 static const pst_arith arith = {.update = update,
                                 .sum_squares = sum_squares,
                                 .accumulate = accumulate,
                                 .narrow = narrow,
                                 .average = average,
-                                .combine = combine};
+                                .combine = combine,
+                                .lamb_squares = lamb_squares,
+                                .muon_scratch = muon_scratch,
+                                .muon_direction = muon_direction,
+                                .muon_orthogonalize = muon_orthogonalize,
+                                .muon_apply = muon_apply};
 static pst_module module = {.version = PST_MODULE_VERSION,
                             .bytes = sizeof module,
                             .name = "far",

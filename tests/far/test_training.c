@@ -1,4 +1,4 @@
-/* test: label=quick timeout=60
+/* test: label=quick timeout=120
  * Training on a device whose memory the host cannot reach and whose launches end later
  * (far_module.c): the bits are the CPU's, to and from checkpoints too; what is wrong with a module
  * or its device is said in a line. */
@@ -30,6 +30,19 @@ static void several_ranks(void **state) {
     (void)state;
     SAME_BITS("two", 2, "parallel.schedule=1f1b");
     SAME_BITS("tensor", 2, "parallel.tensor=2");
+}
+
+/* With states in fp32 and bf16, and a matrix per rank where replicas own them. */
+static void whole_parameters(void **state) {
+    (void)state;
+    SAME_BITS("lamb", 1, "train.optimizer=lamb", "train.optimizer_state=bf16");
+    SAME_BITS("lamb-zero", 2, "train.optimizer=lamb", "parallel.data=2", "parallel.zero=1");
+    SAME_BITS("muon", 2, "train.optimizer=muon", "parallel.data=2", "parallel.zero=1");
+    SAME_BITS("muon-post", 2, "train.optimizer=muon", "parallel.post_validation=true",
+              "train.optimizer_state=bf16");
+    const char *words[] = {"parallel.device=far", "train.optimizer=muon", "parallel.tensor=2"};
+    run_result refused = run_here(YAML, "muon-tensor", 2, "", words, 3);
+    assert_int_equal(refused.exit_status, PST_EINPUT);
 }
 
 /* A transport of the module's own carries the messages, between processes; more ranks than it is
@@ -160,10 +173,11 @@ static void refused(void **state) {
 int main(void) {
     setenv("PENSTOCK_MODULE", FAR_MODULE, 1);
     setenv("FAR_BATCH", "8", 1);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_rank), cmocka_unit_test(several_ranks),
-                                       cmocka_unit_test(directly), cmocka_unit_test(resumed),
-                                       cmocka_unit_test(factors),  cmocka_unit_test(generated),
-                                       cmocka_unit_test(refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_rank),         cmocka_unit_test(several_ranks),
+        cmocka_unit_test(whole_parameters), cmocka_unit_test(directly),
+        cmocka_unit_test(resumed),          cmocka_unit_test(factors),
+        cmocka_unit_test(generated),        cmocka_unit_test(refused)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     run_folder_remove();
     return failed;

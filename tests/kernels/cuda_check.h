@@ -10,6 +10,7 @@
 #include "kernels/differences.h"
 #include "kernels/gaps.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/muon.h"
 
 typedef struct {
     pst_device *device;
@@ -559,6 +560,7 @@ static void check_update(pst_optim_kind kind, pst_optim_hyper h, pst_dtype type,
     float *here[PIECES][ARRAYS], *there[PIECES][ARRAYS];
     uint16_t *half = calloc(50000, sizeof *half), *narrow[PIECES];
     static pst_arith_param list[PIECES * COPIES];
+    const float lr = h.lr;
     const uint64_t gap = h.state == PST_BF16 ? shift * sizeof(uint16_t) : shift * sizeof(float);
     for (int p = 0; p < PIECES; p++) {
         for (int a = 0; a < ARRAYS; a++) {
@@ -573,7 +575,8 @@ static void check_update(pst_optim_kind kind, pst_optim_hyper h, pst_dtype type,
                                     .state = {(uint8_t *)at[2] + gap, (uint8_t *)at[3] + gap},
                                     .narrow = p % 3 ? narrow[p] : NULL,
                                     .n = sizes[p],
-                                    .decay = 0.1f * (float)p};
+                                    .decay = 0.1f * (float)p,
+                                    .trust = 0.5f + (float)p};
     }
     for (int i = PIECES; i < PIECES * COPIES; i++) list[i] = (pst_arith_param){.n = 0};
     list[PIECES * COPIES - 1] = list[PIECES - 1];
@@ -585,6 +588,7 @@ static void check_update(pst_optim_kind kind, pst_optim_hyper h, pst_dtype type,
         float *got = malloc((n + shift + 8) * sizeof *got);
         void *state[2] = {(uint8_t *)here[p][2] + gap, (uint8_t *)here[p][3] + gap};
         h.decay = 0.1f * (float)p;
+        if (kind == PST_OPTIM_LAMB) h.lr = lr * (0.5f + (float)p);
         pst_flat_param param = {here[p][0] + shift, here[p][1] + shift, {state[0], state[1]}, n};
         pst_flat_ref()->update(NULL, kind, &h, &param);
         for (int a = 0; a < ARRAYS; a++) {
@@ -616,9 +620,158 @@ static void test_update(void **state) {
         check_update(PST_OPTIM_ADAMW, h, PST_BF16, shift);
         check_update(PST_OPTIM_SGD, h, PST_F16, shift);
         check_update(PST_OPTIM_ADAM, h, PST_BF16, shift);
+        check_update(PST_OPTIM_LAMB, h, PST_F16, shift);
     }
     check_update(PST_OPTIM_ADAMW, hyper_of(2), PST_F16, 4);
     check_update(PST_OPTIM_SGD, hyper_of(2), PST_BF16, 3);
+}
+
+/* --- parameters that are updated as a whole --------------------------------------------------- */
+
+/* The arrays of a parameter here and there, with states as h says. */
+typedef struct {
+    float *here[ARRAYS], *there[ARRAYS];
+    pst_arith_param p, far;
+} whole_param;
+
+static whole_param whole_open(const pst_optim_hyper *h, uint64_t n) {
+    whole_param w;
+    for (int a = 0; a < ARRAYS; a++) {
+        w.here[a] = random_floats(n, 77 + (uint64_t)a, a == 3);
+        if (h->state == PST_BF16 && a >= 2) pst_bf16_pack(w.here[a], n + 8);
+        w.there[a] = runner->put(w.here[a], (n + 8) * sizeof(float));
+    }
+    w.p = (pst_arith_param){
+        .weight = w.here[0], .grad = w.here[1], .state = {w.here[2], w.here[3]}, .n = n};
+    w.p.decay = 0.1f;
+    w.far = w.p;
+    w.far.weight = w.there[0];
+    w.far.grad = w.there[1];
+    w.far.state[0] = w.there[2];
+    w.far.state[1] = w.there[3];
+    return w;
+}
+
+static void whole_close(whole_param *w) {
+    for (int a = 0; a < ARRAYS; a++) free(w->here[a]);
+    runner->clear();
+}
+
+/* The reference's bits, also of large and tiny numbers, of none, and of what is not finite. */
+static void check_lamb_squares(const pst_optim_hyper *h, uint64_t n, float first) {
+    whole_param w = whole_open(h, n);
+    pst_optim_hyper own = *h;
+    own.decay = w.p.decay;
+    w.here[0][0] = w.here[1][n / 2] = first;
+    if (first == 0) memset(w.here[0], 0, n * sizeof(float));
+    w.far.weight = runner->put(w.here[0], n * sizeof(float));
+    w.far.grad = runner->put(w.here[1], n * sizeof(float));
+    const uint64_t terms = pst_lamb_terms(n);
+    pst_squares *got = calloc(terms, sizeof *got), *out = runner->put(got, terms * sizeof *got);
+    assert_int_equal(runner->arith->lamb_squares(runner->device, h, &w.far, out), PST_OK);
+    runner->get(got, out, terms * sizeof *got);
+    for (uint64_t from = 0, k = 0; from < n; from += PST_LAMB_TERM, k += 2) {
+        pst_squares want[2];
+        const uint64_t size = pst_dtype_bytes(h->state), left = n - from;
+        const pst_flat_param part = {
+            w.here[0] + from,
+            w.here[1] + from,
+            {(uint8_t *)w.here[2] + from * size, (uint8_t *)w.here[3] + from * size},
+            left < PST_LAMB_TERM ? left : PST_LAMB_TERM};
+        pst_flat_ref()->lamb_squares(NULL, &own, &part, want);
+        for (int i = 0; i < 2; i++) {
+            assert_true(got[k + (uint64_t)i].top == want[i].top);
+            for (int s = 0; s < 3; s++)
+                assert_true(got[k + (uint64_t)i].sum[s] == want[i].sum[s] ||
+                            (isnan(got[k + (uint64_t)i].sum[s]) && isnan(want[i].sum[s])));
+        }
+    }
+    free(got);
+    whole_close(&w);
+}
+
+static void test_lamb_squares(void **state) {
+    (void)state;
+    static const uint64_t counts[] = {1, 33, 4096, 4097, 40001};
+    static const float firsts[] = {1, 3e30f, 1e-40f, 0, INFINITY, NAN};
+    for (int half = 0; half < 2; half++) {
+        pst_optim_hyper h = hyper_of(3);
+        if (half) h.state = PST_BF16;
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+            check_lamb_squares(&h, counts[i], firsts[i]);
+        check_lamb_squares(&h, 5000, firsts[5]);
+    }
+    const pst_optim_hyper h = hyper_of(3);
+    check_lamb_squares(&h, PST_LAMB_TERM + 5, 1); /* two terms */
+}
+
+/* Near the reference, which computes in double. rounds: products may round factors to TF32. */
+static void check_muon(const pst_matrix_shape *shape, pst_dtype type, int rounds) {
+    const uint64_t n = shape->rows * shape->cols;
+    const pst_optim_hyper h = hyper_of(3);
+    const pst_muon_rule rule = {&h, *shape, type};
+    whole_param w = whole_open(&h, n);
+    uint16_t *half = calloc(n + 8, sizeof *half);
+    const uint64_t bytes = runner->arith->muon_scratch(&rule, 1);
+    uint8_t *room = calloc(1, bytes + 64);
+    memset(room + bytes, 0x5a, 64);
+    uint8_t *scratch = runner->put(room, bytes + 64);
+    float *x = (float *)(void *)scratch;
+    w.far.narrow = type == PST_F32 ? NULL : runner->put(half, (n + 8) * sizeof *half);
+    assert_int_equal(runner->arith->muon_prepare(runner->device, &rule), PST_OK);
+    assert_int_equal(runner->arith->muon_direction(runner->device, &h, &w.far, x), PST_OK);
+    assert_int_equal(runner->arith->muon_orthogonalize(runner->device, &rule, scratch, &x), PST_OK);
+    assert_int_equal(runner->arith->muon_apply(runner->device, &rule, &w.far, x), PST_OK);
+    assert_int_equal(pst_muon_ref(&h, &w.p, shape), PST_OK);
+    float *got = malloc(n * sizeof *got);
+    for (int a = 0; a < 3; a++) {
+        runner->get(got, w.there[a], n * sizeof *got);
+        if (!(case_distance(got, w.here[a], n) < (rounds && !a ? 2e-3 : 1e-5)))
+            fail_msg("Muon, %lux%lu: array %d is %g off", (unsigned long)shape->rows,
+                     (unsigned long)shape->cols, a, case_distance(got, w.here[a], n));
+    }
+    runner->get(got, w.there[0], n * sizeof *got);
+    if (w.far.narrow) runner->get(half, w.far.narrow, (n + 8) * sizeof *half);
+    for (uint64_t i = 0; i < n && w.far.narrow; i++)
+        assert_int_equal(half[i], pst_half_from_f32(type, got[i]));
+    assert_int_equal(half[n], 0);
+    runner->get(room, scratch, bytes + 64);
+    for (uint64_t i = bytes; i < bytes + 64; i++) assert_int_equal(room[i], 0x5a);
+    free(got);
+    free(room);
+    free(half);
+    whole_close(&w);
+}
+
+static void test_muon(void **state) {
+    (void)state;
+    static const pst_matrix_shape shapes[] = {{1, 1},   {3, 7},    {7, 3},    {16, 16},
+                                              {48, 96}, {100, 33}, {65, 130}, {90, 70}};
+    static const pst_dtype types[] = {PST_F32, PST_BF16, PST_F16};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        check_muon(shapes + i, types[i % 3], types[i % 3] != PST_F32);
+}
+
+/* The momentum in bf16 is rounded with the random numbers of the CPU: the same bits. */
+static void test_muon_momentum(void **state) {
+    (void)state;
+    enum { N = 5001 };
+    pst_device plain = {.isa = 0};
+    pst_optim_hyper h = hyper_of(3);
+    h.state = PST_BF16;
+    pst_optim_noise(&h, 5);
+    whole_param w = whole_open(&h, N);
+    float *x = random_floats(N, 1, 0), *got = random_floats(N, 2, 0),
+          *out = runner->put(got, N * sizeof *got);
+    assert_int_equal(runner->arith->muon_direction(runner->device, &h, &w.far, out), PST_OK);
+    assert_int_equal(pst_arith_cpu.muon_direction(&plain, &h, &w.p, x), PST_OK);
+    runner->get(got, out, N * sizeof *got);
+    assert_memory_equal(got, x, N * sizeof *got);
+    runner->get(got, w.there[2], N * sizeof(uint16_t));
+    assert_memory_equal(got, w.here[2], N * sizeof(uint16_t));
+    free(x);
+    free(got);
+    whole_close(&w);
 }
 
 static void test_sum_squares(void **state) {
@@ -791,5 +944,7 @@ static void test_differences(void **state) {
         cmocka_unit_test(test_pools), cmocka_unit_test(test_pixel_index),                          \
         cmocka_unit_test(test_average), cmocka_unit_test(test_combine),                            \
         cmocka_unit_test(test_differences), cmocka_unit_test(test_update),                         \
-        cmocka_unit_test(test_sum_squares), cmocka_unit_test(test_accumulate_and_narrow)
+        cmocka_unit_test(test_lamb_squares), cmocka_unit_test(test_muon),                          \
+        cmocka_unit_test(test_muon_momentum), cmocka_unit_test(test_sum_squares),                  \
+        cmocka_unit_test(test_accumulate_and_narrow)
 #endif

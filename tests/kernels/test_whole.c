@@ -49,8 +49,11 @@ static pst_arith_param param_of(float *const array[ARRAYS], uint64_t n) {
 }
 
 static void run_lamb(pst_device *device, pst_optim_hyper *h, pst_arith_param *p) {
-    pst_squares_total of[2];
-    assert_int_equal(pst_arith_cpu.lamb_squares(device, h, p, of), PST_OK);
+    pst_squares term[2]; /* no test has more elements */
+    pst_squares_total of[2] = {PST_SQUARES_ZERO, PST_SQUARES_ZERO};
+    assert_int_equal(pst_lamb_terms(p->n), 2);
+    assert_int_equal(pst_arith_cpu.lamb_squares(device, h, p, term), PST_OK);
+    for (int k = 0; k < 2; k++) pst_squares_total_add(of + k, term + k);
     double weight = sqrt(pst_squares_total_value(of)), step = sqrt(pst_squares_total_value(of + 1));
     p->trust = weight > 0 && step > 0 ? (float)(weight / step) : 1;
     assert_int_equal(pst_arith_cpu.update(device, PST_OPTIM_LAMB, h, PST_F32, p, 1), PST_OK);
