@@ -221,9 +221,13 @@ typedef struct {
     /* "megatron", "torchtitan" or "deepspeed": write the best layout as flags or configuration of
      * that program instead of the text; what has no counterpart there is logged. NULL or "": not */
     const char *export_;
+    /* file with flags of Megatron-LM or torchtitan, TOML of torchtitan or JSON of DeepSpeed, whose
+     * layout is predicted: it replaces keys of the configuration, which are listed; what has no
+     * counterpart is logged. NULL or "": none */
+    const char *import_;
     /* Predict the steps of this program: a name, and changed values of its profile after it, such
-     * as "fsdp attention=flash2" (docs/planning.md); NULL or "": penstock. Keys of the run file
-     * that contradict it are overridden and listed. */
+     * as "fsdp attention=flash2" (docs/planning.md); NULL or "": penstock or, with import_, the one
+     * that fits. Keys of the run file that contradict it are overridden and listed. */
     const char *program;
     /* folder of a run: durations of computation are multiplied by its measured step divided by the
      * step that is predicted for it with the same costs; NULL or "": none */

@@ -34,15 +34,16 @@ static int check_use(const options *o, size_t n_operand) {
     int of_run = o->run.ranks || o->run.profile || o->run.force || o->run.plan || o->run.report ||
                  o->run.top || o->run.margin || o->run.export_ || o->run.tokens ||
                  o->run.days > 0 || o->run.gpus || o->run.price || o->run.mtbf > 0 ||
-                 o->run.storage > 0 || o->run.program || o->run.calibrate;
+                 o->run.storage > 0 || o->run.program || o->run.calibrate || o->run.import_;
     int of_graph = o->graph.devices || o->graph.machines || o->graph.memory > 0 ||
                    o->graph.bandwidth > 0 || o->graph.between > 0 || o->graph.compression > 0 ||
                    o->straight || o->graph.cost_model || o->graph.evaluate;
     if (o->graph.graph && (n_operand || of_run))
-        return pst_cli_wrong("--graph replaces the run file and excludes -n, --profile, --force, "
-                             "--program, --calibrate, -o, --report, --top, --margin, --export, "
-                             "--tokens and its options: leave those "
-                             "options out");
+        return pst_cli_wrong(
+            "--graph replaces the run file and excludes -n, --profile, --force, "
+            "--program, --calibrate, -o, --report, --top, --margin, --export, --import, "
+            "--tokens and its options: leave those "
+            "options out");
     if (of_graph && !o->graph.graph)
         return pst_cli_wrong("--devices, --machines, --memory, --bandwidth, --between, --straight, "
                              "--compression, --cost-model and --evaluate need --graph");
@@ -99,6 +100,11 @@ int pst_cli_plan(const pst_cli_call *call) {
          "of DeepSpeed, instead of the answer. What has no counterpart there is listed on standard "
          "error.",
          &o.run.export_},
+        {0, "import", "FILE", PST_OPTION_STRING, 0, 0,
+         "Predict the layout of this file: flags of Megatron-LM or torchtitan, TOML of torchtitan, "
+         "or JSON of DeepSpeed. It replaces keys of the run file; these, and what has no "
+         "counterpart, are listed. Without --program, the profile that fits is used.",
+         &o.run.import_},
         {0, "tokens", "N", PST_OPTION_STRING, 0, 0,
          "Also print what a training of N tokens (300B, 1.5T, 2e9) takes: days, device hours, "
          "cost, energy, memory that is left, checkpoints, failures and effective time. The options "

@@ -8,7 +8,7 @@
 static pst_status check_output(const char *path, const pst_config *c,
                                const pst_plan_run_options *o) {
     const char *const read[] = {c->source, c->parallel.profile, c->parallel.cluster, o->profile,
-                                o->cluster};
+                                o->cluster, o->import_};
     for (size_t i = 0; *path && i < sizeof read / sizeof *read; i++)
         if (read[i] && pst_planned_is_file(path, read[i]))
             return pst_fail(
@@ -19,7 +19,9 @@ static pst_status check_output(const char *path, const pst_config *c,
 
 static pst_status plan(pst_config *config, const pst_plan_run_options *o, FILE *out) {
     pst_planning x = {.config = config, .options = o, .open = ""};
-    PST_TRY(pst_planning_program(&x, config, o->program));
+    const char *program = "";
+    if (*o->import_) PST_TRY(pst_planning_import(&x, config, &program));
+    PST_TRY(pst_planning_program(&x, config, *o->program ? o->program : program));
     if (o->tokens && *o->tokens) return pst_budget_run(&x, out);
     pst_status status = pst_planning_search(&x);
     if (status == PST_OK) status = pst_planning_answer(&x, out);
@@ -40,6 +42,10 @@ pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *op
     if (!o.calibrate) o.calibrate = "";
     if (!o.margin) o.margin = "";
     if (!o.export_) o.export_ = "";
+    if (!o.import_) o.import_ = "";
+    if (*o.import_ && ((o.gpus && *o.gpus) || o.days > 0))
+        return pst_fail(PST_EINPUT, "--import gives the layout for one number of devices; omit "
+                                    "--gpus and --days");
     if (*o.export_) PST_TRY(pst_planning_check_export(o.export_));
     if (*o.export_ && o.json)
         return pst_fail(PST_EINPUT, "--export and --json both replace the text; omit one of them");

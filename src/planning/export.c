@@ -48,9 +48,8 @@ static int layer_of(const char *name) {
 }
 
 /* Whether every chunk begins with a layer, except the first, and all have equally many. */
-static pst_status is_even(const job *j, int *even) {
-    pst_planning *x = (pst_planning *)(uintptr_t)j->x;
-    const pst_layout *l = j->layout;
+pst_status pst_planning_is_even(const pst_planning *planning, const pst_layout *l, int *even) {
+    pst_planning *x = (pst_planning *)(uintptr_t)planning;
     pst_planning_part *part;
     PST_TRY(pst_planning_graph_of(x, l, &part));
     *even = x->model.layers % l->n_chunk == 0;
@@ -66,7 +65,7 @@ static pst_status is_even(const job *j, int *even) {
 static pst_status report_lacks(const job *j) {
     const pst_layout *l = j->layout;
     int even = 1, own_order = 0, uneven_replicas = 0, mixed = 0;
-    PST_TRY(is_even(j, &even));
+    PST_TRY(pst_planning_is_even(j->x, j->layout, &even));
     for (uint32_t r = 0; l->device && r < pst_grid_size(pst_layout_grid(l)); r++)
         own_order |= l->device[r] != r;
     for (uint32_t k = 1; k < l->data; k++) uneven_replicas |= l->micros[k] != l->micros[0];

@@ -259,9 +259,23 @@ static void warn_of_precision(const pst_planning *x) {
                 pst_cpu_no_bf16());
 }
 
+/* Other programs divide the layers evenly. */
+static pst_status warn_of_cut(const pst_planning *x) {
+    int even = 1;
+    if (!x->imported || !x->result->best) return PST_OK;
+    PST_TRY(pst_planning_is_even(x, &x->result->best->layout, &even));
+    if (!even)
+        pst_log(PST_LOG_WARN,
+                "--import %s: the stages are cut where their times are most equal; %s divides the "
+                "layers evenly",
+                x->options->import_, x->imported);
+    return PST_OK;
+}
+
 pst_status pst_planning_answer(pst_planning *x, FILE *out) {
     const pst_plan_run_options *o = x->options;
     warn_of_precision(x);
+    PST_TRY(warn_of_cut(x));
     char change[PST_PLANNING_ADVICE] = "", cluster[PST_PLANNING_ADVICE] = "";
     if (!x->result->best) PST_TRY(pst_planning_change(x, change, cluster));
     else if (!*o->export_) PST_TRY(pst_planning_fewer(x));

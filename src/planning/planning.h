@@ -29,7 +29,7 @@ typedef struct {
     pst_graph *graph;
 } pst_planning_model;
 
-enum { PST_PLANNING_OVERRIDES = 8 };
+enum { PST_PLANNING_OVERRIDES = 32 };
 typedef struct {
     const pst_config *config;
     const pst_plan_run_options *options;
@@ -39,9 +39,11 @@ typedef struct {
     pst_profile *profile; /* NULL: none */
     /* the program whose steps are predicted (partition/cost/program.h); no name: penstock */
     pst_costs_program program;
-    /* keys of the run file that contradicted the program: "parallel.zero=2, not 0" */
+    /* keys of the run file that contradicted the program, or the file of --import:
+     * "parallel.zero=2, not 0" */
     char override[PST_PLANNING_OVERRIDES][96];
     uint32_t n_override;
+    const char *imported; /* the program of the file of --import, such as "DeepSpeed"; NULL: none */
     /* of --calibrate: measured and predicted step of the run, s, and their quotient, by which all
      * durations of computation are multiplied; 0: not given */
     double measured_s, predicted_s, factor;
@@ -176,6 +178,12 @@ static inline double pst_planning_in_flight(const pst_candidate *candidate, uint
  * configuration of the program x->options->export_, and logs what has no counterpart there. */
 pst_status pst_planning_check_export(const char *program);
 pst_status pst_planning_export(const pst_planning *x, FILE *out);
+/* Sets *even: every chunk of the layout has equally many layers. */
+pst_status pst_planning_is_even(const pst_planning *x, const pst_layout *layout, int *even);
+/* planning/import.c: replaces keys of `config` by the layout and sizes that the file of --import
+ * gives, lists replaced ones in x->override, logs what has no counterpart, and sets *program to the
+ * profile that fits. EINPUT. */
+pst_status pst_planning_import(pst_planning *x, pst_config *config, const char **program);
 /* planning/text.c, planning/json.c: print the result to `out`. */
 pst_status pst_planning_text(pst_planning *x, FILE *out);
 pst_status pst_planning_json(pst_planning *x, const char *change, const char *cluster, FILE *out);
