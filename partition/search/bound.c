@@ -127,7 +127,7 @@ static void fill_flush(const pst_search_context *x, mean *a) {
     a->step = t->step_ns / a->speed / (a->c->zero ? d : 1);
     a->sum = ns * pst_search_sum_bytes(x->problem, a->c->zero) +
              t->reduce_ns / a->speed * (d - 1) / d * pst_search_sum_share(x->problem);
-    a->gather = a->c->zero ? ns * x->problem->weight_bytes : 0;
+    a->gather = a->c->zero ? ns * pst_search_change_bytes(x->problem) : 0;
 }
 
 /* --- weights: B and W apart, one chunk, or two in a V ----------------------------------------- */

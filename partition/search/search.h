@@ -67,8 +67,9 @@ typedef struct {
      * and 2, gradients with zero 2 */
     uint32_t weight_bytes, state_bytes, grad_bytes;
     /* least bytes per element that a replica sends of a gradient to the owner: fewer than
-     * grad_bytes with a codec; 0: grad_bytes */
-    double sum_bytes;
+     * grad_bytes with a codec; 0: grad_bytes. The same of a weight that its owner sends; 0:
+     * weight_bytes */
+    double sum_bytes, change_bytes;
     /* share of the steps in which replicas exchange anything (islands); 0: all */
     double sum_share;
     /* second limit of the bytes per rank, next to the device's memory; 0: no such limit */

@@ -42,6 +42,11 @@ static inline double pst_search_sum_bytes(const pst_search_problem *p, uint32_t 
     return (sent + (zero ? 0 : p->grad_bytes)) * pst_search_sum_share(p);
 }
 
+/* Bytes per element of a weight that its owner sends (zero 1 and 2). */
+static inline double pst_search_change_bytes(const pst_search_problem *p) {
+    return p->change_bytes > 0 ? p->change_bytes : p->weight_bytes;
+}
+
 typedef struct {
     pst_search_key key;
     const pst_cost_table *table; /* NULL: infeasible; `why` has the reason */

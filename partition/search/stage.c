@@ -274,7 +274,7 @@ static pst_status fill_flush(const flush_search *s, uint32_t stage, pst_search_f
     f->sum_latency_ns =
         (uint64_t)(pst_search_sum_share(p) * (double)(latency * (c->zero ? 1 : 2)));
     if (c->zero && c->data > 1) {
-        f->gather_ns = ns * p->weight_bytes;
+        f->gather_ns = ns * pst_search_change_bytes(p);
         f->gather_latency_ns = latency;
     }
     return PST_OK;

@@ -39,8 +39,11 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
                        flush ? "a pass is not allowed in the flush"
                              : "this opcode is only allowed in the flush");
     }
-    if (in->packed && (job->up.kind == PST_CODEC_NONE || !in->n || in->param == PST_NONE || head))
-        return fail_at(rank, i, "only gradients that replicas exchange are packed, with a codec");
+    const int codec = job->up.kind != PST_CODEC_NONE || job->down.kind != PST_CODEC_NONE;
+    if (in->packed && (!codec || !in->n || in->param == PST_NONE || head))
+        return fail_at(rank, i,
+                       "only gradients that replicas exchange, and changes of weights, are packed, "
+                       "with a codec");
     if (in->outer && (queue == PST_Q_COMPUTE || !flush || !job->syncs))
         return fail_at(rank, i, "only messages of an outer step are between islands");
     uint32_t n_micro = piece ? job->n_micro : pst_job_micros(job, rank);

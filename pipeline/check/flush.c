@@ -20,8 +20,10 @@ static pst_status fail_flush(const flush *f, const char *why) {
     return pst_fail(PST_EINPUT, "rank %u, flush: %s", f->rank, why);
 }
 
-/* The compute instructions are in order, each with the right count. */
+/* The compute instructions are in order, each with the right count; those for changes of weights
+ * come last. */
 static pst_status check_computes(flush *f) {
+    enum { CHANGES = 5 };
     static const uint8_t turn[2][PST_OP_COUNT] = {{[PST_OP_PACK] = 1,
                                                    [PST_OP_UNPACK] = 1,
                                                    [PST_OP_REDUCE] = 1,
@@ -42,12 +44,14 @@ static pst_status check_computes(flush *f) {
     for (uint32_t i = f->first; i < f->list->n_instr; i++) {
         const pst_instr *in = &f->list->instr[i];
         if (in->queue != PST_Q_COMPUTE) continue;
-        if (turn[post][in->opcode] < last)
+        const int packs = in->opcode == PST_OP_PACK || in->opcode == PST_OP_UNPACK;
+        const uint32_t now = packs && pst_checker_is_change(in) ? CHANGES : turn[post][in->opcode];
+        if (now < last)
             return fail_flush(
                 f, post
                        ? "instructions are not in the order REDUCE, NORM, STEP and GATHER, VALIDATE"
                        : "instructions are not in the order REDUCE, NORM, GATHER, STEP");
-        last = turn[post][in->opcode];
+        last = now;
         counts[in->opcode]++;
         if (in->opcode == PST_OP_NORM) f->norm = i;
         if (in->opcode == PST_OP_GATHER) f->gather = i;
@@ -197,8 +201,12 @@ static pst_status check_flush(flush *f) {
     for (uint32_t i = f->first; i < f->list->n_instr; i++) {
         const pst_instr *in = &f->list->instr[i];
         if (in->outer || in->opcode == PST_OP_OUTER) continue; /* pipeline/check/outer.c */
-        if (in->param != PST_NONE && (in->param >= n_param || in->use >= uses_of(f->c, in->param)))
+        const int change = pst_checker_is_change(in);
+        if (in->param != PST_NONE &&
+            (in->param >= n_param || (!change && in->use >= uses_of(f->c, in->param))))
             return fail_flush(f, "unknown parameter or use of a parameter");
+        if (change && (!in->n || f->c->job->down.kind == PST_CODEC_NONE))
+            return fail_flush(f, "a weight is sent in the flush, but no codec is for weights");
         if (in->n && (pst_job_group(f->c->job) == 1 || in->param == PST_NONE))
             return fail_flush(f, "a message between replicas, but there is only one replica");
         if (in->queue == PST_Q_COMPUTE || in->n) continue; /* pieces: pipeline/check/replicas.c */
@@ -217,6 +225,7 @@ static pst_status check_flush(flush *f) {
     PST_TRY(pst_checker_outer(f->c, f->rank));
     if (job->alone) return PST_OK; /* exchanges between replicas are only summarised */
     if (pst_job_group(job) > 1) PST_TRY(pst_checker_replicas(f->c, f->rank));
+    if (job->down.kind != PST_CODEC_NONE) PST_TRY(pst_checker_changes(f->c, f->rank, f->last));
     return job->zero == 2 ? pst_checker_rounds(f->c, f->rank) : PST_OK;
 }
 

@@ -48,12 +48,18 @@ static uint32_t stepped_by(const head *h, const pst_instr *in) {
     return whole.owner;
 }
 
+/* Whether the weight is sent in the flush (pipeline/check/changes.c). */
+static int is_change(const head *h, uint32_t param) {
+    return pst_job_sends_changes(h->c->job, pst_checker_stage_of_use(h->c, param, 0),
+                                 h->c->cut->graph->param + param);
+}
+
 static pst_status check_piece(const head *h, uint32_t i) {
     const pst_instr *in = &h->list->instr[i];
     const pst_graph *g = h->c->cut->graph;
     int holds;
     if (in->param >= g->n_param || !pst_param_gradients(&g->param[in->param]) ||
-        in->use != PST_NONE || in->local != PST_NONE)
+        in->use != PST_NONE || in->local != PST_NONE || is_change(h, in->param))
         return pst_checker_fail_at(h->c, h->rank, i, "the message is not for a weight");
     uint32_t k = stepped_by(h, in);
     if (k == h->share->n_replica)
@@ -76,6 +82,7 @@ static pst_status check_all_there(const head *h) {
     int holds;
     for (uint32_t p = 0; p < h->share->n_param; p++) {
         PST_TRY(check_readers(h, p, PST_NONE, &holds));
+        holds &= !holds || !is_change(h, p);
         for (pst_piece at = {.param = p}; holds && pst_share_next(h->share, &at);)
             if (owner_of(h, p, at.owner) != h->rank && !h->seen[h->base[p] + at.from / PST_PIECE])
                 return pst_fail(PST_EINPUT,

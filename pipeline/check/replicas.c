@@ -52,7 +52,8 @@ static pst_status list_pieces(exchange *x) {
             x->next[i] = x->whole[in->param];
             x->whole[in->param] = i;
         }
-        if (!in->n || in->outer || in->opcode == PST_OP_OUTER) continue;
+        if (!in->n || in->outer || in->opcode == PST_OP_OUTER || pst_checker_is_change(in))
+            continue;
         if (early && (in->chunk || in->micro))
             return fail_piece(
                 x, in->param, in->from,

@@ -3,7 +3,9 @@
  * order. */
 #include "pipeline/compile/flush.h"
 #include "pipeline/compile/flush_replicas.h"
+#include "pipeline/compile/head.h"
 #include "pipeline/compile/outer.h"
+#include "pipeline/compile/summary.h"
 #include <stdlib.h>
 
 static const pst_graph *graph_of(const pst_job_builder *b) { return b->cut->graph; }
@@ -176,9 +178,9 @@ static void join_shared(pst_job_builder *b, passes before, uint32_t *returned) {
 static uint32_t norm_doubles(const pst_job_builder *b, uint32_t rank) {
     const pst_job *j = b->job;
     pst_grid_place at = pst_grid_at(j->grid, rank);
-    return j->micros[at.replica] + pst_share_pieces(j->share[at.tensor], at.stage,
-                                                    pst_job_member(j, at.replica)) *
-                                       pst_graph_norm_words(graph_of(b));
+    return j->micros[at.replica] +
+           pst_share_pieces(j->share[at.tensor], at.stage, pst_job_member(j, at.replica)) *
+               pst_graph_norm_words(graph_of(b));
 }
 
 /* The current list has the norm messages and answers of ranks [from, to): its own; in a single lane
@@ -323,6 +325,8 @@ static uint32_t flush_replicas(pst_job_builder *b, passes before, uint32_t *lent
         if (b->instr[i].opcode == PST_OP_RECV && b->instr[i].n && !b->instr[i].buffer)
             pst_builder_depend(b, step, i); /* an early sum */
     pst_flush_sums_close(&sums);
+    if (b->job->down.kind != PST_CODEC_NONE && b->status == PST_OK)
+        (b->job->alone ? pst_summary_changes : pst_builder_changes)(b, pst_builder_last_compute(b));
     return step;
 }
 

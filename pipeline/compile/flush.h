@@ -20,6 +20,12 @@
  *    RECVs all of them, GATHERs (computes the total norm), and SENDs the result back.
  * 6. STEP. zero 0: on every rank with the parameter. zero 1 and 2: on the owner of the piece; the
  *    other ranks get the new weights at the head of the next list.
+ * 7. With a codec for weights (job.down, zero 1): the owner PACKs what the weight differs from the
+ *    copy that all ranks with the parameter have, the owner too, and SENDs it to them; all add the
+ *    unpacked change to their copy, the owner in PACK, the others in UNPACK. Pieces are in the
+ * order of the head, which lacks these parameters (head.c). If STEP is not applied, the change is
+ * 0. job.plain: the owner copies the weight in PACK and SENDs the copy; the others RECV it into
+ *    theirs.
  *
  * With several accumulators per use (parallel.reproducible): parts 2 to 4 run for each accumulator.
  * Then all accumulators are added to the first one in the order of a binary tree, which is the

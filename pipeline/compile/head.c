@@ -1,7 +1,8 @@
 /* The head of a list, if replicas shard the optimizer step (job.zero): updated weights from other
  * ranks arrive before the passes that read them, piece by piece in the order in which chunks need
  * them, alternating between owners. SENDs are posted at once; RECVs up to a window of bytes, which
- * keeps a link busy and still leaves gaps for messages in the other direction. */
+ * keeps a link busy and still leaves gaps for messages in the other direction. Changes of weights
+ * (job.down) are sent the same way, but in the flush. */
 #include "pipeline/compile/head.h"
 #include <stdlib.h>
 
@@ -32,23 +33,56 @@ static uint32_t order_params(const pst_job_builder *b, place *order) {
     return n;
 }
 
-/* number: the seq of its messages. */
-static void emit(pst_job_builder *b, uint8_t opcode, const pst_piece *at, uint32_t number,
-                 uint32_t peer) {
-    uint64_t bytes = at->n * pst_dtype_bytes(b->cut->graph->dtype);
+/* Whether the weight is sent in the flush. */
+static int is_change(const pst_job_builder *b, uint32_t param) {
+    return pst_job_sends_changes(b->job, pst_builder_stage_of_use(b, param, 0),
+                                 &b->cut->graph->param[param]);
+}
+
+/* number: the seq of its messages. Returns the message. */
+static uint32_t emit(pst_job_builder *b, uint8_t opcode, const pst_piece *at, uint32_t number,
+                     uint32_t peer) {
+    const int change = is_change(b, at->param);
+    const uint64_t bytes = change ? pst_job_change_bytes(b->job, at->n)
+                                  : at->n * pst_dtype_bytes(b->cut->graph->dtype);
     pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
     instr.param = at->param;
     instr.from = (uint32_t)at->from;
     instr.n = (uint32_t)at->n;
+    instr.packed = change && !b->job->plain;
     instr.peer = peer;
     instr.bytes = bytes;
     instr.channel = b->channel;
     instr.seq = number;
-    pst_builder_emit(b, &instr);
+    uint32_t i = pst_builder_emit(b, &instr);
+    if (change && b->status == PST_OK)
+        b->instr[i].queue = opcode == PST_OP_SEND ? PST_Q_SEND : PST_Q_RECV;
+    return i;
 }
 
-/* From its owner to a replica of every stage with a use of the parameter. */
-static void send_to(pst_job_builder *b, const pst_piece *at, uint32_t number, uint32_t replica) {
+/* PACK or UNPACK of a change. */
+static uint32_t emit_codec(pst_job_builder *b, uint8_t opcode, const pst_piece *at, uint64_t ns) {
+    uint32_t i = pst_builder_emit_compute(b, opcode, ns);
+    if (b->status != PST_OK) return PST_NONE;
+    pst_instr *in = b->instr + i;
+    in->param = at->param;
+    in->from = (uint32_t)at->from;
+    in->n = (uint32_t)at->n;
+    in->packed = !b->job->plain;
+    return i;
+}
+
+/* The owner's PACK also unpacks. */
+static uint32_t emit_pack(pst_job_builder *b, const pst_piece *at) {
+    const uint64_t add = pst_builder_reduce_ns(b, at->n);
+    return emit_codec(b, PST_OP_PACK, at,
+                      b->job->plain ? add : pst_builder_pack_ns(b, at->n) + add);
+}
+
+/* From its owner to a replica of every stage with a use of the parameter, after `pack` (PST_NONE:
+ * no need to wait). */
+static void send_to(pst_job_builder *b, const pst_piece *at, uint32_t number, uint32_t replica,
+                    uint32_t pack) {
     const pst_grid grid = b->job->grid;
     uint32_t n_use = pst_param_gradients(&b->cut->graph->param[at->param]),
              tensor = b->lane % grid.tensor;
@@ -58,7 +92,9 @@ static void send_to(pst_job_builder *b, const pst_piece *at, uint32_t number, ui
         uint32_t lane = pst_grid_receiver(grid, stage, replica * grid.tensor + tensor);
         for (; lane != PST_GRID_NO_LANE; lane = pst_builder_next_receiver(b, stage, lane)) {
             uint32_t rank = pst_grid_in_lane(grid, stage, lane);
-            if (rank != b->rank) emit(b, PST_OP_SEND, at, number, rank);
+            if (rank == b->rank || b->status != PST_OK) continue;
+            uint32_t send = emit(b, PST_OP_SEND, at, number, rank);
+            if (pack != PST_NONE) pst_builder_depend(b, send, pack);
         }
     }
 }
@@ -84,6 +120,7 @@ static int find_piece(const pst_share *s, uint32_t nth, pst_piece *at) {
 static void emit_param(pst_job_builder *b, uint8_t opcode, uint32_t param, uint32_t first,
                        const uint32_t *before) {
     const uint32_t d = b->job->grid.data;
+    uint32_t pack = PST_NONE;
     const int has = pst_builder_first_use(b, param, b->stage) <
                     pst_param_gradients(&b->cut->graph->param[param]);
     for (uint32_t nth = 0, any = 1; any && b->status == PST_OK; nth++) {
@@ -94,15 +131,19 @@ static void emit_param(pst_job_builder *b, uint8_t opcode, uint32_t param, uint3
             if (!find_piece(b->share, nth, &at)) continue;
             const uint32_t number = first + before[at.owner] + nth, owner = owner_rank(b, &at);
             any = 1;
-            if (opcode == PST_OP_SEND && owner == b->rank)
-                send_to(b, &at, number, (b->replica + d - t % d) % d);
-            else if (opcode == PST_OP_RECV && owner != b->rank && has)
+            if (opcode == PST_OP_SEND && owner == b->rank) {
+                if (t == 1 && is_change(b, param)) pack = emit_pack(b, &at);
+                send_to(b, &at, number, (b->replica + d - t % d) % d, pack);
+            }
+            if (opcode == PST_OP_RECV && owner != b->rank && has)
                 emit(b, opcode, &at, number, owner);
         }
     }
 }
 
-static void emit_pieces(pst_job_builder *b, uint8_t opcode, const place *order, uint32_t n) {
+/* Of the parameters whose changes are sent, or of the others. */
+static void emit_pieces(pst_job_builder *b, uint8_t opcode, const place *order, uint32_t n,
+                        int changes) {
     uint32_t *before = malloc(b->job->grid.data * sizeof *before);
     if (!before)
         b->status = pst_fail(PST_ENOMEM, "no memory for the weight messages of rank %u", b->rank);
@@ -114,7 +155,7 @@ static void emit_pieces(pst_job_builder *b, uint8_t opcode, const place *order, 
             all += pst_share_messages(b->share, pst_share_to(b->share, param, k) -
                                                     pst_share_from(b->share, param, k));
         }
-        emit_param(b, opcode, param, first, before);
+        if (is_change(b, param) == changes) emit_param(b, opcode, param, first, before);
     }
     free(before);
 }
@@ -143,11 +184,44 @@ void pst_builder_head(pst_job_builder *b) {
     uint32_t n = order_params(b, order);
     /* the flush uses the channel before for gradients, this one for sums */
     b->channel = b->cut->n_channel + 1;
-    emit_pieces(b, PST_OP_SEND, order, n);
+    emit_pieces(b, PST_OP_SEND, order, n, 0);
     uint32_t first = b->n_instr;
-    emit_pieces(b, PST_OP_RECV, order, n);
+    emit_pieces(b, PST_OP_RECV, order, n, 0);
     if (b->status == PST_OK) set_window(b, first);
     b->n_head = b->n_instr;
+    free(order);
+}
+
+/* RECVs [first, end): after STEP, which comes after all that reads the weights; then an UNPACK of
+ * each. */
+static void take_changes(pst_job_builder *b, uint32_t first, uint32_t end, uint32_t step) {
+    for (uint32_t i = first; i < end && b->status == PST_OK; i++) {
+        const pst_instr in = b->instr[i];
+        const pst_piece at = {.param = in.param, .from = in.from, .n = in.n};
+        pst_builder_depend(b, i, step);
+        if (b->job->plain) continue;
+        uint32_t unpack = emit_codec(b, PST_OP_UNPACK, &at, pst_builder_reduce_ns(b, at.n));
+        if (b->status == PST_OK) pst_builder_depend(b, unpack, i);
+    }
+}
+
+void pst_builder_changes(pst_job_builder *b, uint32_t step) {
+    const pst_graph *g = b->cut->graph;
+    const uint32_t channel = b->channel;
+    place *order = malloc((g->n_param + (size_t)1) * sizeof *order);
+    if (!order) {
+        b->status = pst_fail(PST_ENOMEM, "no memory for the weight messages of rank %u", b->rank);
+        return;
+    }
+    uint32_t n = order_params(b, order);
+    b->channel = b->cut->n_channel + 1; /* that of the head */
+    emit_pieces(b, PST_OP_SEND, order, n, 1);
+    uint32_t first = b->n_instr;
+    emit_pieces(b, PST_OP_RECV, order, n, 1);
+    uint32_t end = b->n_instr;
+    if (b->status == PST_OK) set_window(b, first);
+    take_changes(b, first, end, step);
+    b->channel = channel;
     free(order);
 }
 

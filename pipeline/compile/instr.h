@@ -21,8 +21,9 @@ typedef struct {
      * rank */
     uint32_t peer, channel, seq;
     uint32_t local; /* SEND, RECV of a value of a micro-batch: index of the local; else PST_NONE */
-    /* flush: SEND, RECV or REDUCE of the gradient accumulator of this use of a parameter; head:
-     * SEND or RECV of the weight of the parameter (use PST_NONE); else PST_NONE */
+    /* flush: SEND, RECV, PACK, UNPACK or REDUCE of the gradient accumulator of this use of a
+     * parameter; head: SEND or RECV of the weight of the parameter (use PST_NONE); behind STEP: all
+     * but REDUCE, of the weight's changes (use PST_NONE); else PST_NONE */
     uint32_t param, use;
     /* elements [from, from + n) of the parameter; n 0: all. With several accumulators per use
      * (job.parts), `micro` is the accumulator that is sent or added, `chunk` the accumulator to
@@ -35,7 +36,8 @@ typedef struct {
     uint32_t buffer, into;
     /* 1: a gradient that is packed with the job's codec (pst_job.up): the message of a SEND or
      * RECV; receive buffer `buffer` - 1 of a REDUCE, which unpacks and adds it, or of an UNPACK,
-     * which makes it fp32 */
+     * which makes it fp32. Changes of a weight: as packed (pst_job.down) in the message of a SEND
+     * or RECV, by a PACK, and added to the weight by an UNPACK; 0: the weight itself */
     uint32_t packed;
     /* 1: SEND or RECV of fp32 weights between islands (outer.h): a RECV with a `buffer` is of
      * another island's weights, at the owner */

@@ -321,6 +321,8 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
             return pst_fail(PST_ENOMEM, "no memory to compile the instruction lists");
         memcpy(j->packs, spec->packs, grid.pipeline);
         j->up = spec->up;
+        j->down = spec->down;
+        j->plain = spec->plain;
         j->min_bytes = spec->min_bytes;
     }
     if (spec->slow) {

@@ -35,11 +35,15 @@ struct pst_job {
     uint32_t parts;
     int post;   /* post-validation: VALIDATE follows STEP */
     int narrow; /* 1: replicas send gradients in bf16 */
-    /* codec with which replicas pack gradients (PST_CODEC_NONE: with none), and bytes of the
-     * smallest parameter that is packed */
-    pst_codec up;
+    /* codecs (PST_CODEC_NONE: none) with which replicas pack gradients, and owners the changes of
+     * weights, which are sent in the flush (zero 1; flush.h); bytes of the smallest parameter that
+     * is packed */
+    pst_codec up, down;
     uint64_t min_bytes;
-    uint8_t *packs;    /* [grid.pipeline] 1: replicas pack the gradients of this stage */
+    uint8_t *packs; /* [grid.pipeline] 1: replicas pack the parameters of this stage */
+    /* 1: nothing is packed yet: residuals stay as they are, and whole weights are sent in the flush
+     * instead of changes */
+    int plain;
     pst_share **share; /* [grid.tensor] */
     /* [n_param] number of pieces of each parameter, on the tensor rank with the largest number; all
      * lanes number messages of pieces accordingly */
@@ -78,7 +82,10 @@ typedef struct {
     int zero;       /* ZeRO stage; 2 only with one accumulator per use */
     uint32_t parts; /* number of accumulators per use; 0: 1 */
     int narrow;     /* 1: replicas send gradients in bf16; only with one accumulator per use */
-    pst_codec up;   /* as in pst_job; not with zero 2, several accumulators per use or `narrow` */
+    /* as in pst_job; not with zero 2, several accumulators per use or `narrow`; down: with zero 1
+     * and weights in fp32 */
+    pst_codec up, down;
+    int plain;
     uint64_t min_bytes;
     const uint8_t *packs; /* [grid.pipeline] copied; NULL: none packs */
     uint32_t islands;     /* as in pst_job, with `syncs` and `velocity`; 0: 1; not with `alone` */
@@ -118,11 +125,26 @@ static inline uint32_t pst_job_member(const pst_job *job, uint32_t replica) {
 static inline uint32_t pst_job_island(const pst_job *job, uint32_t replica) {
     return replica / pst_job_group(job);
 }
-/* Returns 1 if replicas pack the gradient of a parameter whose first use is on `stage`. Running
- * statistics are not packed: they have no gradient. */
-static inline int pst_job_packs(const pst_job *job, uint32_t stage, const pst_param *param) {
-    return job->up.kind != PST_CODEC_NONE && job->packs[stage] && !param->statistic &&
+/* For a parameter whose first use is on `stage`, return 1 if: parallel.compress includes it
+ * (running statistics have no gradient); its gradients have residuals; replicas pack its gradients
+ * now; its owner sends the changes of the weight. */
+static inline int pst_job_compresses(const pst_job *job, uint32_t stage, const pst_param *param) {
+    return job->packs && job->packs[stage] && !param->statistic && pst_param_gradients(param) &&
            pst_param_elements(param) * sizeof(float) >= job->min_bytes;
+}
+static inline int pst_job_has_residual(const pst_job *job, uint32_t stage, const pst_param *param) {
+    return job->up.kind != PST_CODEC_NONE && pst_job_compresses(job, stage, param);
+}
+static inline int pst_job_packs(const pst_job *job, uint32_t stage, const pst_param *param) {
+    return !job->plain && pst_job_has_residual(job, stage, param);
+}
+static inline int pst_job_sends_changes(const pst_job *job, uint32_t stage,
+                                        const pst_param *param) {
+    return job->down.kind != PST_CODEC_NONE && pst_job_compresses(job, stage, param);
+}
+/* Returns the bytes of n elements of a weight that is sent in the flush. */
+static inline uint64_t pst_job_change_bytes(const pst_job *job, uint64_t n) {
+    return job->plain ? n * sizeof(float) : pst_codec_bytes(job->down, n);
 }
 /* Returns the bytes of n elements of a replica's gradient in a message. */
 static inline uint64_t pst_job_gradient_bytes(const pst_job *job, int packed, uint64_t n) {

@@ -26,6 +26,20 @@ static int is_single(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
            b->cut->use_chunk[b->cut->use_first[param]] == chunk;
 }
 
+static int is_change(const pst_job_builder *b, uint32_t param) {
+    return pst_job_sends_changes(b->job, pst_builder_stage_of_use(b, param, 0),
+                                 &b->cut->graph->param[param]);
+}
+
+/* Weights that are sent at the head, and in the flush. */
+static int is_single_weight(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
+    return is_single(b, param, chunk) && !is_change(b, param);
+}
+
+static int is_single_change(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
+    return is_single(b, param, chunk) && is_change(b, param);
+}
+
 static int is_whole(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
     return is_single(b, param, chunk) && !is_sharded(b, param, chunk);
 }
@@ -406,7 +420,7 @@ static uint32_t emit_hop(pst_job_builder *b, uint8_t opcode, const pst_summary *
 
 /* The ends of the messages that bring owners' elements (of `size` bytes) to the other stages with a
  * parameter. */
-static void hop(pst_job_builder *b, uint8_t opcode, uint32_t param, uint64_t size, uint32_t after,
+static void hop(pst_job_builder *b, uint8_t opcode, uint32_t param, double size, uint32_t after,
                 uint32_t received[2]) {
     pst_summary x = group_of_param(b, param);
     uint32_t owner = pst_builder_stage_of_use(b, param, 0),
@@ -416,7 +430,7 @@ static void hop(pst_job_builder *b, uint8_t opcode, uint32_t param, uint64_t siz
         if (stage == owner || !here || pst_builder_first_use(b, param, stage) == n_use) continue;
         uint32_t peer =
             pst_grid_in_lane(b->job->grid, opcode == PST_OP_SEND ? stage : owner, b->lane);
-        uint32_t at = emit_hop(b, opcode, &x, peer, x.all * size);
+        uint32_t at = emit_hop(b, opcode, &x, peer, (uint64_t)((double)x.all * size));
         if (after != PST_NONE) pst_builder_depend(b, at, after);
         if (opcode == PST_OP_RECV && received[0] == PST_NONE) received[0] = at;
         if (opcode == PST_OP_RECV) received[1] = at + 1;
@@ -479,11 +493,11 @@ static void head_ends(pst_job_builder *b, uint8_t opcode) {
     uint32_t before[2] = {PST_NONE, PST_NONE}, none[2] = {PST_NONE, PST_NONE};
     for (uint32_t c = 0; c < b->cut->n_chunk; c++) {
         if (b->job->rank_of_chunk[c] != b->stage) continue;
-        pst_summary x = group_of(b, c, is_single);
+        pst_summary x = group_of(b, c, is_single_weight);
         if (x.param != PST_NONE) head_group(b, opcode, &x, before);
     }
     for (uint32_t p = 0; p < g->n_param; p++) {
-        if (pst_param_gradients(&g->param[p]) < 2) continue;
+        if (pst_param_gradients(&g->param[p]) < 2 || is_change(b, p)) continue;
         pst_summary x = group_of_param(b, p);
         if (is_owner(b, p)) head_group(b, opcode, &x, before);
         uint32_t first = b->n_instr;
@@ -502,4 +516,67 @@ void pst_summary_head(pst_job_builder *b) {
     head_ends(b, PST_OP_RECV);
     b->n_head = b->n_instr;
     b->turn = 0;
+}
+
+/* --- changes of weights ----------------------------------------------------------------------- */
+
+static uint32_t emit_change(pst_job_builder *b, uint8_t opcode, const pst_summary *x, uint64_t ns) {
+    uint32_t at = pst_builder_emit_compute(b, opcode, ns);
+    if (b->status != PST_OK) return PST_NONE;
+    b->instr[at].param = x->param;
+    b->instr[at].n = 1;
+    b->instr[at].packed = !b->job->plain;
+    return at;
+}
+
+static double change_size(const pst_job_builder *b) {
+    return (double)pst_job_change_bytes(b->job, PST_PIECE) / PST_PIECE;
+}
+
+/* Those of a group that this rank updates, and those that it gets. */
+static void change_group(pst_job_builder *b, const pst_summary *x) {
+    const uint64_t n = moved(x, b->job->grid.data);
+    const uint64_t bytes = (uint64_t)((double)n * change_size(b)), ns = wire_ns(b, bytes);
+    const uint64_t add = pst_builder_reduce_ns(b, x->own);
+    if (!n || b->status != PST_OK) return;
+    uint32_t pack =
+        emit_change(b, PST_OP_PACK, x, b->job->plain ? add : pst_builder_pack_ns(b, x->own) + add);
+    b->turn = x->param * SEGMENTS;
+    uint32_t send = emit_end(b, PST_OP_SEND, x, b->rank, bytes, ns);
+    if (b->status != PST_OK) return;
+    pst_builder_depend(b, send, pack);
+    uint32_t recv = emit_end(b, PST_OP_RECV, x, b->rank, bytes, ns);
+    if (b->status != PST_OK) return;
+    pst_builder_depend(b, recv, pack);
+    b->instr[send].use = b->instr[recv].use = PST_NONE;
+    if (b->job->plain) return;
+    uint32_t unpack = emit_change(b, PST_OP_UNPACK, x, pst_builder_reduce_ns(b, x->all - x->own));
+    if (b->status == PST_OK) pst_builder_depend(b, unpack, recv);
+}
+
+static void change_hops(pst_job_builder *b, uint8_t opcode, uint32_t param, uint32_t after) {
+    uint32_t none[2] = {PST_NONE, PST_NONE}, first = b->n_instr;
+    hop(b, opcode, param, change_size(b), after, none);
+    for (uint32_t i = first; i < b->n_instr; i++) b->instr[i].use = PST_NONE;
+}
+
+void pst_summary_changes(pst_job_builder *b, uint32_t step) {
+    const pst_graph *g = b->cut->graph;
+    const uint32_t channel = b->channel;
+    b->channel = b->cut->n_channel + 1; /* as in the head */
+    for (uint32_t c = 0; c < b->cut->n_chunk; c++) {
+        if (b->job->rank_of_chunk[c] != b->stage) continue;
+        pst_summary x = group_of(b, c, is_single_change);
+        if (x.param != PST_NONE) change_group(b, &x);
+    }
+    for (uint32_t p = 0; p < g->n_param; p++) {
+        if (pst_param_gradients(&g->param[p]) < 2 || !is_change(b, p)) continue;
+        pst_summary x = group_of_param(b, p);
+        if (is_owner(b, p)) change_group(b, &x);
+        change_hops(b, PST_OP_SEND, p, pst_builder_last_compute(b));
+    }
+    for (uint32_t p = 0; p < g->n_param; p++)
+        if (pst_param_gradients(&g->param[p]) > 1 && is_change(b, p))
+            change_hops(b, PST_OP_RECV, p, step);
+    b->channel = channel;
 }

@@ -19,6 +19,8 @@ struct pst_summary {
  * number of entries of sums->at. */
 pst_status pst_summary_open(pst_job_builder *b); /* fills b->sharded */
 void pst_summary_head(pst_job_builder *b);
+/* That of pst_builder_changes. */
+void pst_summary_changes(pst_job_builder *b, uint32_t step);
 void pst_summary_early(pst_job_builder *b, uint32_t part);
 void pst_summary_send_round(pst_job_builder *b, pst_round *round);
 void pst_summary_add_round(pst_job_builder *b, pst_round *round);

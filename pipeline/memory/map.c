@@ -68,13 +68,23 @@ static uint64_t state_bytes(const pst_memory_map *x, uint32_t p) {
     return (x->step_to[p] - x->step_from[p]) * x->state_size;
 }
 
+static uint32_t stage_of(const pst_memory_map_builder *b, uint32_t p) {
+    return b->job->rank_of_chunk[b->cut->use_chunk[b->cut->use_first[p]]];
+}
+
+static void find_copies(pst_memory_map_builder *b) {
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
+        b->map->is_copy[p] = pst_param_gradients(&b->g->param[p]) && param_is_mine(b, p) &&
+                             pst_job_sends_changes(b->job, stage_of(b, p), b->g->param + p);
+}
+
 static void place_state(pst_memory_map_builder *b, const pst_optim_row *optim) {
     pst_memory_map *x = b->map;
     pst_memory_map_begin(b, PST_REGION_STATE);
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
         if (b->g->param[p].frozen && b->g->dtype == PST_F32) x->master[p] = x->weight[p];
         else if (!stepped_bytes(x, p)) x->master[p] = ABSENT;
-        else if (b->g->dtype == PST_F32)
+        else if (b->g->dtype == PST_F32 && !x->is_copy[p])
             x->master[p] = x->weight[p] + x->step_from[p] * sizeof(float);
         else x->master[p] = pst_memory_map_take(b, stepped_bytes(x, p));
     for (uint32_t i = 0; i < 2; i++)
@@ -97,7 +107,7 @@ static void place_residuals(pst_memory_map_builder *b, const pst_optim_row *opti
         const pst_param *param = b->g->param + p;
         x->residual[p] = x->next[p] = x->packed[p] = ABSENT;
         if (!optim || !pst_param_gradients(param) || !pst_memory_map_has_use(b, p, 0) ||
-            !pst_job_packs(b->job, stage, param))
+            !pst_job_has_residual(b->job, stage, param))
             continue;
         x->next_from[p] = b->job->zero ? x->own_from[p] : 0;
         x->next_to[p] = b->job->zero ? x->own_to[p] : pst_param_elements(param);
@@ -365,6 +375,8 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
     x->outer_to = offsets(pst_memory_map_params(b));
     x->old = offsets(pst_memory_map_params(b));
     x->velocity = offsets(pst_memory_map_params(b));
+    x->change = offsets(pst_memory_map_params(b));
+    x->is_copy = calloc(pst_memory_map_params(b) + 1, 1);
     x->data = offsets(n_tensor);
     x->output = offsets(n_tensor);
     x->class_base = offsets(slots->n_class);
@@ -375,7 +387,8 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
     x->loss_of_rank = calloc(x->n_rank, sizeof *x->loss_of_rank);
     x->piece_of_rank = calloc(x->n_rank, sizeof *x->piece_of_rank);
     if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->own_from || !x->own_to ||
-        !x->outer_from || !x->outer_to || !x->old || !x->velocity || !x->residual || !x->next || !x->next_from || !x->next_to || !x->packed || !x->step_from ||
+        !x->outer_from || !x->outer_to || !x->old || !x->velocity || !x->residual || !x->next ||
+        !x->next_from || !x->next_to || !x->packed || !x->change || !x->is_copy || !x->step_from ||
         !x->undo || !x->step_to || !x->grad_from || !x->gradient_in_slot || !x->data ||
         !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk || !x->owned ||
         !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
@@ -396,6 +409,7 @@ pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map 
     x->eval_cut = spec->eval_cut;
     x->parts = spec->job->parts;
     x->up = spec->job->up;
+    x->down = spec->job->down;
     x->norm_words = pst_graph_norm_words(spec->g);
     x->state_size = optim ? (uint32_t)pst_optim_state_bytes(optim) : 0;
     x->part_micros = pst_job_micros(spec->job, spec->rank) / spec->job->parts;
@@ -416,6 +430,7 @@ pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map 
         return status;
     }
     place_weights(&b);
+    find_copies(&b);
     place_state(&b, optim);
     place_residuals(&b, optim);
     place_outer(&b, optim);
@@ -456,6 +471,8 @@ void pst_memory_map_close(pst_memory_map *x) {
     free(x->outer_to);
     free(x->old);
     free(x->velocity);
+    free(x->change);
+    free(x->is_copy);
     free(x->class_base);
     free(x->eval_class_base);
     free(x->has_chunk);

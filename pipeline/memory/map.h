@@ -36,9 +36,9 @@ struct pst_memory_map {
     uint64_t total;     /* bytes of the arena */
     uint64_t start[PST_REGION_COUNT], bytes[PST_REGION_COUNT]; /* offset and size of each region */
     uint64_t *weight; /* [n_param] offset of each weight; UINT64_MAX: not on this rank */
-    /* [n_param] offsets of the fp32 master weights (for dtype F32: inside `weight`) and of the
-     * optimizer states, for the elements that STEP updates on this rank; UINT64_MAX: none. A frozen
-     * parameter has only, for dtype F32, a master: the whole weight. */
+    /* [n_param] offsets of the fp32 master weights (for dtype F32: inside `weight`, unless that is
+     * a copy) and of the optimizer states, for the elements that STEP updates on this rank;
+     * UINT64_MAX: none. A frozen parameter has only, for dtype F32, a master: the whole weight. */
     uint64_t *master, *state[2];
     uint32_t state_size; /* bytes of an element of an optimizer state */
     /* [n_param] This rank owns elements [own_from, own_to) of a parameter: it reduces their
@@ -97,23 +97,27 @@ struct pst_memory_map {
     /* offset of the packed gradient within a receive buffer; before it is the memory in which the
      * gradient is unpacked, if the buffer may be the first operand of a sum */
     uint64_t buffer_packed;
-    /* For parameters whose gradients this rank packs (UINT64_MAX: it does not): [n_param] offset of
-     * the residual, of all elements; of the residual that this step leaves if it is applied, of
+    /* For parameters whose gradients have residuals (UINT64_MAX: they have none): [n_param] offset
+     * of the residual, of all elements; of the residual that this step leaves if it is applied, of
      * elements [next_from, next_to) only: that of the others replaces the accumulator; and of the
      * packed gradient, of all elements */
-    pst_codec up; /* that of the job */
+    pst_codec up, down; /* those of the job */
     uint64_t *residual, *next, *next_from, *next_to, *packed;
+    /* [n_param] 1: `weight` is the copy that all ranks with the parameter have and that changes are
+     * added to (job.down); offset of the packed change, of all elements, UINT64_MAX: none */
+    uint8_t *is_copy;
+    uint64_t *change;
     /* Islands (compile/outer.h): [n_param] elements [outer_from, outer_to) of which this rank takes
      * the outer step; offsets of their old weights and outer momentum, UINT64_MAX: none. Receive
      * buffers as for reductions. */
     uint64_t *outer_from, *outer_to, *old, *velocity;
     uint64_t outer_buffer, outer_buffer_bytes;
     uint32_t n_outer_buffer;
-    /* Norm messages, in region CONTROL. `root`: the rank that computes the norm, here called rank 0:
-     * with islands, the first rank of the island. The message of a rank to rank 0 has the loss of each
-     * micro-batch of the rank, then the sum of squares of each piece (share.h) that the rank owns,
-     * by parameter in name order, of norm_words numbers each. The answer of rank 0 has the sum of
-     * losses, the norm and the clip factor. */
+    /* Norm messages, in region CONTROL. `root`: the rank that computes the norm, here called rank
+     * 0: with islands, the first rank of the island. The message of a rank to rank 0 has the loss
+     * of each micro-batch of the rank, then the sum of squares of each piece (share.h) that the
+     * rank owns, by parameter in name order, of norm_words numbers each. The answer of rank 0 has
+     * the sum of losses, the norm and the clip factor. */
     uint32_t n_owned, *owned;       /* parameters of which this rank owns elements, in name order */
     uint64_t norm_own, norm_answer; /* offsets of this rank's message and of the answer */
     uint64_t *norm_of_rank;         /* on rank 0: [n_rank] offset of the message of each rank */

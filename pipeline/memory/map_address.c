@@ -75,7 +75,8 @@ void *pst_memory_map_scratch(const pst_memory_map *x, const pst_cut *cut, const 
 static void *address_norm(const pst_memory_view *v, const pst_instr *instr) {
     const pst_memory_map *x = v->map;
     int sends = instr->opcode == PST_OP_SEND;
-    if (x->rank == x->root) return at(v->arena, sends ? x->norm_answer : x->norm_of_rank[instr->peer]);
+    if (x->rank == x->root)
+        return at(v->arena, sends ? x->norm_answer : x->norm_of_rank[instr->peer]);
     return at(v->arena, sends ? x->norm_own : x->norm_answer);
 }
 
@@ -119,6 +120,8 @@ void *pst_memory_map_message(const pst_memory_view *v, const pst_instr *instr) {
     if (instr->local != PST_NONE) return address_local(v, instr->chunk, instr->local, instr->micro);
     if (instr->param == PST_NONE) return address_norm(v, instr);
     if (instr->outer) return address_outer(v, instr);
+    if (instr->use == PST_NONE && instr->packed)
+        return v->arena + x->change[instr->param] + pst_codec_bytes(x->down, instr->from);
     if (instr->use == PST_NONE)
         return v->arena + x->weight[instr->param] +
                instr->from * (uint64_t)pst_dtype_bytes(v->g->dtype);

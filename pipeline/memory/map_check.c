@@ -57,7 +57,8 @@ static void add_params(ranges *all, const pst_memory_map *x, const pst_graph *g)
         add(all, x, PST_REGION_WEIGHT, x->weight[p],
             pst_param_bytes(g, g->param + p) + pst_param_pad_bytes(g, g->param + p), p);
         uint64_t stepped = (x->step_to[p] - x->step_from[p]) * sizeof(float);
-        if (g->dtype != PST_F32) add(all, x, PST_REGION_STATE, x->master[p], stepped, p);
+        if (g->dtype != PST_F32 || x->is_copy[p])
+            add(all, x, PST_REGION_STATE, x->master[p], stepped, p);
         uint64_t state = (x->step_to[p] - x->step_from[p]) * x->state_size;
         add(all, x, PST_REGION_STATE, x->state[0][p], state, p);
         add(all, x, PST_REGION_STATE, x->state[1][p], state, p);
@@ -72,6 +73,7 @@ static void add_params(ranges *all, const pst_memory_map *x, const pst_graph *g)
 static void add_residuals(ranges *all, const pst_memory_map *x, const pst_graph *g) {
     for (uint32_t p = 0; g && p < g->n_param; p++) {
         const uint64_t n = pst_param_elements(g->param + p);
+        add(all, x, PST_REGION_GRAD, x->change[p], pst_codec_bytes(x->down, n), p);
         if (x->residual[p] == ABSENT) continue;
         add(all, x, PST_REGION_RESIDUAL, x->residual[p], n * sizeof(float), p);
         add(all, x, PST_REGION_RESIDUAL, x->next[p],

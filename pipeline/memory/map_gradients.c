@@ -11,7 +11,8 @@ static uint64_t longest_message(const pst_memory_map_builder *b, int packed) {
     const uint64_t message = b->job->share[pst_grid_at(b->job->grid, x->rank).tensor]->message;
     uint64_t most = 0;
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
-        if (packed == (x->residual[p] != ABSENT) && x->own_to[p] - x->own_from[p] > most)
+        if (packed == (x->residual[p] != ABSENT && !b->job->plain) &&
+            x->own_to[p] - x->own_from[p] > most)
             most = x->own_to[p] - x->own_from[p];
     return most < message ? most : message;
 }
@@ -102,14 +103,18 @@ static void place_gradient_slots(pst_memory_map_builder *b, const pst_optim_row 
                                              x->gradient_bytes);
 }
 
-/* Packed gradients, each until the next step: a rank packs all that it sends at once, whether or
- * not earlier messages have left. */
+/* Packed gradients and changes, each until the next step: a rank packs all that it sends at once,
+ * whether or not earlier messages have left. */
 static void place_packed(pst_memory_map_builder *b) {
     pst_memory_map *x = b->map;
-    for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++) {
+        const uint64_t n = pst_param_elements(b->g->param + p);
+        x->change[p] = ABSENT;
+        if (b->job->plain) continue;
         if (x->residual[p] != ABSENT)
-            x->packed[p] = pst_memory_map_take(
-                b, pst_codec_bytes(b->job->up, pst_param_elements(b->g->param + p)));
+            x->packed[p] = pst_memory_map_take(b, pst_codec_bytes(b->job->up, n));
+        if (x->is_copy[p]) x->change[p] = pst_memory_map_take(b, pst_codec_bytes(b->job->down, n));
+    }
 }
 
 void pst_memory_map_place_gradients(pst_memory_map_builder *b, const pst_optim_row *optim) {

@@ -181,10 +181,14 @@ static int has_parts(const json_t *tensors) {
     return 0;
 }
 
-/* Counts the residuals of a parameter, of one replica after another; all must be complete. */
+/* Counts the residuals of a parameter, of one replica after another, and its copy; all must be
+ * complete. */
 static pst_status count_residuals(const json_t *tensors, const pst_param *param, size_t *n) {
     char name[PST_CKPT_NAME];
-    const json_t *tensor;
+    const json_t *tensor = json_object_get(tensors, pst_ckpt_copy_name(param->name, name));
+    if (tensor && (!same_shape(tensor, param) || !all_parts(tensor, param)))
+        return pst_fail(PST_EINTERNAL, "checkpoint: tensor %s is not complete", name);
+    *n += tensor != NULL;
     for (uint32_t k = 0;
          (tensor = json_object_get(tensors, pst_ckpt_residual_name(param->name, k, name)));
          k++, ++*n)
@@ -218,7 +222,7 @@ static pst_status count_islands(const json_t *tensors, const pst_param *param,
 }
 
 /* Checks that every trained parameter of the model and its state (of each island) is stored, and
- * nothing else but residuals and outer momentum. */
+ * nothing else but residuals, copies and outer momentum. */
 static pst_status check_complete(const json_t *tensors, const pst_graph *graph,
                                  const char *optimizer) {
     const pst_optim_row *rule = *optimizer ? pst_optim_find(optimizer) : NULL;

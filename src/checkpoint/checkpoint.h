@@ -65,15 +65,19 @@ typedef struct {
     const float *weight;  /* starts at element `from` */
     const void *state[2]; /* the optimizer's n_state arrays, of its type, with the same elements */
     uint64_t from, n;     /* n 0: all */
-    /* 0: a weight with its states; 1 + k: `weight` is what codecs left out of the gradients of
-     * replica k (parallel.compress), without states */
+    /* 0: a weight with its states; else without states, and (parallel.compress) 1 + k: `weight` is
+     * what codecs left out of the gradients of replica k; PST_CKPT_COPY: it is the copy of the
+     * weight that all replicas have */
     uint32_t residual;
     /* With islands (parallel.local). island 1 + k: weight and states are those of island k. outer:
-     * PST_CKPT_GLOBAL: a weight without states, which the islands share; PST_CKPT_VELOCITY: `weight`
-     * is its outer momentum */
+     * PST_CKPT_GLOBAL: a weight without states, which the islands share; PST_CKPT_VELOCITY:
+     * `weight` is its outer momentum */
     uint32_t island, outer;
 } pst_ckpt_entry;
 enum { PST_CKPT_GLOBAL = 1, PST_CKPT_VELOCITY };
+#define PST_CKPT_COPY UINT32_MAX
+/* "wte.weight.copy": the tensor with that copy. */
+const char *pst_ckpt_copy_name(const char *param, char out[PST_CKPT_NAME]);
 /* "wte.weight.residual1": the tensor with the residual of replica 1. */
 const char *pst_ckpt_residual_name(const char *param, uint32_t replica, char out[PST_CKPT_NAME]);
 /* "wte.weight.island1": the weight of island 1; with a state's name ("": none),

@@ -50,6 +50,11 @@ uint32_t pst_ckpt_islands(const pst_ckpt *ckpt, const char *param) {
     return n;
 }
 
+const char *pst_ckpt_copy_name(const char *param, char out[PST_CKPT_NAME]) {
+    snprintf(out, PST_CKPT_NAME, "%s.copy", param);
+    return out;
+}
+
 /* A number of at most 12 digits, so that sums of a few do not overflow; 0: there is none. */
 static int number(const char **at, uint64_t *out) {
     size_t digits = strspn(*at, "0123456789");

@@ -95,10 +95,12 @@ struct pst_config {
             *device, *transport, *gradients, *collectives, *products, *deterministic, *graphs,
             *bind;
         struct {
-            char *up, *links;
+            char *up, *down, *links;
             int64_t block;    /* elements; 0: the codec's default */
             double threshold; /* of 2bit; 0: each block's own */
             double rate;      /* of topk: share of a block's elements */
+            int64_t after;    /* steps before the first one that packs anything */
+            int64_t warmup;   /* of topk: steps in which more is sent, from then on */
             double min_bytes; /* of the smallest parameter that is packed */
         } compress;
         struct {

@@ -404,6 +404,13 @@ static const pst_row rows[] = {
      "threshold, or 0; topk: the largest elements of each block; bf16: half of the bytes. What is "
      "left out is added to the next step's gradient. CPUs only.",
      NULL},
+    {"parallel.compress", "down", PST_ROW_TEXT, "none", 0, 0, FULL, "none|int8|int4|bf16",
+     AT(parallel.compress.down), 0,
+     "Codec with which owners pack the changes of weights that they send to the other replicas "
+     "(zero: 1, fp32). Operators, also those of evaluations, read the copy to which the changes "
+     "are "
+     "added, which is equal on all replicas; what is left out is part of the next change.",
+     NULL},
     {"parallel.compress", "block", PST_ROW_WHOLE, "0", 0, 4096, FULL, NULL,
      AT(parallel.compress.block), 0,
      "Elements that share a scale or a threshold, or of which the largest are sent, a power of two "
@@ -416,6 +423,13 @@ static const pst_row rows[] = {
      NULL},
     {"parallel.compress", "rate", PST_ROW_REAL, "0.01", 0, 1, FULL | ABOVE, NULL,
      AT(parallel.compress.rate), 0, "topk: the share of the elements of a block that is sent.",
+     NULL},
+    {"parallel.compress", "after", PST_ROW_WHOLE, "0", 0, 1e12, FULL, NULL,
+     AT(parallel.compress.after), 0, "Steps of the run before anything is packed.", NULL},
+    {"parallel.compress", "warmup", PST_ROW_WHOLE, "0", 0, 1e12, FULL, NULL,
+     AT(parallel.compress.warmup), 0,
+     "topk: steps in which more is sent, from step `after` on: in equal parts of them a share of "
+     "1/4, 1/16, ..., as long as that is more than rate.",
      NULL},
     {"parallel.compress", "min_bytes", PST_ROW_BYTES, "64K", 0, 0x1p60, FULL, NULL,
      AT(parallel.compress.min_bytes), 0, "Parameters with fewer bytes (in fp32) are not packed.",

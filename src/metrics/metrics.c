@@ -17,7 +17,7 @@ struct pst_metrics {
     const pst_prepared *p;
     FILE *file;
     char *path;
-    double peak_flops, started_s, compression;
+    double peak_flops, started_s;
     pst_metrics_progress progress;
     int quiet, terminal, timed, line_open, complained, stdout_failed;
     pst_work work; /* sums over all ranks, without the first step of this process */
@@ -118,7 +118,6 @@ pst_status pst_metrics_open(const pst_prepared *p, const pst_metrics_options *o,
                                     .passes = o->passes,
                                     .batches = &p->batches},
                        .started_s = now_s(),
-                       .compression = pst_job_compression(p->job),
                        .timed = !strcmp(p->config->parallel.device, "timed")};
     if (asprintf(&m->path, "%s/metrics.jsonl", folder) < 0) m->path = NULL;
     pst_status status = m->path ? open_file(m->path, (kept){.step = keep_steps}, &m->file)
@@ -278,8 +277,8 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
     if (line) add_bits(line, s->bits_per_byte);
     if (line) add_parts(line, s->loss, s->next_sentence, s->accuracy);
     if (line && s->phase) json_object_set_new(line, "phase", json_string(s->phase));
-    if (line && m->compression > 1)
-        json_object_set_new(line, "compression", json_real(m->compression));
+    if (line && s->compression > 1)
+        json_object_set_new(line, "compression", json_real(s->compression));
     if (line && s->post)
         json_object_set_new(line, "rolled_back_ranks", json_integer(s->rolled_back));
     if (line && s->scales) {

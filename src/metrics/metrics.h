@@ -24,6 +24,7 @@ typedef struct {
     double loss_scale;    /* loss scale of this step */
     const char *phase;    /* with islands: "inner", or "outer" for a step with an outer step */
     uint64_t skipped;     /* skipped steps so far, including this one if it overflowed */
+    double compression;   /* pst_job_compression of the step's lists */
 } pst_metrics_step;
 
 /* A completed checkpoint. */

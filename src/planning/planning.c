@@ -127,7 +127,7 @@ static pst_status open_model(pst_planning *x) {
 /* Of a gradient that replicas send to its owner: not more than what is really sent, also where they
  * pack only some (parallel.compress). */
 static double sum_bytes(const pst_config *c) {
-    const pst_codec up = pst_prepare_codec(c);
+    const pst_codec up = pst_prepare_codec_up(c);
     if (up.kind == PST_CODEC_NONE) return sizeof(float);
     return (double)pst_codec_bytes(up, up.block) / up.block;
 }
@@ -135,6 +135,12 @@ static double sum_bytes(const pst_config *c) {
 /* With islands, one of parallel.local.steps steps ends with an exchange. */
 static double sum_share(const pst_config *c) {
     return pst_prepare_islands(c, 2) > 1 ? 1 / (double)c->parallel.local.steps : 1;
+}
+
+/* The same of a weight that its owner sends. */
+static double change_bytes(const pst_config *c) {
+    const pst_codec down = pst_prepare_codec_down(c);
+    return down.kind == PST_CODEC_NONE ? 0 : (double)pst_codec_bytes(down, down.block) / down.block;
 }
 
 /* Bytes per element of a parameter: weights, and optimizer state with masters. */
@@ -151,6 +157,7 @@ static void fill_problem(pst_planning *x) {
                                       .grad_bytes = 4,
                                       .sum_bytes = sum_bytes(c),
                                       .sum_share = sum_share(c),
+                                      .change_bytes = change_bytes(c),
                                       .parts = (uint32_t)c->parallel.reproducible,
                                       .memory = rank_memory(x),
                                       .table = pst_planning_table,

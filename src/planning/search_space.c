@@ -355,6 +355,7 @@ static void choose_rest(pst_planning *x) {
     else choose_zero(x);
     if (pst_prepare_islands(c, 2) > 1) fix(&p->zero, 0); /* has no effect */
     if (p->zero.n == 3 && strcmp(c->parallel.compress.up, "none") != 0) p->zero.n = 2;
+    if (p->zero.n > 1 && strcmp(c->parallel.compress.down, "none") != 0) fix(&p->zero, 1);
     if (is_given(x, "parallel", "sequence"))
         fix(&p->sequence, !strcmp(c->parallel.sequence, "true"));
     else p->sequence = (pst_search_values){.n = 2, .value = {0, 1}};

@@ -236,6 +236,7 @@ static pst_status build_job(pst_prepared *p) {
     free(packs);
     spec.packs = NULL;
     PST_TRY(status);
+    p->compression = pst_job_compression(p->job);
     PST_TRY(pst_job_check_grid(p->job, spec.cut, p->slots, PST_CHECK_TAGGED));
     PST_TRY(pst_prepare_time_messages(p));
     PST_TRY(pst_measured_time_messages(p->measured, p->job));

@@ -1,5 +1,7 @@
-/* parallel.compress: which codec replicas pack gradients with, and on which stages. */
+/* parallel.compress: which codecs replicas pack gradients and changes of weights with, and on which
+ * stages. */
 #include "prepare/prepare.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,16 +9,65 @@ static pst_status refuse(const pst_prepared *p, const char *key, const char *why
     return pst_config_at(p->config, "parallel.compress", key, pst_fail(PST_EINPUT, "%s", why));
 }
 
-pst_codec pst_prepare_codec(const pst_config *config) {
+/* --- phases ----------------------------------------------------------------------------------- */
+
+/* Of the rate of topk: stage i sends a share of 1 / 4^(i + 1), until that is no more than `rate`.
+ */
+static uint32_t stages(const pst_config *c) {
+    double share = 0.25;
+    uint32_t n = 0;
+    if (strcmp(c->parallel.compress.up, "topk") != 0 || !c->parallel.compress.warmup) return 0;
+    for (; share > c->parallel.compress.rate && n < PST_PHASES - 2; n++) share /= 4;
+    return n;
+}
+
+/* The first step of stage i of `n`; i n: of what follows. */
+static uint64_t stage_begin(const pst_config *c, uint32_t i, uint32_t n) {
+    const uint64_t steps = n ? (uint64_t)c->parallel.compress.warmup : 0;
+    return (uint64_t)c->parallel.compress.after + (n ? steps * i / n : 0);
+}
+
+uint32_t pst_prepare_phase(const pst_config *config, uint64_t step) {
+    const uint32_t n = stages(config);
+    if (step < (uint64_t)config->parallel.compress.after) return PST_PHASE_PLAIN;
+    for (uint32_t i = 0; i < n; i++)
+        if (step < stage_begin(config, i + 1, n)) return PST_PHASE_WARM_UP + i;
+    return PST_PHASE_LAST;
+}
+
+uint32_t pst_prepare_phases(const pst_config *config, uint64_t begin[PST_PHASES]) {
+    const uint32_t n = stages(config);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i <= n; i++)
+        if (stage_begin(config, i, n)) begin[count++] = stage_begin(config, i, n);
+    return count;
+}
+
+/* --- codecs ----------------------------------------------------------------------------------- */
+
+static uint32_t kept_at(double rate, uint32_t block) {
+    const double kept = rate * block;
+    return kept > 1 ? (uint32_t)(kept + 0.5) : 1;
+}
+
+static pst_codec codec_of(const pst_config *config, const char *name) {
     pst_codec codec = {.kind = PST_CODEC_NONE};
-    if (strcmp(config->parallel.compress.up, "none") == 0) return codec;
-    codec.kind = pst_codec_find(config->parallel.compress.up);
+    if (strcmp(name, "none") == 0) return codec;
+    codec.kind = pst_codec_find(name);
     codec.block = (uint32_t)config->parallel.compress.block;
     if (!codec.block) codec.block = pst_codec_default_block(codec.kind);
     if (codec.kind == PST_CODEC_2BIT) codec.threshold = (float)config->parallel.compress.threshold;
-    const double kept = config->parallel.compress.rate * codec.block;
-    if (codec.kind == PST_CODEC_TOPK) codec.keep = kept > 1 ? (uint32_t)(kept + 0.5) : 1;
+    if (codec.kind == PST_CODEC_TOPK)
+        codec.keep = kept_at(config->parallel.compress.rate, codec.block);
     return codec;
+}
+
+pst_codec pst_prepare_codec_up(const pst_config *config) {
+    return codec_of(config, config->parallel.compress.up);
+}
+
+pst_codec pst_prepare_codec_down(const pst_config *config) {
+    return codec_of(config, config->parallel.compress.down);
 }
 
 /* Keys of a codec that is not used. */
@@ -24,7 +75,8 @@ static pst_status check_keys(const pst_prepared *p, pst_codec_kind kind) {
     static const struct {
         const char *key;
         pst_codec_kind kind;
-    } rows[] = {{"threshold", PST_CODEC_2BIT}, {"rate", PST_CODEC_TOPK}};
+    } rows[] = {
+        {"threshold", PST_CODEC_2BIT}, {"rate", PST_CODEC_TOPK}, {"warmup", PST_CODEC_TOPK}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (kind != rows[i].kind && pst_config_given(p->config, "parallel.compress", rows[i].key))
             return pst_config_at(
@@ -34,32 +86,66 @@ static pst_status check_keys(const pst_prepared *p, pst_codec_kind kind) {
     return PST_OK;
 }
 
-static pst_status check(const pst_prepared *p) {
+/* Of changes of weights, key `down`. */
+static pst_status check_down(const pst_prepared *p) {
+    if (p->plan->layout.zero != 1)
+        return refuse(p, "down",
+                      "parallel.compress.down packs weights that their owners send, but with "
+                      "parallel.zero=0 every replica computes its own; use parallel.zero=1");
+    if (p->graph->dtype != PST_F32)
+        return refuse(p, "down",
+                      "parallel.compress.down needs train.precision fp32: in 16 bits weights are "
+                      "sent in 16 bits, too small for the changes of many steps");
+    return PST_OK;
+}
+
+/* The lists of islands (parallel.local) have two forms already, and send weights in outer steps. */
+static pst_status check_islands(const pst_prepared *p) {
+    static const char *const keys[] = {"down", "after", "warmup"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (pst_config_given(p->config, "parallel.compress", keys[i]))
+            return pst_config_at(p->config, "parallel.compress", keys[i],
+                                 pst_fail(PST_EINPUT,
+                                          "parallel.compress.%s is not supported with "
+                                          "parallel.local; leave it out",
+                                          keys[i]));
+    return PST_OK;
+}
+
+/* key: "up" or "down", which is set. */
+static pst_status check(const pst_prepared *p, const char *key) {
     const pst_config *c = p->config;
     const int64_t block = c->parallel.compress.block;
     if (p->plan->layout.zero == 2)
-        return refuse(p, "up",
+        return refuse(p, key,
                       "parallel.compress packs the gradients of a whole step, but "
                       "parallel.zero=2 sends those of every micro-batch; use "
                       "parallel.zero=1");
-    if (c->parallel.reproducible)
-        return refuse(p, "up",
+    if (c->parallel.reproducible && !strcmp(key, "up"))
+        return refuse(p, key,
                       "parallel.reproducible needs parallel.compress.up none, because a codec "
                       "rounds the sum of each replica");
+    if (c->parallel.reproducible)
+        return refuse(p, key,
+                      "parallel.reproducible needs parallel.compress.down none, because operators "
+                      "then read a rounded copy of the weights if there are several replicas");
     if (strcmp(c->parallel.gradients, "fp32") != 0)
-        return refuse(p, "up",
-                      "parallel.compress.up and parallel.gradients bf16 are both formats of "
-                      "gradients; use parallel.gradients=fp32");
+        return pst_config_at(c, "parallel.compress", key,
+                             pst_fail(PST_EINPUT,
+                                      "parallel.compress.%s and parallel.gradients bf16 are both "
+                                      "formats of messages between replicas; use "
+                                      "parallel.gradients=fp32",
+                                      key));
     if (p->options.device && p->options.device->flags & PST_DEVICE_OWN_MEMORY)
-        return pst_config_at(c, "parallel.compress", "up",
+        return pst_config_at(c, "parallel.compress", key,
                              pst_fail(PST_EINPUT,
                                       "parallel.compress is supported on CPUs only; use "
-                                      "parallel.compress.up=none with device %s",
-                                      p->options.device->name));
+                                      "parallel.compress.%s=none with device %s",
+                                      key, p->options.device->name));
     if (block && (block < PST_CODEC_BLOCK_MIN || (block & (block - 1)) != 0))
         return refuse(p, "block",
                       "parallel.compress.block: expected a power of two from 32 to 4096, or 0");
-    return check_keys(p, pst_codec_find(c->parallel.compress.up));
+    return PST_OK;
 }
 
 /* Unknown hosts count as one. */
@@ -76,15 +162,25 @@ static int spans_hosts(const pst_prepared *p, uint32_t rank) {
 
 pst_status pst_prepare_compress(const pst_prepared *p, pst_job_spec *spec, uint8_t **packs) {
     const pst_config *c = p->config;
-    const pst_codec up = pst_prepare_codec(c);
+    const pst_codec up = pst_prepare_codec_up(c), down = pst_prepare_codec_down(c);
     const int all = !strcmp(c->parallel.compress.links, "all");
     *packs = NULL;
-    if (up.kind == PST_CODEC_NONE || p->grid.data == spec->islands) return PST_OK;
-    PST_TRY(check(p));
+    if ((up.kind == PST_CODEC_NONE && down.kind == PST_CODEC_NONE) || p->grid.data == 1)
+        return PST_OK;
+    if (spec->islands > 1) PST_TRY(check_islands(p));
+    if (p->grid.data == spec->islands) return PST_OK;
+    if (up.kind != PST_CODEC_NONE) PST_TRY(check(p, "up"));
+    if (up.kind != PST_CODEC_NONE) PST_TRY(check_keys(p, up.kind));
+    if (down.kind != PST_CODEC_NONE) PST_TRY(check(p, "down"));
+    if (down.kind != PST_CODEC_NONE) PST_TRY(check_down(p));
     if (!(*packs = calloc(p->grid.pipeline, 1))) return pst_no_memory("to prepare a run");
     for (uint32_t r = 0; r < p->options.n_rank; r++)
         if (all || spans_hosts(p, r)) (*packs)[pst_grid_stage(p->grid, r)] = 1;
     spec->up = up;
+    if (p->options.phase >= PST_PHASE_WARM_UP)
+        spec->up.keep = kept_at(pow(0.25, 1 + p->options.phase - PST_PHASE_WARM_UP), up.block);
+    spec->down = down;
+    spec->plain = p->options.phase == PST_PHASE_PLAIN;
     spec->min_bytes = (uint64_t)c->parallel.compress.min_bytes;
     spec->packs = *packs;
     return PST_OK;

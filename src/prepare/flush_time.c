@@ -34,7 +34,12 @@ static uint64_t profiled_ns(const pst_prepared *p, const pst_graph *g, const pst
     uint64_t n =
         in->opcode == PST_OP_REDUCE || in->opcode == PST_OP_UNPACK ? elements_of(g, in) : 0;
     if (!p->profile) return 0;
-    if (in->opcode == PST_OP_PACK) return pst_profile_ns(p->profile, PST_PROFILE_PACK, in->n, busy);
+    if (in->opcode == PST_OP_PACK) {
+        const uint64_t pack = pst_profile_ns(p->profile, PST_PROFILE_PACK, in->n, busy);
+        const int change = in->use == PST_NONE; /* which its owner also unpacks */
+        if (!pack || !change) return pack;
+        return pack + pst_profile_ns(p->profile, PST_PROFILE_REDUCE, in->n, busy);
+    }
     if (in->opcode == PST_OP_GATHER) return pst_profile_ns(p->profile, PST_PROFILE_GATHER, 0, busy);
     return n ? pst_profile_ns(p->profile, PST_PROFILE_REDUCE, n, busy) : 0;
 }

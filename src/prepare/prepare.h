@@ -39,8 +39,9 @@ typedef struct {
     /* 1: with islands (parallel.local): the lists of a step without outer step. Only for
      * pst_prepare_inner */
     int inner;
-    int smaller;               /* 1: also prepare the smaller batches of train.batch_warmup */
-    int infer;                 /* 1: graph for generation: no loss, no backward pass */
+    int smaller;    /* 1: also prepare the other lists of the run (`smaller`) */
+    uint32_t phase; /* of parallel.compress (pst_prepare_phase); 0: the last one */
+    int infer;      /* 1: graph for generation: no loss, no backward pass */
     /* With infer: number of sequences that are computed at a time; 0: 1 */
     uint32_t samples;
     /* With infer: 1: the graph ends with the losses of targets instead of logits. positions: of a
@@ -164,9 +165,11 @@ struct pst_prepared {
     /* how many samples each step of the run has; this job is for train.batch samples, the last size
      */
     pst_batches batches;
-    /* With options.smaller: the same job for the other sizes of `batches`, ascending, without
-     * evaluation. Weights and optimizer states have the same offsets in all maps, and the maps of
-     * this job are as large as the largest one. */
+    double compression; /* pst_job_compression */
+    /* With options.smaller: the same job for the other sizes of `batches` and phases of
+     * parallel.compress, in the order of the steps, without evaluation. Weights, optimizer states
+     * and residuals have the same offsets in all maps, and the maps of this job are as large as the
+     * largest one. */
     pst_prepared **smaller;
     uint32_t n_smaller;
     /* With islands (parallel.local): the same job for steps without outer step, in the same way;
@@ -198,8 +201,15 @@ pst_status pst_prepare_narrow(const pst_prepared *p, int *narrow);
 /* prepare/compress.c. Sets the members of `spec` for packed gradients (parallel.compress). The
  * caller frees *packs, which spec->packs borrows. EINPUT likewise. */
 pst_status pst_prepare_compress(const pst_prepared *p, pst_job_spec *spec, uint8_t **packs);
-/* The codec of parallel.compress.up. */
-pst_codec pst_prepare_codec(const pst_config *config);
+/* Which phase of parallel.compress a step of the run (from 0) is in. PLAIN: before `after`, nothing
+ * is packed; from WARM_UP on: of the warm-up of topk; LAST: all others. phases: [PST_PHASES] the
+ * first step of each phase behind the first one, ascending; returns how many these are. */
+enum { PST_PHASE_LAST, PST_PHASE_PLAIN, PST_PHASE_WARM_UP, PST_PHASES = 12 };
+uint32_t pst_prepare_phase(const pst_config *config, uint64_t step);
+uint32_t pst_prepare_phases(const pst_config *config, uint64_t begin[PST_PHASES]);
+/* The codecs of parallel.compress.up and down, in the last phase. */
+pst_codec pst_prepare_codec_up(const pst_config *config);
+pst_codec pst_prepare_codec_down(const pst_config *config);
 /* prepare/schedule.c. Sets the schedules of all replicas, one for each distinct number of
  * micro-batches, and the schedules of evaluation. */
 pst_status pst_prepare_schedules(pst_prepared *p);
@@ -294,7 +304,7 @@ int pst_prepared_syncs(const pst_prepared *p, uint64_t step);
 double pst_prepared_step_ns(const pst_prepared *p);
 /* prepare/smaller.c. Sets p->inner if there are islands, and p->plan->step_ns to the mean. */
 pst_status pst_prepare_inner(pst_prepared *p);
-/* The job for `step`: p, p->inner or one of p->smaller. */
+/* The job for the batch and phase of `step`: p, p->inner or one of p->smaller. */
 pst_prepared *pst_prepared_at(pst_prepared *p, uint64_t step);
 /* Sets p->smaller. EINPUT: the layout cannot have such batches; the message lists those that it can
  * have. */

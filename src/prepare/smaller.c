@@ -1,7 +1,8 @@
-/* Steps with other lists: the smaller batches with which a run begins (train.batch_warmup), for each
- * size the same layout with fewer micro-batches; with islands (parallel.local), the steps without
- * outer step. They are prepared like the others, so that their instruction lists and memory maps
- * are checked and simulated as well. */
+/* Steps with other lists: the smaller batches with which a run begins (train.batch_warmup), and the
+ * steps in which replicas pack nothing yet, or send more than later (parallel.compress), for each
+ * size and phase the same layout with fewer micro-batches or other messages; with islands
+ * (parallel.local), the steps without outer step. They are prepared like the others, so that their
+ * instruction lists and memory maps are checked and simulated as well. */
 #include "partition/cost/replicas.h"
 #include "prepare/layout.h"
 #include <inttypes.h>
@@ -48,13 +49,15 @@ static pst_status layout_for(const pst_prepared *p, uint64_t samples, pst_layout
     return status;
 }
 
-static pst_status prepare_for(const pst_prepared *p, uint64_t samples, pst_prepared **out) {
+static pst_status prepare_for(const pst_prepared *p, uint64_t samples, uint32_t phase,
+                              pst_prepared **out) {
     pst_layout l;
     pst_prepare_options options = p->options;
     PST_TRY(layout_for(p, samples, &l));
     options.layout = &l;
     options.n_eval_micro = 0;
     options.smaller = 0;
+    options.phase = phase;
     options.quiet = 1;
     pst_status status = pst_prepare_build(p->config, &options, &l, out);
     pst_layout_close(&l);
@@ -63,7 +66,7 @@ static pst_status prepare_for(const pst_prepared *p, uint64_t samples, pst_prepa
 
 static int is_possible(const pst_prepared *p, uint64_t samples) {
     pst_prepared *other;
-    if (prepare_for(p, samples, &other) != PST_OK) return 0;
+    if (prepare_for(p, samples, PST_PHASE_LAST, &other) != PST_OK) return 0;
     pst_prepared_close(other);
     return 1;
 }
@@ -85,7 +88,7 @@ static void list_possible(const pst_prepared *p, char *out, size_t size) {
 /* Adds what is possible to the message of the failed preparation. */
 static pst_status refuse(const pst_prepared *p, uint64_t samples, pst_status status) {
     char why[400], values[200];
-    if (status != PST_EINPUT) return status;
+    if (status != PST_EINPUT || samples == (uint64_t)p->config->train.batch) return status;
     snprintf(why, sizeof why, "%s", pst_error());
     list_possible(p, values, sizeof values);
     status = pst_fail(PST_EINPUT,
@@ -121,18 +124,25 @@ static pst_status take_memory(pst_prepared *p, const pst_prepared *other) {
     return PST_OK;
 }
 
-pst_status pst_prepare_smaller(pst_prepared *p) {
-    const pst_batches *b = &p->batches;
-    if (b->n < 2) return PST_OK;
-    p->smaller = calloc(b->n - 1, sizeof(pst_prepared *));
-    if (!p->smaller) return pst_no_memory("for the smaller batches");
-    for (uint32_t i = 0; i + 1 < b->n; i++) {
-        pst_status status = prepare_for(p, b->row[i].size, &p->smaller[i]);
-        if (status != PST_OK) return refuse(p, b->row[i].size, status);
-        p->n_smaller++;
-        PST_TRY(take_memory(p, p->smaller[i]));
-    }
-    return PST_OK;
+/* The phase of a step, if replicas pack anything in the last one. */
+static uint32_t phase_at(const pst_prepared *p, uint64_t step) {
+    return p->compression > 1 ? pst_prepare_phase(p->config, step) : PST_PHASE_LAST;
+}
+
+/* The first step behind `step` with another size or in another phase; UINT64_MAX: there is none. */
+static uint64_t next_change(const pst_prepared *p, uint64_t step) {
+    uint64_t begin[PST_PHASES], next = UINT64_MAX;
+    const uint32_t n = p->compression > 1 ? pst_prepare_phases(p->config, begin) : 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (begin[i] > step && begin[i] < next) next = begin[i];
+    for (uint32_t i = 0; i < p->batches.n; i++)
+        if (p->batches.row[i].step > step && p->batches.row[i].step < next)
+            next = p->batches.row[i].step;
+    return next;
+}
+
+static int is_for(const pst_prepared *p, uint64_t size, uint32_t phase) {
+    return pst_prepared_batch(p) == size && p->options.phase == phase;
 }
 
 /* Like prepare_for, with the whole batch and its schedules. */
@@ -158,20 +168,37 @@ pst_status pst_prepare_inner(pst_prepared *p) {
 pst_prepared *pst_prepared_at(pst_prepared *p, uint64_t step) {
     const uint64_t size = pst_batches_size(&p->batches, step);
     if (p->inner && !pst_prepared_syncs(p, step)) return p->inner;
+    const uint32_t phase = p->n_smaller ? phase_at(p, step) : PST_PHASE_LAST;
     for (uint32_t i = 0; i < p->n_smaller; i++)
-        if (pst_prepared_batch(p->smaller[i]) == size) return p->smaller[i];
+        if (is_for(p->smaller[i], size, phase)) return p->smaller[i];
     return p;
 }
 
+static pst_status add(pst_prepared *p, uint64_t size, uint32_t phase) {
+    pst_status status = prepare_for(p, size, phase, &p->smaller[p->n_smaller]);
+    if (status != PST_OK) return refuse(p, size, status);
+    return take_memory(p, p->smaller[p->n_smaller++]);
+}
+
+pst_status pst_prepare_smaller(pst_prepared *p) {
+    p->smaller = calloc(PST_BATCHES + PST_PHASES, sizeof(pst_prepared *));
+    if (!p->smaller) return pst_no_memory("for the lists of the first steps");
+    for (uint64_t step = 0; step != UINT64_MAX; step = next_change(p, step)) {
+        const uint64_t size = pst_batches_size(&p->batches, step);
+        const uint32_t phase = phase_at(p, step);
+        if (is_for(p, size, phase) || pst_prepared_at(p, step) != p) continue;
+        PST_TRY(add(p, size, phase));
+    }
+    return PST_OK;
+}
+
 double pst_prepared_time(pst_prepared *p, uint64_t steps) {
-    const pst_batches *b = &p->batches;
     double ns = 0;
     if (p->inner) return (double)steps * pst_prepared_step_ns(p);
-    for (uint32_t i = 0; i < b->n && b->row[i].step < steps; i++) {
-        const uint64_t end =
-            i + 1 < b->n && b->row[i + 1].step < steps ? b->row[i + 1].step : steps;
-        ns += (double)(end - b->row[i].step) *
-              (double)pst_prepared_at(p, b->row[i].step)->timing->step_ns;
+    for (uint64_t step = 0, end; step < steps; step = end) {
+        end = next_change(p, step);
+        if (end > steps) end = steps;
+        ns += (double)(end - step) * (double)pst_prepared_at(p, step)->timing->step_ns;
     }
     return ns;
 }

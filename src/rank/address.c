@@ -44,6 +44,10 @@ pst_rank_global pst_rank_global_of(const pst_rank *r, uint32_t param) {
     return (pst_rank_global){from, x->own_to[param], weight};
 }
 
+float *pst_rank_copied(const pst_rank *r, uint32_t param) {
+    return r->memory->is_copy[param] ? at(r, r->memory->weight[param]) : NULL;
+}
+
 const float *pst_rank_sum(const pst_rank *r, uint32_t param, uint64_t from) {
     const float *grad = NULL;
     for (uint32_t u = 0; u < pst_param_gradients(&r->graph->param[param]) && !grad; u++)

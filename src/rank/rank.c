@@ -128,36 +128,6 @@ static pst_status reduce(pst_device *device, const void *block) {
     return r->replay ? pst_replay_reduced(r, in->param, sum, in->from, n) : PST_OK;
 }
 
-/* Gradient and residual have different scales: the residual's is 1. */
-static pst_status pack(pst_device *device, const void *block) {
-    const pst_rank_flush *f = block;
-    const pst_rank *r = f->rank;
-    const pst_memory_view view = pst_rank_view(r);
-    const pst_memory_pack at = pst_memory_map_pack(&view, f->instr);
-    const pst_flat_pack of = {.x = at.gradient,
-                              .error = at.residual,
-                              .scale = (float)r->loss_scale,
-                              .packed = at.packed,
-                              .next = at.next,
-                              .decode = !at.in_place,
-                              .n = f->instr->n,
-                              .codec = r->p->job->up};
-    pst_flat_choose(device->isa)->pack(device->pool, &of);
-    return PST_OK;
-}
-
-static pst_status unpack(pst_device *device, const void *block) {
-    const pst_rank_flush *f = block;
-    const pst_rank *r = f->rank;
-    const pst_memory_view view = pst_rank_view(r);
-    float *sum, *operand;
-    pst_memory_map_reduce(&view, f->instr, &sum, &operand);
-    pst_flat_choose(device->isa)
-        ->unpack(device->pool, r->p->job->up, pst_memory_map_packed(&view, f->instr), sum,
-                 f->instr->n, 0);
-    return PST_OK;
-}
-
 static pst_status run_flush(pst_device *device, const void *block) {
     const pst_rank_flush *f = block;
     uint64_t began = pst_monotonic_ns();
@@ -173,8 +143,8 @@ static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *f
     *block = &r->flush;
     *fn = run_flush;
     switch (instr->opcode) {
-    case PST_OP_PACK: r->flush.fn = pack; break;
-    case PST_OP_UNPACK: r->flush.fn = unpack; break;
+    case PST_OP_PACK: r->flush.fn = pst_rank_pack; break;
+    case PST_OP_UNPACK: r->flush.fn = pst_rank_unpack; break;
     case PST_OP_REDUCE: r->flush.fn = reduce; break;
     case PST_OP_NORM: r->flush.fn = pst_rank_norm; break;
     case PST_OP_GATHER: r->flush.fn = pst_rank_gather; break;

@@ -137,6 +137,7 @@ struct pst_rank {
     /* Results of the last step, on every rank: sum of the token losses, norm before clipping, clip
      * factor. */
     double loss_sum, grad_norm, clip_scale;
+    int applied; /* 1: the last step changes the weights */
 };
 
 /* Memory in which a rank publishes its state; each pointer may be NULL. */
@@ -236,6 +237,9 @@ typedef struct {
 pst_rank_global pst_rank_global_of(const pst_rank *r, uint32_t param);
 /* rank/step.c: the instructions STEP and VALIDATE. */
 pst_status pst_rank_step(pst_device *device, const void *block);
+/* rank/pack.c: the instructions PACK and UNPACK. */
+pst_status pst_rank_pack(pst_device *device, const void *block);
+pst_status pst_rank_unpack(pst_device *device, const void *block);
 pst_status pst_rank_validate(pst_device *device, const void *block);
 /* Parts of STEP. answer: reads rank 0's sum of losses, norm and clip factor; good: the step may be
  * applied. steps: whether the rank updates elements of the parameter. await_checkpoint: returns
@@ -290,6 +294,9 @@ float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use);
 /* What codecs have left out of this rank's gradients of a parameter so far: all elements, without
  * loss scale. NULL: this rank does not pack them. */
 float *pst_rank_residual(const pst_rank *r, uint32_t param);
+/* The copy of a parameter's weight that all ranks with it have, and of which they receive changes:
+ * all elements. NULL: this rank has none. */
+float *pst_rank_copied(const pst_rank *r, uint32_t param);
 /* The reduced gradient of a parameter from element `from` on, which must be owned by this rank. */
 const float *pst_rank_sum(const pst_rank *r, uint32_t param, uint64_t from);
 /* rank/weights.c. Elements [from, to) of a parameter: those that this rank updates, or all of a
@@ -300,9 +307,11 @@ typedef struct {
 pst_rank_part pst_rank_part_of(const pst_rank *r, uint32_t param);
 /* 1: a frozen parameter in a graph of 16 bits: no fp32 numbers are kept. */
 int pst_rank_is_rounded(const pst_rank *r, uint32_t param);
-/* Where the fp32 numbers of pst_rank_part_of are to be written before the first step; then
- * pst_rank_filled must be called, which rounds those of a frozen parameter, before the next one is
- * written. NULL: there are none. */
+/* Where the fp32 numbers of pst_rank_fill_part (pst_rank_part_of, or all of a parameter of which
+ * this rank has a copy) are to be written before the first step; then pst_rank_filled must be
+ * called, which rounds those of a frozen parameter, and takes the weight from its copy, before the
+ * next one is written. NULL: there are none. */
+pst_rank_part pst_rank_fill_part(const pst_rank *r, uint32_t param);
 float *pst_rank_fill_at(const pst_rank *r, uint32_t param);
 pst_status pst_rank_filled(pst_rank *r, uint32_t param);
 /* Updates the copies of the weights in the graph's dtype, which kernels read. To be called after

@@ -236,7 +236,7 @@ static void keep_range(const pst_rank *r, uint32_t param, uint64_t from, uint64_
 static void keep_residuals(pst_rank *r) {
     const pst_memory_map *x = r->memory;
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
-        if (!pst_rank_residual(r, i)) continue;
+        if (!pst_rank_residual(r, i) || r->p->job->plain) continue;
         const float *gradient = pst_rank_grad(r, i, 0);
         const uint64_t from = x->next_from[i], to = x->next_to[i];
         pst_rank_await_checkpoint(r, i);
@@ -302,6 +302,7 @@ pst_status pst_rank_answer(pst_rank *r, int *good) {
     r->clip_scale = answer[2];
     *good = isfinite(answer[0]) && isfinite(answer[1]) && !r->replay;
     *good &= !(answer[0] / (double)r->targets > r->loss_limit) && !(answer[1] > r->norm_limit);
+    r->applied = *good;
     return PST_OK;
 }
 

@@ -10,12 +10,18 @@ pst_rank_part pst_rank_part_of(const pst_rank *r, uint32_t param) {
     return (pst_rank_part){0, x->weight[param] == UINT64_MAX ? 0 : pst_param_elements(p)};
 }
 
+pst_rank_part pst_rank_fill_part(const pst_rank *r, uint32_t param) {
+    if (!pst_rank_copied(r, param)) return pst_rank_part_of(r, param);
+    return (pst_rank_part){0, pst_param_elements(r->graph->param + param)};
+}
+
 int pst_rank_is_rounded(const pst_rank *r, uint32_t param) {
     return r->graph->param[param].frozen && r->graph->dtype != PST_F32 &&
            r->memory->weight[param] != UINT64_MAX;
 }
 
 float *pst_rank_fill_at(const pst_rank *r, uint32_t param) {
+    if (pst_rank_copied(r, param)) return pst_rank_copied(r, param);
     if (!pst_rank_is_rounded(r, param)) return pst_rank_weight(r, param);
     return (float *)(void *)(r->arena.base + r->memory->frozen);
 }
@@ -28,6 +34,10 @@ static pst_status round_from(pst_rank *r, uint32_t param, const float *from) {
 }
 
 pst_status pst_rank_filled(pst_rank *r, uint32_t param) {
+    const pst_rank_part part = pst_rank_part_of(r, param);
+    if (pst_rank_copied(r, param) && part.to > part.from)
+        return pst_rank_copy(r, pst_rank_weight(r, param), pst_rank_copied(r, param) + part.from,
+                             (part.to - part.from) * sizeof(float));
     if (!pst_rank_is_rounded(r, param)) return PST_OK;
     PST_TRY(round_from(r, param, pst_rank_fill_at(r, param)));
     return pst_rank_wait(r);
@@ -44,7 +54,7 @@ pst_status pst_rank_refresh(pst_rank *r) {
 }
 
 static pst_status init_weight(pst_rank *r, uint32_t p, pst_pool *pool) {
-    const pst_rank_part part = pst_rank_part_of(r, p);
+    const pst_rank_part part = pst_rank_fill_part(r, p);
     const uint64_t bytes = (part.to - part.from) * sizeof(float);
     float *weight = pst_rank_fill_at(r, p);
     void *host;

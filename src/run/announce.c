@@ -34,21 +34,31 @@ static void print_messages(const pst_trainer *t) {
     else printf("messages:  through pinned host memory\n");
 }
 
+static void print_codec(const char *what, pst_codec codec) {
+    printf("%s %s", what, pst_codec_name(codec.kind));
+    if (codec.kind != PST_CODEC_BF16) printf(" in blocks of %u", codec.block);
+}
+
 static void print_compression(const pst_prepared *p) {
-    if (p->job->up.kind == PST_CODEC_NONE || pst_job_compression(p->job) <= 1) return;
-    printf("compress:  gradients as %s", pst_codec_name(p->job->up.kind));
-    if (p->job->up.kind != PST_CODEC_BF16) printf(" in blocks of %u", p->job->up.block);
-    printf("; messages between replicas have %.1f%% of the bytes\n",
-           100 / pst_job_compression(p->job));
+    if (p->compression <= 1) return;
+    printf("compress:  ");
+    if (p->job->up.kind != PST_CODEC_NONE) print_codec("gradients as", p->job->up);
+    if (p->job->up.kind != PST_CODEC_NONE && p->job->down.kind != PST_CODEC_NONE) printf(", ");
+    if (p->job->down.kind != PST_CODEC_NONE) print_codec("changes of weights as", p->job->down);
+    printf("; messages between replicas have %.1f%% of the bytes\n", 100 / p->compression);
+    if (p->config->parallel.compress.after)
+        printf("           from step %lld on\n", (long long)p->config->parallel.compress.after + 1);
 }
 
 /* parallel.compress without any message to pack. */
 static void warn_of_compression(const pst_prepared *p) {
-    if (!strcmp(p->config->parallel.compress.up, "none")) return;
+    if (!strcmp(p->config->parallel.compress.up, "none") &&
+        !strcmp(p->config->parallel.compress.down, "none"))
+        return;
     if (p->grid.data == 1)
         pst_log(PST_LOG_WARN, "parallel.compress has no effect without parallel.data: one replica "
                               "sends no gradients");
-    else if (pst_job_compression(p->job) > 1) return;
+    else if (p->compression > 1) return;
     else if (!strcmp(p->config->parallel.compress.links, "all"))
         pst_log(PST_LOG_WARN, "parallel.compress packs nothing: all parameters are smaller than "
                               "parallel.compress.min_bytes");

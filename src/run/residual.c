@@ -45,10 +45,46 @@ static pst_status read_param(const pst_rank *r, const pst_ckpt *ckpt, uint32_t i
     return status;
 }
 
+/* Without a copy in the checkpoint, the weight itself. */
+static pst_status read_copy(const pst_rank *r, const pst_ckpt *ckpt, uint32_t i) {
+    const pst_param *param = r->graph->param + i;
+    const uint64_t elements = pst_param_elements(param);
+    char name[PST_CKPT_NAME];
+    if (!pst_ckpt_tensor_find(ckpt, pst_ckpt_copy_name(param->name, name)))
+        return pst_ckpt_read_weight(ckpt, param, 0, elements, pst_rank_copied(r, i));
+    return pst_ckpt_read_held(ckpt, name, param, 0, elements, pst_rank_copied(r, i));
+}
+
 pst_status pst_residual_read(const pst_rank *r, const pst_ckpt *ckpt) {
-    for (uint32_t i = 0; i < r->graph->n_param; i++)
+    for (uint32_t i = 0; i < r->graph->n_param; i++) {
+        if (pst_rank_copied(r, i)) PST_TRY(read_copy(r, ckpt, i));
         if (pst_rank_residual(r, i)) PST_TRY(read_param(r, ckpt, i));
+    }
     return PST_OK;
+}
+
+/* Says that this run has no copies of weights, or that the checkpoint has none. */
+static void explain_copies(const pst_prepared *p, const pst_ckpt *ckpt) {
+    uint32_t stored_here = 0, wanted = 0;
+    char name[PST_CKPT_NAME];
+    for (uint32_t i = 0; i < p->whole->n_param; i++) {
+        int copied = 0;
+        for (uint32_t r = 0; r < p->options.n_rank; r++) copied |= p->memory[r]->is_copy[i];
+        wanted += (uint32_t)copied;
+        stored_here +=
+            pst_ckpt_tensor_find(ckpt, pst_ckpt_copy_name(p->whole->param[i].name, name)) != NULL;
+    }
+    if (stored_here > wanted)
+        pst_log(
+            PST_LOG_WARN,
+            "%s has the replicas' copies of %u parameter%s whose changes this run does not pack "
+            "(parallel.compress.down): it goes on with the weights themselves",
+            ckpt->path, stored_here - wanted, pst_plural(stored_here - wanted));
+    else if (wanted > stored_here)
+        pst_log(PST_LOG_INFO,
+                "%s lacks the replicas' copies of %u parameter%s (parallel.compress.down): they "
+                "begin as the weights",
+                ckpt->path, wanted - stored_here, pst_plural(wanted - stored_here));
 }
 
 /* Whether any rank packs the parameter. */
@@ -60,6 +96,7 @@ static int is_packed(const pst_prepared *p, uint32_t param) {
 
 void pst_residual_explain(const pst_prepared *p, const pst_ckpt *ckpt) {
     uint32_t dropped = 0, was = 0, n;
+    explain_copies(p, ckpt);
     for (uint32_t i = 0; i < p->whole->n_param; i++) {
         if (!(n = stored(ckpt, p->whole->param[i].name))) continue;
         was = n;

@@ -1,5 +1,5 @@
 /* Residuals in checkpoints: what codecs (parallel.compress) had left out of the gradients of each
- * replica. */
+ * replica; and the copies of weights that all replicas have, to which packed changes are added. */
 #ifndef PST_RUN_RESIDUAL_H
 #define PST_RUN_RESIDUAL_H
 #include "checkpoint/checkpoint.h"
@@ -7,8 +7,10 @@
 
 /* Sets a rank's residuals to those of its replica. If the checkpoint is of another number of
  * replicas, each gets an equal part of their sum, because gradients of replicas are added. Those
- * that the checkpoint lacks become 0. EINPUT as pst_ckpt_read_held; ENOMEM. */
+ * that the checkpoint lacks become 0. Copies that it lacks become the weights. EINPUT as
+ * pst_ckpt_read_held; ENOMEM. */
 pst_status pst_residual_read(const pst_rank *r, const pst_ckpt *ckpt);
-/* Says what becomes of residuals if they are divided among other replicas, or dropped. */
+/* Says what becomes of residuals and copies if they are divided among other replicas, dropped or
+ * missing. */
 void pst_residual_explain(const pst_prepared *p, const pst_ckpt *ckpt);
 #endif

@@ -471,7 +471,7 @@ pst_status pst_resume_read(pst_trainer *t) {
 /* --- Hugging Face ----------------------------------------------------------------------------- */
 
 static uint64_t weight_bytes(const pst_rank *r, uint32_t param) {
-    const pst_rank_part part = pst_rank_part_of(r, param);
+    const pst_rank_part part = pst_rank_fill_part(r, param);
     return (part.to - part.from) * sizeof(float);
 }
 
@@ -535,7 +535,7 @@ pst_status pst_resume_read_hf(pst_rank *r, const char *source) {
     pst_status status =
         weight && from ? PST_OK : pst_fail(PST_ENOMEM, "no memory to read %s", source);
     for (uint32_t i = 0; status == PST_OK && i < n; i++) {
-        const pst_rank_part part = pst_rank_part_of(r, i);
+        const pst_rank_part part = pst_rank_fill_part(r, i);
         from[i] = part.from;
         from[n + i] = part.to;
     }

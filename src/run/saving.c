@@ -15,14 +15,14 @@
 
 typedef enum { NOTHING, WRITING, COMMITTING } phase;
 
-enum { ENTRIES = 4 }; /* of a parameter: weight, residual, outer weight and momentum */
+enum { ENTRIES = 5 }; /* of a parameter: weight, copy, residual, outer weight and momentum */
 static const uint64_t GUARD_WAIT_NS = 500000; /* the longest wait before transfers are polled */
 
 /* For one rank: tells STEP whether it may change a parameter. */
 typedef struct {
     pst_saving *saving;
     pst_shard *shard;
-    /* [n_param] last index in the shard, where residual and outer weights follow the weight;
+    /* [n_param] last index in the shard, where copy, residual and outer weights follow the weight;
      * UINT32_MAX: not stored by this rank */
     uint32_t *entry;
 } guard;
@@ -84,6 +84,14 @@ static pst_ckpt_entry residual_of(const pst_rank *r, uint32_t i) {
     return e;
 }
 
+/* The part of the copy of a parameter that is stored like the weight. */
+static pst_ckpt_entry copy_of(const pst_rank *r, uint32_t i) {
+    pst_ckpt_entry e = entry_of(r, i);
+    e.weight = pst_rank_copied(r, i) + r->memory->own_from[i];
+    e.residual = PST_CKPT_COPY;
+    return e;
+}
+
 /* Of the elements of which this rank takes the outer step: the weight that the islands share
  * (velocity 0), or the outer momentum. */
 static pst_ckpt_entry outer_of(const pst_rank *r, uint32_t i, int velocity) {
@@ -103,6 +111,7 @@ static uint32_t add_entries(const pst_rank *r, uint32_t i, pst_ckpt_entry *entry
     const int islands = r->p->job->islands > 1;
     uint32_t n = 0;
     if (pst_rank_stores_own(r, i)) entry[n++] = entry_of(r, i);
+    if (pst_rank_stores_own(r, i) && pst_rank_copied(r, i)) entry[n++] = copy_of(r, i);
     if (pst_rank_stores_residual(r, i)) entry[n++] = residual_of(r, i);
     if (!islands || !pst_rank_stores(r, i)) return n;
     entry[n++] = outer_of(r, i, 0);
@@ -181,14 +190,17 @@ static pst_status describe(pst_saving *s) {
         if (g->param[i].frozen) continue;
         s->bytes += pst_param_elements(g->param + i) * each * t->p->job->islands;
         if (t->p->job->islands > 1)
-            s->bytes += pst_param_elements(g->param + i) * sizeof(float) * (1 + t->p->job->velocity);
+            s->bytes +=
+                pst_param_elements(g->param + i) * sizeof(float) * (1 + t->p->job->velocity);
     }
     for (uint32_t r = 0; r < t->p->options.n_rank; r++)
-        for (uint32_t i = 0; i < g->n_param; i++)
-            if (t->p->memory[r]->residual[i] != UINT64_MAX)
-                s->bytes +=
-                    pst_param_elements(t->p->graphs[pst_grid_at(t->p->grid, r).tensor]->param + i) *
-                    sizeof(float);
+        for (uint32_t i = 0; i < g->n_param; i++) {
+            const pst_memory_map *x = t->p->memory[r];
+            const pst_graph *held = t->p->graphs[pst_grid_at(t->p->grid, r).tensor];
+            if (x->residual[i] != UINT64_MAX)
+                s->bytes += pst_param_elements(held->param + i) * sizeof(float);
+            if (x->is_copy[i]) s->bytes += (x->own_to[i] - x->own_from[i]) * sizeof(float);
+        }
     return PST_OK;
 }
 

@@ -231,6 +231,7 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
         .predicted_bubble = t->prediction ? pst_prediction_bubble(t->prediction) : NAN,
         .batch = pst_prepared_batch(r->p),
         .phase = step_phase(t),
+        .compression = r->p->compression,
         .tokens = pst_batches_before(&p->batches, t->step) * (p->tokens / pst_prepared_batch(p)),
         .post = p->job->post,
         .rolled_back = rolled_back,

@@ -68,6 +68,8 @@ static void promise_replicas(const pst_prepared *small, const pst_shape *s, pst_
         deny(p, "parallel.gradients bf16 rounds the sum of each replica to 8 bits");
         p->sums = s->data * bf16_tolerance;
     }
+    if (s->data > 1 && small->job->down.kind != PST_CODEC_NONE)
+        deny(p, "parallel.compress.down rounds the changes of the weights that operators read");
     if (s->data > 1 && small->job->up.kind != PST_CODEC_NONE) {
         deny(p, "parallel.compress rounds the sum of each replica");
         p->sums = s->data / (double)pst_codec_most(small->job->up.kind);

@@ -70,6 +70,8 @@ static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t fewer, 
     static const uint8_t packs[] = {1, 1, 0, 1};
     if (!large && spec.parts == 1 && k % 3 != 1) { /* what is small stays as it is */
         spec.up = (pst_codec){.kind = k % 2 ? PST_CODEC_INT8 : PST_CODEC_INT4, .block = 32};
+        if (zero == 1 && k % 4 < 3) spec.down = (pst_codec){.kind = PST_CODEC_INT8, .block = 32};
+        spec.plain = k % 8 == 6;
         spec.packs = packs;
         spec.min_bytes = 100;
     }

@@ -44,6 +44,7 @@ static job_case random_case(void) {
     if (!draw(0, 1)) x.per_node = draw(0, 1) ? x.tensor : x.tensor * x.data;
     const uint32_t zero = draw(0, 2);
     const char *compress = zero == 2 || x.batch % 3 ? "none" : "int8";
+    const int down = zero == 1 && x.batch % 2 == 0 && !strcmp(precision, "fp32");
     int post = draw(0, 3) == 0 && strcmp(precision, "fp16") != 0,
         sequence = draw(0, 1) && x.tensor > 1;
     snprintf(
@@ -53,11 +54,12 @@ static job_case random_case(void) {
         "train: {batch: %u, micro_batch: %u, precision: %s, residual: %s}\n"
         "parallel: {device: timed, pipeline: %u, tensor: %u, data: %u, zero: %u, schedule: %s, "
         "recompute: %s, "
-        "post_validation: %s, sequence: %s, cluster: \"%s\", compress: {up: %s, links: all}}\n",
+        "post_validation: %s, sequence: %s, cluster: \"%s\", compress: {up: %s, down: %s, links: "
+        "all}}\n",
         8 + draw(0, 3), draw(0, 1) ? 48 : 600, draw(0, 1) ? 256 : 6001, x.batch, x.micro, precision,
         x.batch % 2 ? "fp32" : "same", x.pipeline, x.tensor, x.data, zero, schedule,
         any(recompute, 3), post ? "true" : "false", sequence ? "true" : "false",
-        x.per_node ? cluster_file : "", compress);
+        x.per_node ? cluster_file : "", compress, down ? "int4" : "none");
     return x;
 }
 

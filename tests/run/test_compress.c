@@ -107,6 +107,92 @@ static void same_bits(void **state) {
     }
 }
 
+/* Weights come back as changes of a copy that all replicas read. Bits as above, also after a resume
+ * with another pipeline and without other replicas; the copy is not the weight; what is left out of
+ * changes does not grow. */
+static void changes_of_weights(void **state) {
+    (void)state;
+    static const char *const codecs[] = {"parallel.compress.down=int8",
+                                         "parallel.compress.up=none parallel.compress.down=int4",
+                                         "parallel.compress.up=2bit parallel.compress.down=int8",
+                                         "parallel.compress.up=none parallel.compress.down=bf16"};
+    run_result exact = train(YAML, "", 2, "parallel.compress.up=none");
+    for (int i = 0; i < 4; i++) {
+        char keys[300];
+        run_result one = train(YAML, "", 2, codecs[i]);
+        assert_int_equal(one.exit_status, 0);
+        assert_string_not_equal(one.hash, exact.hash);
+        snprintf(keys, sizeof keys, "%s parallel.threads=2 parallel.recompute=full", codecs[i]);
+        run_result two = train(YAML, "", 4, keys);
+        run_assert_same(&two, &one, keys);
+        snprintf(keys, sizeof keys, "%s parallel.schedule=zb-v parallel.post_validation=true",
+                 codecs[i]);
+        run_result three = train(YAML, "", 4, keys);
+        run_assert_same(&three, &one, keys);
+        snprintf(keys, sizeof keys, "%s eval.every=1 eval.tokens=200", codecs[i]);
+        run_result seen = train(YAML, "", 4, keys); /* evaluations change nothing */
+        assert_string_equal(seen.hash, one.hash);
+        run_result again = train(YAML, copy_until(&one, 3), 6, codecs[i]);
+        run_assert_same(&again, &one, codecs[i]);
+        for (int k = 0; k < one.steps; k++)
+            assert_true(fabs(one.value[k] - exact.value[k]) <
+                        (i == 2 ? 0.2 : 2e-2) * exact.value[k]);
+        snprintf(keys, sizeof keys, "%s parallel.data=4", codecs[i]);
+        run_result more = train(YAML, "", 4, keys);
+        snprintf(keys, sizeof keys, "%s parallel.data=4 parallel.schedule=gpipe", codecs[i]);
+        run_result deep = train(YAML, "", 8, keys);
+        run_assert_same(&deep, &more, keys);
+    }
+}
+
+/* The compression in the metrics of a step; 1: none. */
+static double compression_of(const run_result *r, int step) {
+    char path[700], line[4000], *at;
+    double found = 1;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", r->folder);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        char number[40];
+        snprintf(number, sizeof number, "{\"step\":%d,\"loss\"", step);
+        if (!strncmp(line, number, strlen(number)) && (at = strstr(line, "\"compression\":")))
+            found = atof(at + strlen("\"compression\":"));
+    }
+    fclose(f);
+    return found;
+}
+
+/* The first steps are those without codecs; then the same bits again in every layout, whether or
+ * not the run is resumed, before or behind the change. */
+static void packs_after_some_steps(void **state) {
+    (void)state;
+    static const char *const codecs[] = {
+        "parallel.compress.down=int8 parallel.compress.after=3",
+        "parallel.compress.up=topk parallel.compress.rate=0.02 parallel.compress.after=2 "
+        "parallel.compress.warmup=3",
+        "parallel.compress.up=none parallel.compress.down=int4 parallel.compress.after=4"};
+    static const int after[] = {3, 2, 4};
+    run_result exact = train(YAML, "", 2, "parallel.compress.up=none");
+    for (int i = 0; i < 3; i++) {
+        char keys[300];
+        run_result one = train(YAML, "", 2, codecs[i]);
+        assert_int_equal(one.exit_status, 0);
+        assert_string_not_equal(one.hash, exact.hash);
+        for (int k = 0; k <= after[i]; k++) assert_true(one.value[k] == exact.value[k]);
+        for (int step = 1; step <= 6; step++)
+            assert_int_equal(compression_of(&one, step) > 1, step > after[i]);
+        snprintf(keys, sizeof keys, "%s parallel.schedule=zb-h1 parallel.threads=2", codecs[i]);
+        run_result two = train(YAML, "", 4, keys);
+        run_assert_same(&two, &one, keys);
+        run_result again = train(YAML, copy_until(&one, 3), 4, codecs[i]);
+        run_assert_same(&again, &one, codecs[i]);
+        if (i != 1) continue; /* a quarter, a sixteenth for two steps, and the rate */
+        assert_true(compression_of(&one, 3) < compression_of(&one, 4));
+        assert_true(compression_of(&one, 4) == compression_of(&one, 5));
+        assert_true(compression_of(&one, 5) < compression_of(&one, 6));
+    }
+}
+
 /* With three and more replicas a rank also adds gradients of others, one of which it has to unpack
  * first. */
 static void several_replicas(void **state) {
@@ -169,6 +255,42 @@ static void read_left(const pst_ckpt *c, const char *param, uint32_t replicas, f
         for (int i = 0; i < MOST; i++) sum[i] += one[i];
     }
     assert_null(pst_ckpt_tensor_find(c, pst_ckpt_residual_name(param, replicas, name)));
+}
+
+/* After a step, the copy differs from the weight by at most half of what int8 rounds to, in each
+ * block of 64 by the largest change: which is at most that of the step, and of what was left out
+ * before. Steps that are not applied change neither. */
+static void the_copy_follows(void **state) {
+    (void)state;
+    static float weight[MOST], copy[MOST], before[2][MOST], first[MOST];
+    char name[PST_CKPT_NAME];
+    const char *yaml = RUN("steps: 32, lr: 1.0e-4, warmup: 0, spike: skip, spike_factor: 1.0e-3",
+                           "up: int8, down: int8");
+    run_result r = train(yaml, "", 2, "checkpoint.every=1 checkpoint.keep=40");
+    assert_int_equal(r.exit_status, 0);
+    int skipped = 0, different = 0;
+    for (int step = 1; step <= 32; step++) {
+        pst_ckpt *c = open_step(&r, step);
+        read_tensor(c, "h.0.mlp.c_fc.weight", weight);
+        read_tensor(c, pst_ckpt_copy_name("h.0.mlp.c_fc.weight", name), copy);
+        const uint64_t n = pst_ckpt_tensor_find(c, name)->elements;
+        const int same = step > 1 && !memcmp(before[0], weight, sizeof weight);
+        if (same) assert_memory_equal(before[1], copy, sizeof copy);
+        skipped += same;
+        for (uint64_t i = 0; i < n && step > 1 && !same; i++) {
+            const double off = fabs((double)weight[i] - (double)copy[i]);
+            different += off > 0;
+            assert_true(off < 3e-4 / 127); /* AdamW's steps are at most about lr */
+        }
+        if (step == 1) memcpy(first, copy, sizeof copy);
+        memcpy(before[0], weight, sizeof weight);
+        memcpy(before[1], copy, sizeof copy);
+        pst_ckpt_close(c);
+    }
+    assert_memory_not_equal(first, copy, sizeof copy);
+    printf("%d steps were skipped; %d elements of copies were not those of the weight\n", skipped,
+           different);
+    assert_true(different > 100 && skipped > 0 && skipped < 12);
 }
 
 #define SGD                                                                                        \
@@ -287,6 +409,14 @@ static void refuses(const char *keys, const char *why) {
 
 static void bad_input(void **state) {
     (void)state;
+    refuses("parallel.zero=0 parallel.compress.down=int8", "use parallel.zero=1");
+    refuses("parallel.zero=2 parallel.compress.up=none parallel.compress.down=int8",
+            "use parallel.zero=1");
+    refuses("train.precision=fp16 parallel.compress.down=int8",
+            "parallel.compress.down needs train.precision fp32");
+    refuses("parallel.compress.up=none parallel.compress.down=int8 parallel.reproducible.data=2",
+            "parallel.reproducible needs parallel.compress.down none");
+    refuses("parallel.compress.down=topk", "expected one of none, int8, int4, bf16");
     refuses("parallel.zero=2", "parallel.zero=2 sends those of every micro-batch; use "
                                "parallel.zero=1");
     refuses("parallel.reproducible.data=2",
@@ -343,6 +473,12 @@ static void fewer_bytes(void **state) {
     assert_true(ratio > 1.5 && ratio < 1.6);    /* weights come back in fp32 */
     part = sent(apart, "up: int4", &ratio);
     assert_true(part > 0.1328 && part < 0.135);
+    sent(apart, "up: int8, down: int8", &ratio);
+    assert_true(ratio > 3.7 && ratio < 3.95);
+    sent(apart, "up: none, down: int4", &ratio);
+    assert_true(ratio > 1.7 && ratio < 1.8);
+    sent(together, "up: none, down: int4", &ratio);
+    assert_true(ratio == 1);
     part = sent(apart, "up: 2bit", &ratio);
     assert_true(part > 0.0664 && part < 0.068);
     part = sent(apart, "up: topk", &ratio); /* 10 of 1,024 elements, of 6 bytes each */
@@ -360,6 +496,9 @@ static void fewer_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits),
+                                       cmocka_unit_test(changes_of_weights),
+                                       cmocka_unit_test(the_copy_follows),
+                                       cmocka_unit_test(packs_after_some_steps),
                                        cmocka_unit_test(several_replicas),
                                        cmocka_unit_test(other_instruction_sets),
                                        cmocka_unit_test(steps_add_up),

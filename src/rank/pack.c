@@ -1,0 +1,82 @@
+/* PACK and UNPACK: of gradients, before they are summed, and of changes of weights, behind STEP.
+ * Every rank with a parameter whose changes are sent has the same copy of it, which operators read;
+ * its owner also has the weight. What packing leaves out of a change is part of the next one: the
+ * change is the difference between weight and copy. */
+#include "base/arena.h"
+#include "rank/rank.h"
+#include <string.h>
+
+/* Gradient and residual have different scales: the residual's is 1. */
+static pst_status pack_gradient(const pst_rank *r, const pst_instr *in) {
+    const pst_memory_view view = pst_rank_view(r);
+    const pst_memory_pack at = pst_memory_map_pack(&view, in);
+    const pst_flat_pack of = {.x = at.gradient,
+                              .error = at.residual,
+                              .scale = (float)r->loss_scale,
+                              .packed = at.packed,
+                              .next = at.next,
+                              .decode = !at.in_place,
+                              .n = in->n,
+                              .codec = r->p->job->up};
+    pst_flat_choose(r->device->isa)->pack(r->device->pool, &of);
+    return PST_OK;
+}
+
+static pst_status unpack_gradient(const pst_rank *r, const pst_instr *in) {
+    const pst_memory_view view = pst_rank_view(r);
+    float *sum, *operand;
+    pst_memory_map_reduce(&view, in, &sum, &operand);
+    pst_flat_choose(r->device->isa)
+        ->unpack(r->device->pool, r->p->job->up, pst_memory_map_packed(&view, in), sum, in->n, 0);
+    return PST_OK;
+}
+
+/* --- weights ---------------------------------------------------------------------------------- */
+
+/* A change that is all bytes 0 adds 0, whatever the codec. */
+static pst_status pack_change(pst_rank *r, const pst_instr *in) {
+    const pst_memory_view view = pst_rank_view(r);
+    const pst_flat *flat = pst_flat_choose(r->device->isa);
+    const pst_codec codec = r->p->job->down;
+    float *copy = pst_rank_copied(r, in->param) + in->from;
+    float *weight = pst_rank_weight(r, in->param) + (in->from - r->memory->step_from[in->param]);
+    uint8_t *packed = pst_memory_map_message(&view, in);
+    if (!r->applied) {
+        if (in->packed) memset(packed, 0, pst_codec_bytes(codec, in->n));
+        return PST_OK;
+    }
+    pst_rank_await_checkpoint(r, in->param);
+    if (!in->packed) {
+        memcpy(copy, weight, in->n * sizeof *copy);
+        return PST_OK;
+    }
+    flat->pack(
+        r->device->pool,
+        &(pst_flat_pack){
+            .x = weight, .error = copy, .scale = -1, .packed = packed, .n = in->n, .codec = codec});
+    flat->unpack(r->device->pool, codec, packed, copy, in->n, 1);
+    return PST_OK;
+}
+
+static pst_status unpack_change(const pst_rank *r, const pst_instr *in) {
+    const pst_memory_view view = pst_rank_view(r);
+    if (r->applied)
+        pst_flat_choose(r->device->isa)
+            ->unpack(r->device->pool, r->p->job->down, pst_memory_map_message(&view, in),
+                     pst_rank_copied(r, in->param) + in->from, in->n, 1);
+    return PST_OK;
+}
+
+pst_status pst_rank_pack(pst_device *device, const void *block) {
+    const pst_rank_flush *f = block;
+    (void)device;
+    return f->instr->use == PST_NONE ? pack_change(f->rank, f->instr)
+                                     : pack_gradient(f->rank, f->instr);
+}
+
+pst_status pst_rank_unpack(pst_device *device, const void *block) {
+    const pst_rank_flush *f = block;
+    (void)device;
+    return f->instr->use == PST_NONE ? unpack_change(f->rank, f->instr)
+                                     : unpack_gradient(f->rank, f->instr);
+}
