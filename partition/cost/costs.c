@@ -123,9 +123,15 @@ uint64_t pst_costs_step_ns(const pst_costs *costs, uint64_t elements) {
                      flush_ns(costs, PST_PROFILE_STEP, pst_costs_optimizer_bytes(costs), elements));
 }
 
-/* Reads gradient and residual, writes the new residual and a byte. */
-uint64_t pst_costs_pack_ns(const pst_costs *costs, uint64_t elements) {
-    return corrected(costs, flush_ns(costs, PST_PROFILE_PACK, 13, elements));
+/* int8 reads gradient and residual, and writes the new residual and a byte. The others: as many
+ * bytes as take as long as they do (docs/layouts.md: the measured times). */
+uint64_t pst_costs_pack_ns(const pst_costs *costs, pst_codec_kind codec, uint64_t elements) {
+    static const double bytes[PST_CODEC_COUNT] = {[PST_CODEC_INT8] = 13,
+                                                  [PST_CODEC_INT4] = 13,
+                                                  [PST_CODEC_2BIT] = 15.5,
+                                                  [PST_CODEC_TOPK] = 25,
+                                                  [PST_CODEC_BF16] = 14};
+    return corrected(costs, flush_ns(costs, PST_PROFILE_PACK, bytes[codec], elements));
 }
 
 uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements) {

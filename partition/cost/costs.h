@@ -4,6 +4,7 @@
  * (costs_device.c, with sources). */
 #ifndef PST_PARTITION_COST_COSTS_H
 #define PST_PARTITION_COST_COSTS_H
+#include "base/codec.h"
 #include "partition/cost/program.h"
 #include "pipeline/cluster/cluster.h"
 #include "pipeline/compile/cut.h"
@@ -61,8 +62,9 @@ uint64_t pst_costs_exact_ns(const pst_costs *costs, pst_exchange kind, uint32_t 
  * optimizer step, which reads and writes weights, gradients and states, for `elements` elements. */
 uint64_t pst_costs_norm_ns(const pst_costs *costs, uint64_t elements);
 uint64_t pst_costs_step_ns(const pst_costs *costs, uint64_t elements);
-/* Returns the duration, in ns, of packing `elements` elements of a gradient with a codec. */
-uint64_t pst_costs_pack_ns(const pst_costs *costs, uint64_t elements);
+/* Returns the duration, in ns, of packing `elements` elements of a gradient with a codec. A profile
+ * has that of the codec with which it was measured. */
+uint64_t pst_costs_pack_ns(const pst_costs *costs, pst_codec_kind codec, uint64_t elements);
 /* Returns the duration, in ns, of adding `elements` received elements of a gradient. */
 uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements);
 

@@ -44,6 +44,13 @@ static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, in
     return PST_OK;
 }
 
+/* Of an element, with the codec for gradients or, without one, that for changes of weights. */
+static double pack_ns(const pst_prepared *p) {
+    const pst_codec up = pst_prepare_codec_up(p->config), down = pst_prepare_codec_down(p->config);
+    const pst_codec_kind kind = up.kind == PST_CODEC_NONE ? down.kind : up.kind;
+    return (double)pst_costs_pack_ns(&p->costs, kind, PST_PIECE) / PST_PIECE;
+}
+
 /* NORM and STEP get their times in pst_prepare_time_flush, when the parts of each rank are known.
  */
 static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
@@ -52,7 +59,7 @@ static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
                             .flush = flush,
                             .post = !strcmp(p->config->parallel.post_validation, "true"),
                             .gather_ns = 5000,
-                            .pack_ns = (double)pst_costs_pack_ns(&p->costs, PST_PIECE) / PST_PIECE,
+                            .pack_ns = pack_ns(p),
                             .reduce_ns =
                                 (double)pst_costs_reduce_ns(&p->costs, PST_PIECE) / PST_PIECE};
 }
