@@ -28,7 +28,8 @@ typedef enum {
     WORD,
     SWITCH, /* nothing, true or false */
     ONE,    /* only 1 is possible */
-    KEY     /* the value of this key of the run file */
+    KEY,    /* the value of this key of the run file */
+    LLAMA   /* what model.kind llama has: this value; NULL: a switch */
 } kind;
 typedef struct {
     pst_recipe_program program;
@@ -66,6 +67,10 @@ static const row rows[] = {
     {M, "recompute-granularity", WORD, TO(recompute)},
     {M, "recompute-method", WORD, TO(method)},
     {M, "recompute-num-layers", NUMBER, TO(recompute_layers)},
+    {M, "swiglu", LLAMA, 0, NULL},
+    {M, "disable-bias-linear", LLAMA, 0, NULL},
+    {M, "normalization", LLAMA, 0, "RMSNorm"},
+    {M, "position-embedding-type", LLAMA, 0, "rope"},
     {M, "context-parallel-size", ONE, 0, NULL},
     {M, "expert-model-parallel-size", ONE, 0, NULL},
     {M, "lr", KEY, 0, "train.lr"},
@@ -183,6 +188,7 @@ static pst_status read_item(job *j, const pst_recipe_item *item, const row *r) {
     case COUNT: return read_number(j, item, 0, to);
     case ANY: return read_number(j, item, -1, to);
     case SWITCH: return read_switch(j, item, to);
+    case LLAMA: return PST_OK;
     case ONE:
         PST_TRY(read_number(j, item, 1, &one));
         return one == 1 ? PST_OK : wrong(j, item, "1, because more has no counterpart");
@@ -196,8 +202,11 @@ static pst_status read_item(job *j, const pst_recipe_item *item, const row *r) {
     return PST_OK;
 }
 
-/* Whether the run's kind of model has the key. */
-static int applies(const job *j, const row *r) {
+/* Whether the run's kind of model has what the flag gives. */
+static int applies(const job *j, const pst_recipe_item *item, const row *r) {
+    if (r->kind == LLAMA)
+        return !strcmp(j->x->config->model.kind, "llama") &&
+               (!r->key || (item->value && !strcmp(item->value, r->key)));
     return r->kind != KEY || strncmp(r->key, "model.", 6) != 0 ||
            strcmp(j->x->config->model.kind, "llama") != 0;
 }
@@ -209,7 +218,7 @@ static pst_status read_items(job *j) {
         pst_recipe_item *item = j->file.item + i;
         for (size_t k = 0; k < ROWS; k++) {
             if (rows[k].program != j->file.program || strcmp(rows[k].name, item->name) != 0 ||
-                (item->value && !strcmp(item->value, "auto")) || !applies(j, &rows[k]))
+                (item->value && !strcmp(item->value, "auto")) || !applies(j, item, &rows[k]))
                 continue;
             item->known = 1;
             PST_TRY(read_item(j, item, &rows[k]));

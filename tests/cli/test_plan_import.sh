@@ -56,6 +56,9 @@ for key in parallel.pipeline=2 model.layers=8 model.channels=64 train.batch=32; 
 done
 grep -q -e "--import train.sh: no counterpart of --num-query-groups, --data-path, --log-interval, --nproc_per_node$" err ||
     grep -q -e "no counterpart of --data-path, --log-interval, --num-query-groups, --nproc_per_node$" err || fail "not listed: $(cat err)"
+echo '--swiglu --normalization RMSNorm --position-embedding-type learned_absolute --num-query-groups 2 --group-query-attention --ffn-hidden-size 64' >family
+"$PENSTOCK" plan run.yaml model.kind=llama --cluster '1 h100' --import family >out 2>err || fail "family: $(cat err)"
+grep -q "no counterpart of --position-embedding-type$" err || fail "what llama has is listed: $(cat err)"
 
 cat >titan.toml <<'END'
 # torchtitan
