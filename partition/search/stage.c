@@ -271,8 +271,7 @@ static pst_status fill_flush(const flush_search *s, uint32_t stage, pst_search_f
     if (c->data > 1) PST_TRY(find_exchange(s, stage, &ns, &latency));
     PST_TRY(fill_passes(s, stage, f, &reduce));
     f->sum_ns = ns * pst_search_sum_bytes(p, c->zero) + reduce * pst_search_sum_share(p);
-    f->sum_latency_ns =
-        (uint64_t)(pst_search_sum_share(p) * (double)(latency * (c->zero ? 1 : 2)));
+    f->sum_latency_ns = (uint64_t)(pst_search_sum_share(p) * (double)(latency * (c->zero ? 1 : 2)));
     if (c->zero && c->data > 1) {
         f->gather_ns = ns * pst_search_change_bytes(p);
         f->gather_latency_ns = latency;

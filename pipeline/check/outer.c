@@ -1,7 +1,8 @@
-/* Checks the outer step of islands (compile/outer.h) at the end of a list: the owner of a piece gets
- * the weights of every other island once, when their STEP has ended, takes the outer step when all
- * are there, and sends the result once to all ranks with the parameter, which have sent their own
- * weights before they receive it. Lists without an outer step have none of these instructions. */
+/* Checks the outer step of islands (compile/outer.h) at the end of a list: the owner of a piece
+ * gets the weights of every other island once, when their STEP has ended, takes the outer step when
+ * all are there, and sends the result once to all ranks with the parameter, which have sent their
+ * own weights before they receive it. Lists without an outer step have none of these instructions.
+ */
 #include "pipeline/check/flush.h"
 #include "pipeline/check/order.h"
 #include <stdlib.h>
@@ -72,9 +73,9 @@ static pst_status list_pieces(outer *x) {
 static pst_status check_buffers(const outer *x) {
     const uint32_t n = pst_job_outer_buffers(x->c->job), others = x->c->job->islands - 1;
     uint32_t *read = malloc((n + (size_t)1) * sizeof *read);
-    pst_status status = read ? PST_OK
-                             : pst_fail(PST_ENOMEM, "no memory to check the outer step of rank %u",
-                                        x->rank);
+    pst_status status =
+        read ? PST_OK
+             : pst_fail(PST_ENOMEM, "no memory to check the outer step of rank %u", x->rank);
     if (read) memset(read, 0xff, (n + (size_t)1) * sizeof *read);
     for (uint32_t i = x->step; status == PST_OK && i < x->end; i++) {
         const pst_instr *in = &x->list->instr[i];
@@ -94,8 +95,7 @@ static pst_status check_buffers(const outer *x) {
 
 /* A RECV of another island's weights, at the owner; `outer` reads its buffers in the order of
  * islands. */
-static pst_status check_received(const outer *x, const pst_piece *p, uint32_t recv,
-                                 uint32_t step) {
+static pst_status check_received(const outer *x, const pst_piece *p, uint32_t recv, uint32_t step) {
     const pst_instr *in = &x->list->instr[recv], *reads = &x->list->instr[step];
     const uint32_t island =
         pst_job_island(x->c->job, pst_grid_at(x->c->job->grid, in->peer).replica);
@@ -177,8 +177,8 @@ static pst_status check_pieces(const outer *x) {
     for (uint32_t p = 0; p < x->share->n_param; p++)
         for (pst_piece at = {.param = p}; pst_share_next(x->share, &at);) {
             const uint32_t first = x->head[x->base[p] + at.from / PST_PIECE];
-            const int owns = at.owner == x->island &&
-                             pst_checker_stage_of_use(x->c, p, 0) == x->at.stage;
+            const int owns =
+                at.owner == x->island && pst_checker_stage_of_use(x->c, p, 0) == x->at.stage;
             PST_TRY((owns ? check_owner : check_other)(x, &at, first));
         }
     return PST_OK;

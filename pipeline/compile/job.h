@@ -28,8 +28,8 @@ struct pst_job {
     int syncs;
     int velocity;      /* 1: the outer step has momentum */
     pst_share **outer; /* [grid.tensor] the island that takes the outer step; NULL: no islands */
-    uint32_t n_seq;       /* sequence numbers of messages are below n_seq */
-    int zero;             /* ZeRO stage, 0 with one replica */
+    uint32_t n_seq;    /* sequence numbers of messages are below n_seq */
+    int zero;          /* ZeRO stage, 0 with one replica */
     /* number of gradient accumulators per use of a parameter; each sums an equal share of the
      * rank's micro-batches. 1 with zero 2 */
     uint32_t parts;
@@ -90,7 +90,7 @@ typedef struct {
     const uint8_t *packs; /* [grid.pipeline] copied; NULL: none packs */
     uint32_t islands;     /* as in pst_job, with `syncs` and `velocity`; 0: 1; not with `alone` */
     int syncs, velocity;
-    uint64_t message;     /* pst_share.message, in elements; 0: one piece */
+    uint64_t message; /* pst_share.message, in elements; 0: one piece */
     /* [ranks of the grid] factor on the durations of the cut, copied; NULL: 1 */
     const double *slow;
     /* 1: compile only lane `lane`, for predictions and checks; such a job cannot run. A few
@@ -108,7 +108,8 @@ typedef struct {
  * the caller frees each element and *job. */
 pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots **slots);
 /* PST_PIECES_IN_FLIGHT: number of pieces that a rank receives at once from all other replicas.
- * pst_job_group returns the number of replicas that exchange gradients. pst_job_buffers returns the number of receive buffers for reductions over replicas. */
+ * pst_job_group returns the number of replicas that exchange gradients. pst_job_buffers returns the
+ * number of receive buffers for reductions over replicas. */
 enum { PST_PIECES_IN_FLIGHT = 4 };
 static inline uint32_t pst_job_group(const pst_job *job) { return job->grid.data / job->islands; }
 static inline uint32_t pst_job_buffers(const pst_job *job) {

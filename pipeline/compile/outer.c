@@ -56,8 +56,7 @@ static uint32_t island_of(const pst_job_builder *b) { return pst_job_island(b->j
 
 /* The rank of this lane's tensor rank in the same replica of another island. */
 static uint32_t rank_at(const pst_job_builder *b, uint32_t stage, uint32_t island) {
-    const uint32_t replica =
-        island * pst_job_group(b->job) + pst_job_member(b->job, b->replica);
+    const uint32_t replica = island * pst_job_group(b->job) + pst_job_member(b->job, b->replica);
     return pst_grid_in_lane(b->job->grid, stage,
                             replica * b->job->grid.tensor + b->lane % b->job->grid.tensor);
 }

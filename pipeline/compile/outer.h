@@ -2,8 +2,8 @@
  * weights and optimizer states of its own; the norm, the clip factor and the loss of a step are
  * those of the island. Every so many steps a list ends with the outer step (job.syncs), after STEP:
  *
- * 1. The weights before the first of these steps (the old weights) and the outer momentum of a piece
- *    are in the memory of one island, its owner (job.outer). Every other island SENDs its fp32
+ * 1. The weights before the first of these steps (the old weights) and the outer momentum of a
+ * piece are in the memory of one island, its owner (job.outer). Every other island SENDs its fp32
  *    weights of the piece to the owner.
  * 2. OUTER at the owner: the mean of (old weight - weight) over the islands, by micro-batches, in
  *    the order of the binary tree over islands (share.h), is the gradient of the outer optimizer

@@ -102,8 +102,7 @@ static void add_norms(ranges *all, const pst_memory_map *x) {
     add(all, x, PST_REGION_CONTROL, x->norm_own, norm_bytes(x, x->rank), x->rank);
     add(all, x, PST_REGION_CONTROL, x->norm_answer, 3 * sizeof(double), x->n_rank);
     for (uint32_t r = 0; r < x->n_rank; r++)
-        if (r != x->rank)
-            add(all, x, PST_REGION_CONTROL, x->norm_of_rank[r], norm_bytes(x, r), r);
+        if (r != x->rank) add(all, x, PST_REGION_CONTROL, x->norm_of_rank[r], norm_bytes(x, r), r);
 }
 
 static void add_buffers(ranges *all, const pst_memory_map *x) {

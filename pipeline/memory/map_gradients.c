@@ -44,9 +44,8 @@ static void place_outer_buffers(pst_memory_map_builder *b) {
     if (!most) return;
     x->n_outer_buffer = pst_job_outer_buffers(b->job);
     x->outer_buffer_bytes = (most < message ? most : message) * sizeof(float);
-    x->outer_buffer =
-        pst_memory_map_take(b, (x->n_outer_buffer - 1) * pst_align(x->outer_buffer_bytes) +
-                                   x->outer_buffer_bytes);
+    x->outer_buffer = pst_memory_map_take(
+        b, (x->n_outer_buffer - 1) * pst_align(x->outer_buffer_bytes) + x->outer_buffer_bytes);
 }
 
 /* The size of all parts of a use. */

@@ -185,10 +185,11 @@ pst_status pst_ckpt_read_state(const pst_ckpt *ckpt, const pst_param *param,
                                uint64_t to);
 /* The number of islands whose weights and states of the parameter are stored. */
 uint32_t pst_ckpt_islands(const pst_ckpt *ckpt, const char *param);
-/* The same of weight (NULL: not read) and states (rule NULL: not read) of an island. */
+/* The same, elements [range[0], range[1]), of weight (at[0], NULL: not read) and states (rule NULL:
+ * not read) of an island. */
 pst_status pst_ckpt_read_island(const pst_ckpt *ckpt, const pst_param *param, uint32_t island,
-                                const pst_optim_row *rule, void *const at[3], uint64_t from,
-                                uint64_t to);
+                                const pst_optim_row *rule, void *const at[3],
+                                const uint64_t range[2]);
 /* The type of the stored optimizer states of trained parameters; PST_F32 also if there are none. */
 pst_dtype pst_ckpt_state_type(const pst_ckpt *ckpt);
 /* Prints the index as text and checks the hash of every tensor; EINPUT if one does not match.

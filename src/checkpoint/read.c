@@ -216,19 +216,17 @@ static pst_status check_optimizer(const pst_ckpt *c, const pst_optim_row *rule) 
 }
 
 pst_status pst_ckpt_read_island(const pst_ckpt *c, const pst_param *param, uint32_t island,
-                                const pst_optim_row *rule, void *const at[3], uint64_t from,
-                                uint64_t to) {
+                                const pst_optim_row *rule, void *const at[3],
+                                const uint64_t range[2]) {
     char name[PST_CKPT_NAME];
-    const uint64_t range[] = {from, to};
-    if (from == to) return PST_OK;
+    if (range[0] == range[1]) return PST_OK;
     if (at[0])
         PST_TRY(read_any(c, pst_ckpt_island_name(param->name, island, "", name), param, PST_F32,
                          range, at[0]));
     if (rule) PST_TRY(check_optimizer(c, rule));
     for (uint32_t i = 0; rule && i < pst_optim_states(rule, param); i++)
-        PST_TRY(
-            read_any(c, pst_ckpt_island_name(param->name, island, rule->state_name[i], name),
-                     param, rule->state, range, at[1 + i]));
+        PST_TRY(read_any(c, pst_ckpt_island_name(param->name, island, rule->state_name[i], name),
+                         param, rule->state, range, at[1 + i]));
     return PST_OK;
 }
 

@@ -11,6 +11,13 @@ static void set_transfers(pst_job *job, uint64_t ns) {
             if (job->list[r].instr[i].queue != PST_Q_COMPUTE) job->list[r].instr[i].ns = ns;
 }
 
+/* Also in steps without outer step. */
+static pst_status set_all_transfers(pst_prepared *p, double ms) {
+    set_transfers(p->job, (uint64_t)(ms * 1e6));
+    if (p->inner) PST_TRY(set_all_transfers(p->inner, ms));
+    return pst_prepare_predict(p);
+}
+
 /* The run file that the plan names, else run.yaml beside the plan. */
 pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
     char path[1024];
@@ -44,10 +51,7 @@ pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
     }
     pst_plan_close(plan);
     PST_TRY(status);
-    if (o->transfer_ms > 0) {
-        set_transfers(s->prepared->job, (uint64_t)(o->transfer_ms * 1e6));
-        PST_TRY(pst_prepare_predict(s->prepared));
-    }
+    if (o->transfer_ms > 0) PST_TRY(set_all_transfers(s->prepared, o->transfer_ms));
     const uint32_t lane = s->prepared->options.lane;
     s->schedule = s->prepared->schedules[lane ? lane - 1 : 0];
     s->cut = s->prepared->cuts[0];

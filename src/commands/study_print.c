@@ -109,6 +109,14 @@ static void print_study(const pst_simulate_options *o, const pst_study *s, const
     fprintf(out, "\nmakespan  %.6f ms (flush %.6f ms), lower bound %.6f ms: gap %.2f%%\n",
             (double)t->step_ns * 1e-6, (double)t->flush_ns * 1e-6,
             (double)(s->bound_ns + t->flush_ns) * 1e-6, pst_study_gap(s, t) * 100);
+    if (s->prepared && s->prepared->inner)
+        fprintf(out,
+                "islands   this step ends with an outer step, %lld of %lld do not: %.6f ms; mean "
+                "%.6f ms\n",
+                (long long)s->config->parallel.local.steps - 1,
+                (long long)s->config->parallel.local.steps,
+                (double)s->prepared->inner->timing->step_ns * 1e-6,
+                pst_prepared_step_ns(s->prepared) * 1e-6);
     fprintf(out, "bubble    %.2f%% (idle share of the longest span, that of rank %u)\n",
             t->bubble * 100, t->bubble_rank);
     if (s->prepared) print_exposed(s, t, out);
@@ -182,6 +190,9 @@ static json_t *gather(const pst_simulate_options *o, const pst_study *s, const p
         pst_study_gap(s, t), "makespan_ns", (json_int_t)t->step_ns, "flush_ns",
         (json_int_t)t->flush_ns, "bubble", t->bubble, "fits", s->fits, "peak_activations", peaks,
         "held", held, "ranks", ranks);
+    if (j && s->prepared && s->prepared->inner)
+        failed |=
+            json_object_set_new(j, "mean_step_ns", json_real(pst_prepared_step_ns(s->prepared)));
     if (j && s->prepared)
         failed |= json_object_set_new(
             j, "exposed_ns",

@@ -439,7 +439,8 @@ static const pst_row rows[] = {
      "Which messages are packed. between-hosts: those of replicas that are not all on one host; "
      "all: those of all replicas.",
      NULL},
-    {"parallel.local", "steps", PST_ROW_WHOLE, "0", 0, 1e12, FULL, NULL, AT(parallel.local.steps), 0,
+    {"parallel.local", "steps", PST_ROW_WHOLE, "0", 0, 1e12, FULL, NULL, AT(parallel.local.steps),
+     0,
      "Steps that each replica takes without the others, with optimizer state, clipping and weights "
      "of its own (local SGD, DiLoCo), for slow links. Then the mean of what they have subtracted "
      "from the weights is the gradient of an outer SGD step, whose result all get. The last step "

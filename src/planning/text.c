@@ -125,6 +125,16 @@ static void print_batches(const pst_planning *x, FILE *out) {
     fputc('\n', out);
 }
 
+/* Which steps the one shown is the mean of. */
+static void print_islands(const pst_planning *x, const pst_candidate *c, FILE *out) {
+    const uint32_t n = pst_prepare_islands(x->config, c->layout.data);
+    if (n > 1)
+        fprintf(out,
+                "islands     %u replicas, an outer step after every %" PRId64
+                " steps; the step above is their mean\n",
+                n, x->config->parallel.local.steps);
+}
+
 /* The first stage after `from` that has other memory, or another number of micro-batches in
  * flight. */
 static uint32_t end_of_alike(const pst_planning *x, const pst_candidate *c, uint32_t from) {
@@ -312,6 +322,7 @@ pst_status pst_planning_text(pst_planning *x, FILE *out) {
         print_chunks(best, out);
         print_speed(x, best, out);
         print_batches(x, out);
+        print_islands(x, best, out);
         print_memory(x, best, out);
         print_oversubscribed(x, best, out);
         print_fewer(x, out);

@@ -1,5 +1,5 @@
-/* The outer step of islands (pipeline/compile/outer.h): SGD, with momentum, on the mean of what each
- * island has subtracted from the old weights. */
+/* The outer step of islands (pipeline/compile/outer.h): SGD, with momentum, on the mean of what
+ * each island has subtracted from the old weights. */
 #include "base/pool.h"
 #include "rank/rank.h"
 #include <stdlib.h>
@@ -74,8 +74,7 @@ static void set_rule(const pst_rank *r, const pst_instr *in, stepping *s) {
     for (uint32_t k = 0; k < s->islands; k++) {
         const uint32_t micros = p->micro[(k + 1) * group] - p->micro[k * group];
         s->share[k] = (float)micros / (float)p->micro[p->grid.data];
-        s->in[k] = k == own ? s->weight
-                            : pst_memory_map_outer(&view, in->buffer + k - (k > own));
+        s->in[k] = k == own ? s->weight : pst_memory_map_outer(&view, in->buffer + k - (k > own));
     }
 }
 

@@ -78,8 +78,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
     const pst_prepared *p = r->p;
     const pst_graph *g = r->graph;
     const pst_cut *cut = pst_rank_cut(r);
-    const uint64_t averaged =
-        g->node[step->node].attr.per_sample ? r->samples : r->targets;
+    const uint64_t averaged = g->node[step->node].attr.per_sample ? r->samples : r->targets;
     pst_rank_call *c = &r->call;
     c->kernel = step->exchange ? NULL : pst_registry_kernel(step->kernel);
     c->spent = r->work.ns + pst_work_of_step(g, step);

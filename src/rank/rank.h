@@ -224,8 +224,8 @@ pst_status pst_rank_pull(const pst_rank *r, uint64_t offset, uint64_t bytes,
 pst_status pst_rank_outer(pst_device *device, const void *block);
 /* rank/weights.c: the present weights become the old ones of islands, without momentum. */
 pst_status pst_rank_begin_outer(const pst_rank *r);
-/* rank/address.c: old weights and outer momentum of the elements from memory->outer_from on of which
- * this rank takes the outer step; NULL: none. */
+/* rank/address.c: old weights and outer momentum of the elements from memory->outer_from on of
+ * which this rank takes the outer step; NULL: none. */
 float *pst_rank_old(const pst_rank *r, uint32_t param);
 float *pst_rank_velocity(const pst_rank *r, uint32_t param);
 /* The elements [from, to) of a parameter's weights that this rank gives to checkpoints and to

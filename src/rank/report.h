@@ -23,10 +23,10 @@ typedef struct {
     uint64_t resident_bytes;
     /* peak resident memory of the process, including library files */
     uint64_t peak_resident_bytes;
-    pst_work work;        /* time in kernels by kind of work; valid if `works` is 1 */
-    uint64_t works;       /* 1: `work` was measured */
-    uint64_t requests;    /* signals that this rank has received: PST_STOP_ bits (stop.h) */
-    uint64_t saving;      /* pst_save_state */
+    pst_work work;     /* time in kernels by kind of work; valid if `works` is 1 */
+    uint64_t works;    /* 1: `work` was measured */
+    uint64_t requests; /* signals that this rank has received: PST_STOP_ bits (stop.h) */
+    uint64_t saving;   /* pst_save_state */
     /* sum of the token losses, norm and number of targets: of the step, with islands of the
      * island */
     double loss_sum, grad_norm;

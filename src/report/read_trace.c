@@ -14,12 +14,20 @@ static int kind_of(const char *category) {
     static const struct {
         const char *name;
         pst_report_kind kind;
-    } kinds[] = {
-        {"F", PST_REPORT_F},           {"B", PST_REPORT_B},          {"W", PST_REPORT_W},
-        {"BW", PST_REPORT_BW},         {"SEND", PST_REPORT_SEND},    {"RECV", PST_REPORT_TRANSFER},
-        {"PACK", PST_REPORT_FLUSH},    {"UNPACK", PST_REPORT_FLUSH}, {"REDUCE", PST_REPORT_FLUSH},
-        {"NORM", PST_REPORT_FLUSH},    {"GATHER", PST_REPORT_FLUSH}, {"STEP", PST_REPORT_FLUSH},
-        {"VALIDATE", PST_REPORT_FLUSH}, {"OUTER", PST_REPORT_FLUSH}};
+    } kinds[] = {{"F", PST_REPORT_F},
+                 {"B", PST_REPORT_B},
+                 {"W", PST_REPORT_W},
+                 {"BW", PST_REPORT_BW},
+                 {"SEND", PST_REPORT_SEND},
+                 {"RECV", PST_REPORT_TRANSFER},
+                 {"PACK", PST_REPORT_FLUSH},
+                 {"UNPACK", PST_REPORT_FLUSH},
+                 {"REDUCE", PST_REPORT_FLUSH},
+                 {"NORM", PST_REPORT_FLUSH},
+                 {"GATHER", PST_REPORT_FLUSH},
+                 {"STEP", PST_REPORT_FLUSH},
+                 {"VALIDATE", PST_REPORT_FLUSH},
+                 {"OUTER", PST_REPORT_FLUSH}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(category, kinds[i].name)) return (int)kinds[i].kind;
     return -1;

@@ -22,12 +22,10 @@ pst_status pst_islands_read(const pst_rank *r, const pst_ckpt *ckpt) {
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
         const pst_param *param = r->graph->param + i;
         float *old = pst_rank_old(r, i), *velocity = pst_rank_velocity(r, i);
-        if (old)
-            PST_TRY(
-                pst_ckpt_read_weight(ckpt, param, x->outer_from[i], x->outer_to[i], old));
+        if (old) PST_TRY(pst_ckpt_read_weight(ckpt, param, x->outer_from[i], x->outer_to[i], old));
         if (velocity && pst_ckpt_tensor_find(ckpt, pst_ckpt_velocity_name(param->name, name)))
-            PST_TRY(pst_ckpt_read_held(ckpt, name, param, x->outer_from[i], x->outer_to[i],
-                                       velocity));
+            PST_TRY(
+                pst_ckpt_read_held(ckpt, name, param, x->outer_from[i], x->outer_to[i], velocity));
     }
     return PST_OK;
 }

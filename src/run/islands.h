@@ -15,8 +15,8 @@ typedef struct {
 /* With as many islands in the checkpoint as in the run, each reads its own. Else all begin with the
  * shared weights, and island k with the states of stored island k modulo their number. */
 pst_islands pst_islands_for(const pst_rank *r, const pst_ckpt *ckpt);
-/* Sets a rank's old weights and outer momentum; momentum that the checkpoint lacks becomes 0. EINPUT
- * as pst_ckpt_read_held. */
+/* Sets a rank's old weights and outer momentum; momentum that the checkpoint lacks becomes 0.
+ * EINPUT as pst_ckpt_read_held. */
 pst_status pst_islands_read(const pst_rank *r, const pst_ckpt *ckpt);
 /* Says what becomes of islands if the run has another number of them. */
 void pst_islands_explain(const pst_prepared *p, const pst_ckpt *ckpt);

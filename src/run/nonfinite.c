@@ -76,6 +76,16 @@ static pst_status skip(pst_trainer *t, double loss, double norm, const pst_culpr
     return PST_OK;
 }
 
+/* Some island has skipped the step, whose weights the outer step has replaced since. */
+static pst_status islands_diverged(const pst_trainer *t, double loss, double norm) {
+    char advice[PST_NONFINITE_ADVICE];
+    pst_nonfinite_advice(t, advice);
+    return pst_fail(PST_EINPUT,
+                    "training has diverged at step %" PRIu64
+                    ": loss %g, gradient norm %g of the islands together; %s",
+                    t->step, fabs(loss), fabs(norm), advice);
+}
+
 /* Every rank has the same numbers and decides alike. If weights are not finite, no later step can
  * be, so no step is skipped then. */
 pst_status pst_nonfinite_check(pst_trainer *t) {
@@ -90,7 +100,9 @@ pst_status pst_nonfinite_check(pst_trainer *t) {
     }
     PST_TRY(replay(t, &first));
     pst_status status;
-    if (!first) {
+    if (!first && r->p->job->syncs) { /* with other weights */
+        status = islands_diverged(t, loss, norm);
+    } else if (!first) {
         status = pst_fail(PST_EINTERNAL,
                           "step %" PRIu64
                           ": loss %g, gradient norm %g, but both were finite when the step was "

@@ -40,7 +40,8 @@ static pst_status read_param(pst_rank *r, uint32_t i, const pst_ckpt *ckpt,
             pst_ckpt_read_state(ckpt, param, rule, (void *const[]){host[1], host[2]}, from, to);
     void *const of_island[] = {island.weight ? host[0] : NULL, host[1], host[2]};
     if (status == PST_OK && rule && island.stored)
-        status = pst_ckpt_read_island(ckpt, param, island.state, rule, of_island, from, to);
+        status = pst_ckpt_read_island(ckpt, param, island.state, rule, of_island,
+                                      (const uint64_t[]){from, to});
     for (uint32_t k = 0; k < mapped; k++) {
         pst_status back = pst_rank_unmap(r, at[k], bytes[k], status == PST_OK, host[k]);
         status = status == PST_OK ? back : status;

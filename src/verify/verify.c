@@ -43,6 +43,11 @@ static pst_status refuse(const pst_config *c) {
         return pst_fail(PST_EINPUT,
                         "parallel.plan auto does not fix the layout; write a plan (penstock plan "
                         "RUN.yaml -o plan.yaml) and set parallel.plan=plan.yaml");
+    if (pst_prepare_islands(c, 2) > 1)
+        return pst_config_at(
+            c, "parallel.local", "steps",
+            pst_fail(PST_EINPUT, "verify compares with one rank, which islands learn differently "
+                                 "from; use parallel.local.steps=0"));
     if (!strcmp(c->parallel.device, "timed"))
         return pst_fail(
             PST_EINPUT,

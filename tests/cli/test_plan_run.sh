@@ -94,6 +94,14 @@ expect_plan 2 'margin 97%: nothing is left of the 79.65 GiB of a device of kind 
 expect_plan 2 "margin: expected a share of each device's memory, such as 5% or 0.05, found '5GiB'" run.yaml -n 2 --margin 5GiB
 expect_plan 2 'expected one of cpu.*MI300X; describe others in .kinds. of a cluster file' run.yaml --cluster '2 abacus'
 "$PENSTOCK" plan run.yaml -n 2 pipeline=1 data=2 tensor=1 -o two.yaml >out || fail "two replicas"
+"$PENSTOCK" plan run.yaml -n 2 pipeline=1 data=2 tensor=1 parallel.local.steps=10 -o islands.yaml >out || fail "islands"
+grep -q '^islands     2 replicas, an outer step after every 10 steps' out || fail "islands: $(cat out)"
+"$PENSTOCK" simulate islands.yaml >out || fail "islands"
+awk '/^makespan/ { outer = $2 } /^islands/ { inner = $14; mean = $17 }
+    END { exit !(outer > inner && inner > 0 && (outer + 9 * inner) / 10 - mean < 0.001 && mean - (outer + 9 * inner) / 10 < 0.001) }' out ||
+    fail "the mean of ten steps: $(cat out)"
+"$PENSTOCK" verify run.yaml -n 2 data=2 parallel.local.steps=2 >out 2>err && fail "verify compares islands"
+grep -q 'use parallel.local.steps=0' err || fail "verify of islands: $(cat err)"
 "$PENSTOCK" plan run.yaml -n 2 pipeline=1 data=2 tensor=1 schedule=interleaved >out || fail "chunks on one stage"
 grep -q '^chunks      [0-9]* on one stage: replicas sum' out || fail "chunks on one stage: $(cat out)"
 "$PENSTOCK" simulate two.yaml --what-if device.1.speed=0.25 >out || fail "a slow replica"

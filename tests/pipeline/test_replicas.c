@@ -1,4 +1,5 @@
-/* Jobs of several replicas: every one that is built passes the checker in both modes, and walks to
+/* test: timeout=60
+ * Jobs of several replicas: every one that is built passes the checker in both modes, and walks to
  * its end, also with gradients that replicas pack, and with the outer step of islands; whatever is
  * taken from its head or flush, or from rounds of gradients (zero 2), or changed in them, is
  * refused. */
@@ -33,8 +34,8 @@ static void lengthen(pst_cut *cut) {
         }
 }
 
-/* With zero 2 and islands all kinds of schedules, and parameters of up to three pieces. The last replica has
- * one micro-batch more, or as many less as `fewer`. */
+/* With zero 2 and islands all kinds of schedules, and parameters of up to three pieces. The last
+ * replica has one micro-batch more, or as many less as `fewer`. */
 static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t fewer, uint64_t *seed) {
     replicas r = {.t = {.g = random_graph(k)}, .n = n};
     const int large = zero == 2 || zero == ISLANDS;
@@ -45,7 +46,8 @@ static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t fewer, 
                            .reduce_ns = 1,
                            .step_ns = 1,
                            .flush = 1};
-    cost.fifo = zero != ISLANDS && k % 2; /* several chunks per rank need such lists; without, sums come early */
+    cost.fifo = zero != ISLANDS && k % 2; /* several chunks per rank need such lists; without, sums
+                                             come early */
     build_case(&r.t, 1 + (uint32_t)(k % 4), kind, 3, seed);
     if (case_schedule[kind])
         MUST(pst_schedule_generate(case_schedule[kind], r.t.n_rank, r.t.n_chunk / r.t.n_rank,

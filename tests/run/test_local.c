@@ -1,4 +1,4 @@
-/* test: label=quick timeout=120
+/* test: label=full timeout=120
  * parallel.local: islands that take several steps without each other. The same bits in every
  * pipeline, schedule and with every number of threads, after a resume from inner and outer steps.
  * The outer step is that of the formula, from the weights that checkpoints have of each island.
@@ -110,8 +110,9 @@ static void several_islands(void **state) {
 
 static void one_step_of_sgd_is_synchronous(void **state) {
     (void)state;
-    run_result zero = train("", 2, "parallel.local.steps=0 parallel.zero=1 train.optimizer=sgd "
-                                   "train.clip=0"),
+    run_result zero = train("", 2,
+                            "parallel.local.steps=0 parallel.zero=1 train.optimizer=sgd "
+                            "train.clip=0"),
                local = train("", 2, MEAN "train.clip=0"),
                deep = train("", 4, MEAN "train.clip=0 parallel.zero=1"),
                other = train("", 2, MEAN "train.clip=1e9"); /* by the weights of islands */
@@ -208,8 +209,7 @@ static int find_line(const run_result *r, const char *key, int n, char text[40])
         json_t *j = json_loads(line, 0, NULL);
         const char *value = json_string_value(json_object_get(j, key));
         const char *event = json_string_value(json_object_get(j, "event"));
-        const int found = !strcmp(key, "phase") ? value != NULL
-                                                : event && !strcmp(event, key);
+        const int found = !strcmp(key, "phase") ? value != NULL : event && !strcmp(event, key);
         if (found) step = (int)json_integer_value(json_object_get(j, "step"));
         if (found) snprintf(text, 40, "%s", value ? value : "");
         n -= found;
@@ -232,8 +232,9 @@ static void phases(void **state) {
     const int evaluated[] = {3, 6, 7, 0};
     for (int i = 0; i < 4; i++)
         assert_int_equal(find_line(&r, "validation", i + 1, text), evaluated[i]);
-    run_result never = train("", 2, "parallel.local.steps=1000 parallel.local.outer.lr=1 "
-                                    "parallel.local.outer.momentum=0");
+    run_result never = train("", 2,
+                             "parallel.local.steps=1000 parallel.local.outer.lr=1 "
+                             "parallel.local.outer.momentum=0");
     assert_int_equal(never.exit_status, 0); /* one outer step, at the end */
     assert_int_equal(find_line(&never, "validation", 1, text), 7);
 }
@@ -295,12 +296,15 @@ static void bad_input(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits),           cmocka_unit_test(several_islands),
-        cmocka_unit_test(outer_steps_add_up),  cmocka_unit_test(one_step_of_sgd_is_synchronous),
-        cmocka_unit_test(phases),              cmocka_unit_test(resume_has_the_same_bits),
-        cmocka_unit_test(other_islands_resume), cmocka_unit_test(memory_and_time),
-        cmocka_unit_test(bad_input)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits),
+                                       cmocka_unit_test(several_islands),
+                                       cmocka_unit_test(outer_steps_add_up),
+                                       cmocka_unit_test(one_step_of_sgd_is_synchronous),
+                                       cmocka_unit_test(phases),
+                                       cmocka_unit_test(resume_has_the_same_bits),
+                                       cmocka_unit_test(other_islands_resume),
+                                       cmocka_unit_test(memory_and_time),
+                                       cmocka_unit_test(bad_input)};
     int failed = cmocka_run_group_tests(tests, open_base, NULL);
     run_folder_remove();
     return failed;
