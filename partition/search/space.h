@@ -118,7 +118,7 @@ static inline int pst_search_overlaps_sums(const pst_search_problem *p,
     return c->data > 1 && c->zero < 2 && p->parts <= c->data;
 }
 static inline pst_grid pst_search_grid_of(const pst_search_config *c) {
-    return (pst_grid){c->pipeline, c->data, c->tensor, c->before};
+    return (pst_grid){c->pipeline, c->data, c->tensor, c->before, 0};
 }
 
 typedef struct {

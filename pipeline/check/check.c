@@ -29,7 +29,8 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
     if (head && queue == PST_Q_COMPUTE)
         return fail_at(rank, i,
                        "a compute instruction among the weight messages at the start of the list");
-    if (head) queue = PST_Q_HEAD;
+    const int weight = job->eager && flush && in->n && in->use == PST_NONE;
+    if (head || (weight && queue != PST_Q_COMPUTE)) queue = PST_Q_HEAD;
     if (in->queue != queue) return fail_at(rank, i, "wrong queue for this opcode");
     if (queue != PST_Q_COMPUTE && in->peer >= job->n_rank)
         return fail_at(rank, i, "unknown peer rank");
@@ -69,6 +70,10 @@ static pst_status check_lists(const pst_checker *c) {
             PST_EINPUT,
             "the job's number of ranks, grid and kinds of passes contradict each other");
     }
+    if (job->grid.servers && (job->zero == 2 || job->up.kind != PST_CODEC_NONE || job->alone))
+        return pst_fail(PST_EINPUT, "servers need zero 1, no codec, and the lists of all lanes");
+    if (job->eager && (!job->grid.servers || job->zero != 1 || job->post))
+        return pst_fail(PST_EINPUT, "eager updates need servers, and no post-validation");
     for (uint32_t k = 0; k < job->grid.data; k++) {
         if (!job->micros[k] || job->micros[k] > job->n_micro)
             return pst_fail(PST_EINPUT, "replica %u has %u micro-batches; expected 1 to %u", k,
@@ -255,6 +260,7 @@ static pst_status check_all(pst_checker *c, pst_check_mode mode) {
         if (c->slots) PST_TRY(pst_checker_slots(c, r));
         if (!c->job->alone) PST_TRY(pst_checker_head(c, r));
         PST_TRY(pst_checker_flush(c, r));
+        if (c->job->eager) PST_TRY(pst_checker_updates(c, r));
     }
     return PST_OK;
 }

@@ -24,7 +24,7 @@ static pst_status fail_flush(const flush *f, const char *why) {
  * come last. */
 static pst_status check_computes(flush *f) {
     enum { CHANGES = 5 };
-    static const uint8_t turn[2][PST_OP_COUNT] = {{[PST_OP_PACK] = 1,
+    static const uint8_t turn[3][PST_OP_COUNT] = {{[PST_OP_PACK] = 1,
                                                    [PST_OP_UNPACK] = 1,
                                                    [PST_OP_REDUCE] = 1,
                                                    [PST_OP_NORM] = 2,
@@ -37,15 +37,23 @@ static pst_status check_computes(flush *f) {
                                                    [PST_OP_NORM] = 2,
                                                    [PST_OP_STEP] = 3,
                                                    [PST_OP_GATHER] = 3,
+                                                   [PST_OP_VALIDATE] = 4},
+                                                  {[PST_OP_PACK] = 1,
+                                                   [PST_OP_UNPACK] = 1,
+                                                   [PST_OP_REDUCE] = 1,
+                                                   [PST_OP_STEP] = 1,
+                                                   [PST_OP_NORM] = 2,
+                                                   [PST_OP_GATHER] = 3,
                                                    [PST_OP_VALIDATE] = 4}};
-    int post = f->c->job->post != 0;
+    const int post = f->c->job->post != 0, eager = f->c->job->eager != 0;
+    const int kind = eager ? 2 : post;
     uint32_t last = 1, counts[PST_OP_COUNT] = {0};
     f->norm = f->gather = f->step = PST_NONE;
     for (uint32_t i = f->first; i < f->list->n_instr; i++) {
         const pst_instr *in = &f->list->instr[i];
         if (in->queue != PST_Q_COMPUTE) continue;
         const int packs = in->opcode == PST_OP_PACK || in->opcode == PST_OP_UNPACK;
-        const uint32_t now = packs && pst_checker_is_change(in) ? CHANGES : turn[post][in->opcode];
+        const uint32_t now = packs && pst_checker_is_change(in) ? CHANGES : turn[kind][in->opcode];
         if (now < last)
             return fail_flush(
                 f, post
@@ -62,9 +70,10 @@ static pst_status check_computes(flush *f) {
     if (counts[PST_OP_GATHER] != (f->rank == pst_job_root(f->c->job, f->rank)))
         return fail_flush(f, "expected exactly one GATHER on rank 0, or on the first rank of each "
                              "island, and none on other ranks");
-    if (counts[PST_OP_STEP] != 1) return fail_flush(f, "expected exactly one STEP");
-    if (counts[PST_OP_VALIDATE] != (uint32_t)post)
-        return fail_flush(f, "expected one VALIDATE with post-validation, else none");
+    if (counts[PST_OP_STEP] != 1 && !eager) return fail_flush(f, "expected exactly one STEP");
+    if (counts[PST_OP_VALIDATE] != (uint32_t)(post || eager))
+        return fail_flush(f,
+                          "expected one VALIDATE with post-validation or eager updates, else none");
     /* its copy overlays their memory */
     for (uint32_t x = 0; post && x < f->first; x++)
         PST_TRY(pst_checker_need(f->c, f->rank, x, f->step));
@@ -73,6 +82,7 @@ static pst_status check_computes(flush *f) {
 
 static int is_partial(const flush *f) {
     const pst_graph *g = f->c->cut->graph;
+    if (pst_job_is_server(f->c->job, f->rank)) return 0;
     for (uint32_t p = 0; g && p < g->n_param; p++)
         for (uint32_t u = 0; u < uses_of(f->c, p) && g->param[p].slice.partial; u++)
             if (pst_checker_stage_of_use(f->c, p, u) == f->stage) return 1;
@@ -201,9 +211,11 @@ static pst_status check_flush(flush *f) {
     for (uint32_t i = f->first; i < f->list->n_instr; i++) {
         const pst_instr *in = &f->list->instr[i];
         if (in->outer || in->opcode == PST_OP_OUTER) continue; /* pipeline/check/outer.c */
-        const int change = pst_checker_is_change(in);
+        const int weight = f->c->job->eager && in->queue == PST_Q_HEAD;
+        const int change = !weight && pst_checker_is_change(in);
         if (in->param != PST_NONE &&
-            (in->param >= n_param || (!change && in->use >= uses_of(f->c, in->param))))
+            (in->param >= n_param ||
+             (!change && !weight && in->use >= uses_of(f->c, in->param))))
             return fail_flush(f, "unknown parameter or use of a parameter");
         if (change && (!in->n || f->c->job->down.kind == PST_CODEC_NONE))
             return fail_flush(f, "a weight is sent in the flush, but no codec is for weights");

@@ -28,6 +28,10 @@ static inline int pst_checker_is_change(const pst_instr *in) {
     return in->param != PST_NONE && in->use == PST_NONE;
 }
 pst_status pst_checker_replicas(const pst_checker *c, uint32_t rank);
+/* pipeline/check/updates.c: with eager updates, checks that owners update all of their pieces once,
+ * when they are summed, and that all other ranks with a parameter receive the new weights when they
+ * have read the old ones. */
+pst_status pst_checker_updates(const pst_checker *c, uint32_t rank);
 /* pipeline/check/rounds.c: checks the gradient messages between replicas before the flush.
  * pipeline/check/replicas.c checks the receive buffers. */
 pst_status pst_checker_rounds(const pst_checker *c, uint32_t rank);

@@ -18,18 +18,19 @@ typedef struct {
     uint8_t *seen;   /* [pieces] */
 } head;
 
-/* The rank that updates replica k's part of a parameter. */
+/* The rank that updates owner k's part of a parameter. */
 static uint32_t owner_of(const head *h, uint32_t param, uint32_t k) {
     uint32_t chunk = h->c->cut->use_chunk[h->c->cut->use_first[param]];
     pst_grid grid = h->c->job->grid;
     return pst_grid_in_lane(grid, h->c->job->rank_of_chunk[chunk], k * grid.tensor + h->at.tensor);
 }
 
-/* Every chunk of this rank that uses the parameter waits for it; *holds: there is one. after
- * PST_NONE: only sets *holds. */
+/* Every chunk of this rank that uses the parameter waits for it; *holds: there is one. recv
+ * PST_NONE: only sets *holds. A server has no chunks. */
 static pst_status check_readers(const head *h, uint32_t param, uint32_t recv, int *holds) {
     const pst_cut *cut = h->c->cut;
     *holds = 0;
+    if (pst_job_is_server(h->c->job, h->rank)) return PST_OK;
     for (uint32_t u = cut->use_first[param]; u < cut->use_first[param + 1]; u++) {
         uint32_t pass = h->first[cut->use_chunk[u]];
         if (h->c->job->rank_of_chunk[cut->use_chunk[u]] != h->at.stage) continue;
@@ -39,12 +40,12 @@ static pst_status check_readers(const head *h, uint32_t param, uint32_t recv, in
     return PST_OK;
 }
 
-/* The replica that updates a piece; the number of replicas if there is no such piece. */
+/* The owner that updates a piece; the number of owners if there is no such piece. */
 static uint32_t stepped_by(const head *h, const pst_instr *in) {
     pst_piece whole = {.param = in->param, .from = in->from};
     if (!pst_share_find(h->share, &whole) || in->n != whole.n ||
         in->bytes != in->n * (uint64_t)pst_dtype_bytes(h->c->cut->graph->dtype))
-        return h->share->n_replica;
+        return h->share->n_owner;
     return whole.owner;
 }
 
@@ -62,7 +63,7 @@ static pst_status check_piece(const head *h, uint32_t i) {
         in->use != PST_NONE || in->local != PST_NONE || is_change(h, in->param))
         return pst_checker_fail_at(h->c, h->rank, i, "the message is not for a weight");
     uint32_t k = stepped_by(h, in);
-    if (k == h->share->n_replica)
+    if (k == h->share->n_owner)
         return pst_checker_fail_at(h->c, h->rank, i, "the elements are not exactly one shard");
     uint32_t owner = owner_of(h, in->param, k);
     if (in->opcode == PST_OP_SEND)
@@ -71,7 +72,7 @@ static pst_status check_piece(const head *h, uint32_t i) {
                    : pst_checker_fail_at(h->c, h->rank, i, "another rank updates this shard");
     PST_TRY(check_readers(h, in->param, i, &holds));
     if (!holds || owner == h->rank || in->peer != owner ||
-        h->seen[h->base[in->param] + in->from / PST_PIECE]++)
+        h->seen[h->base[in->param] + in->from / pst_share_grain(h->share)]++)
         return pst_checker_fail_at(
             h->c, h->rank, i,
             "this rank does not need the shard from this sender, or receives it twice");
@@ -84,9 +85,10 @@ static pst_status check_all_there(const head *h) {
         PST_TRY(check_readers(h, p, PST_NONE, &holds));
         holds &= !holds || !is_change(h, p);
         for (pst_piece at = {.param = p}; holds && pst_share_next(h->share, &at);)
-            if (owner_of(h, p, at.owner) != h->rank && !h->seen[h->base[p] + at.from / PST_PIECE])
+            if (owner_of(h, p, at.owner) != h->rank &&
+                !h->seen[h->base[p] + at.from / pst_share_grain(h->share)])
                 return pst_fail(PST_EINPUT,
-                                "rank %u: the weights that replica %u updates in parameter %u, "
+                                "rank %u: the weights that owner %u updates in parameter %u, "
                                 "from element %llu, are not received",
                                 h->rank, at.owner, p, (unsigned long long)at.from);
     }
@@ -113,16 +115,18 @@ pst_status pst_checker_head(const pst_checker *c, uint32_t rank) {
               .at = pst_grid_at(job->grid, rank),
               .rank = rank,
               .step = PST_NONE};
-    if (!job->zero || !c->cut->graph)
-        return h.list->n_head ? pst_fail(PST_EINPUT,
-                                         "rank %u: the list begins with weight messages, but no "
-                                         "optimizer state is sharded (zero 0)",
-                                         rank)
-                              : PST_OK;
+    if (!job->zero || job->eager || !c->cut->graph)
+        return h.list->n_head
+                   ? pst_fail(PST_EINPUT,
+                              "rank %u: the list begins with weight messages, but no "
+                              "optimizer state is sharded (zero 0), or updates are eager",
+                              rank)
+                   : PST_OK;
     h.share = job->share[h.at.tensor];
     h.first = malloc(job->n_chunk * sizeof *h.first);
     h.base = malloc((h.share->n_param + (size_t)1) * sizeof *h.base);
-    for (uint32_t p = 0; h.base && p < h.share->n_param; p++, pieces += pst_pieces(elements)) {
+    for (uint32_t p = 0; h.base && p < h.share->n_param;
+         p++, pieces += pst_share_grains(h.share, elements)) {
         h.base[p] = pieces;
         elements = pst_param_elements(c->cut->graph->param + p);
     }

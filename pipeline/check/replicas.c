@@ -2,7 +2,8 @@
  * piece sums the gradients of all replicas once, in the order of the binary tree, and (zero 0) all
  * ranks with the parameter receive the sum; values are complete when they are read, and memory is
  * free when it is written. With a codec every replica packs its gradient once, when it is complete,
- * before it is sent or added, and what is packed is unpacked before it counts as a sum. */
+ * before it is sent or added, and what is packed is unpacked before it counts as a sum. A server
+ * has no gradient: it receives one into its accumulator. */
 #include "pipeline/check/flush.h"
 #include "pipeline/check/order.h"
 #include <stdlib.h>
@@ -14,6 +15,7 @@ typedef struct {
     const pst_instr_list *list;
     pst_grid_place at;
     uint32_t rank, first, step; /* first: of the flush */
+    int serves;                 /* 1: this rank is a server */
     uint32_t *base;             /* [n_param] number of a parameter's first piece */
     /* instructions of a piece, in list order: [pieces], [pieces], [n_instr] */
     uint32_t *head, *tail, *next;
@@ -54,6 +56,8 @@ static pst_status list_pieces(exchange *x) {
         }
         if (!in->n || in->outer || in->opcode == PST_OP_OUTER || pst_checker_is_change(in))
             continue;
+        /* pipeline/check/updates.c */
+        if (in->queue == PST_Q_HEAD || in->opcode == PST_OP_STEP) continue;
         if (early && (in->chunk || in->micro))
             return fail_piece(
                 x, in->param, in->from,
@@ -64,7 +68,8 @@ static pst_status list_pieces(exchange *x) {
                               "no shard of the parameter begins at this element");
         if (in->n != whole.n)
             return fail_piece(x, in->param, in->from, "the elements are not exactly one shard");
-        uint32_t k = x->base[in->param] + in->from / PST_PIECE;
+        const pst_share *share = x->c->job->share[x->at.tensor];
+        uint32_t k = x->base[in->param] + (uint32_t)(in->from / pst_share_grain(share));
         if (x->head[k] == PST_NONE) x->head[k] = i;
         else x->next[x->tail[k]] = i;
         x->tail[k] = i;
@@ -96,7 +101,7 @@ static pst_status check_buffers(const exchange *x) {
 /* --- one piece -------------------------------------------------------------------------------- */
 
 typedef struct {
-    uint32_t param, owner; /* replica */
+    uint32_t param, owner; /* replica or server */
     uint64_t from;
     uint32_t first; /* instruction */
 } piece;
@@ -129,6 +134,7 @@ static uint32_t finishes(const exchange *x, uint32_t param, uint32_t use, uint32
 static pst_status check_ready(const exchange *x, const piece *p, uint32_t send) {
     const pst_cut *cut = x->c->cut;
     uint32_t first = cut->use_first[p->param];
+    if (x->serves) return PST_OK;
     for (uint32_t use = first; use < cut->use_first[p->param + 1]; use++) {
         uint32_t chunk = cut->use_chunk[use];
         if (x->c->job->rank_of_chunk[chunk] != x->at.stage) continue;
@@ -188,9 +194,10 @@ static pst_status check_packed(const exchange *x, const piece *p, const pst_inst
 static pst_status check_owner(const exchange *x, const piece *p) {
     const pst_job *job = x->c->job;
     pst_interval own = {x->at.replica, x->at.replica + 1};
-    uint32_t reduce = PST_NONE, sent = 0, holders = 0, pack = PST_NONE;
+    uint32_t reduce = PST_NONE, arrived = PST_NONE, sent = 0, holders = 0, pack = PST_NONE;
     int added = pst_job_shards_gradient(job, x->at.tensor, p->param); /* before the flush */
     if (added) own = (pst_interval){0, job->grid.data};
+    if (x->serves) own = (pst_interval){0, 0};
     memset(x->buffer, 0, pst_job_buffers(job) * sizeof *x->buffer);
     memset(x->packed, 0, pst_job_buffers(job));
     for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {
@@ -199,10 +206,16 @@ static pst_status check_owner(const exchange *x, const piece *p) {
             return fail_piece(x, p->param, p->from, "the gradient is added twice");
         } else if (in->opcode == PST_OP_RECV) {
             pst_grid_place from = pst_grid_at(job->grid, in->peer);
-            if (!in->buffer || in->use || in->packed != (uint32_t)packs(x, p) ||
-                in->peer != rank_at(x, x->at.stage, from.replica))
+            const int first = x->serves && !in->buffer && arrived == PST_NONE;
+            if ((!in->buffer && !first) || in->use || in->packed != (uint32_t)packs(x, p) ||
+                from.replica >= job->grid.data || in->peer != rank_at(x, x->at.stage, from.replica))
                 return fail_piece(x, p->param, p->from,
                                   "the gradient is received from the wrong rank");
+            if (first) {
+                own = (pst_interval){from.replica, from.replica + 1};
+                arrived = i;
+                continue;
+            }
             x->buffer[in->buffer - 1] = (pst_interval){from.replica, from.replica + 1};
             x->packed[in->buffer - 1] = (uint8_t)in->packed;
         } else if (in->opcode == PST_OP_PACK) {
@@ -212,6 +225,8 @@ static pst_status check_owner(const exchange *x, const piece *p) {
         } else if (in->opcode == PST_OP_REDUCE) {
             if (reduce == PST_NONE) PST_TRY(check_ready(x, p, i));
             PST_TRY(check_packed(x, p, in, pack));
+            if (x->serves && !in->into && arrived != PST_NONE)
+                PST_TRY(pst_checker_need(x->c, x->rank, arrived, i));
             if (in->use || !in->buffer || in->buffer == in->into ||
                 !pst_checker_add_up(in->into ? &x->buffer[in->into - 1] : &own,
                                     &x->buffer[in->buffer - 1]))
@@ -274,9 +289,10 @@ static pst_status check_return(const exchange *x, const piece *p, uint32_t sent,
 /* At the other ranks: a gradient is sent (on the stage of the parameter's first use), a sum is
  * received. */
 static pst_status check_other(const exchange *x, const piece *p) {
-    int adds = pst_checker_stage_of_use(x->c, p->param, 0) == x->at.stage &&
+    int adds = !x->serves && pst_checker_stage_of_use(x->c, p->param, 0) == x->at.stage &&
                !pst_job_shards_gradient(x->c->job, x->at.tensor, p->param),
-        returns = !x->c->job->zero && first_use_on(x->c, p->param, x->at.stage) != PST_NONE;
+        returns =
+            !x->serves && !x->c->job->zero && first_use_on(x->c, p->param, x->at.stage) != PST_NONE;
     uint32_t sent = PST_NONE, received = PST_NONE, pack = PST_NONE;
     for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {
         const pst_instr *in = &x->list->instr[i];
@@ -308,7 +324,8 @@ static pst_status check_pieces(const exchange *x) {
     const pst_share *share = x->c->job->share[x->at.tensor];
     for (uint32_t p = 0; p < share->n_param; p++)
         for (pst_piece next = {.param = p}; pst_share_next(share, &next);) {
-            piece at = {p, next.owner, next.from, x->head[x->base[p] + next.from / PST_PIECE]};
+            piece at = {p, next.owner, next.from,
+                        x->head[x->base[p] + next.from / pst_share_grain(share)]};
             int owner =
                 at.owner == x->at.replica && pst_checker_stage_of_use(x->c, p, 0) == x->at.stage;
             PST_TRY(owner ? check_owner(x, &at) : check_other(x, &at));
@@ -322,7 +339,8 @@ static pst_status open_exchange(exchange *x) {
     x->base = malloc((g->n_param + (size_t)1) * sizeof *x->base);
     for (uint32_t p = 0; x->base && p < g->n_param; p++) {
         x->base[p] = (uint32_t)pieces;
-        pieces += pst_pieces(pst_param_elements(g->param + p));
+        pieces +=
+            pst_share_grains(x->c->job->share[x->at.tensor], pst_param_elements(g->param + p));
     }
     x->head = malloc((pieces + 1) * sizeof *x->head);
     x->tail = malloc((pieces + 1) * sizeof *x->tail);
@@ -342,7 +360,11 @@ static pst_status open_exchange(exchange *x) {
 
 pst_status pst_checker_replicas(const pst_checker *c, uint32_t rank) {
     const pst_instr_list *list = &c->job->list[rank];
-    exchange x = {.c = c, .list = list, .at = pst_grid_at(c->job->grid, rank), .rank = rank};
+    exchange x = {.c = c,
+                  .list = list,
+                  .at = pst_grid_at(c->job->grid, rank),
+                  .rank = rank,
+                  .serves = pst_job_is_server(c->job, rank)};
     if (!c->cut->graph) return PST_OK;
     x.first = list->n_instr - list->n_flush;
     pst_status status = open_exchange(&x);

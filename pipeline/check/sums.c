@@ -37,8 +37,9 @@ static pst_status add(const pst_checker *c, uint32_t rank, const pst_instr *in, 
 
 static pst_status check_param(const pst_checker *c, uint32_t rank, uint32_t p, const part *at) {
     uint32_t n_use = c->cut->use_first[p + 1] - c->cut->use_first[p];
-    int owner = n_use && c->job->rank_of_chunk[c->cut->use_chunk[c->cut->use_first[p]]] ==
-                             pst_checker_stage(c, rank);
+    const int owner = n_use && !pst_job_is_server(c->job, rank) &&
+                      c->job->rank_of_chunk[c->cut->use_chunk[c->cut->use_first[p]]] ==
+                          pst_checker_stage(c, rank);
     for (uint32_t k = 0; k < c->job->parts; k++)
         if (at[k].joined != (owner ? n_use - 1 : 0))
             return fail_sum(

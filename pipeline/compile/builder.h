@@ -20,8 +20,10 @@ struct pst_job_builder {
     const pst_instr_cost *cost;
     pst_job *job;
     pst_rounds *rounds; /* [grid.pipeline]; NULL: gradients are not sharded */
-    /* The current lane. n_piece: pieces of all parameters. */
+    /* The current lane. replica: or server; serves: 1: it is one, which has no micro-batches, and
+     * the schedule of replica 0 without its passes. n_piece: pieces of all parameters. */
     uint32_t lane, replica, n_micro, n_piece;
+    int serves;
     const pst_schedule *schedule;
     const pst_cut *cut;
     const pst_share *share;
@@ -42,7 +44,8 @@ struct pst_job_builder {
     pst_early *early; /* gradients that are reduced before the flush; NULL: none, or in rounds */
     /* receive buffers: number of sets used so far; for each buffer, the last REDUCE that reads it,
      * or PST_NONE */
-    uint32_t turn, buffer_read[PST_PIECES_IN_FLIGHT];
+    uint32_t turn, buffer_read[PST_MESSAGES_IN_FLIGHT];
+    int stepped;      /* 1: the list has a STEP of a piece */
     int own_is_exact; /* 1: this rank's gradient of the current piece is not yet rounded to bf16 */
     pst_instr *instr;
     pst_dep_pair *pair;

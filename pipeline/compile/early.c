@@ -182,7 +182,7 @@ static uint32_t *new_indices(size_t n) {
 pst_status pst_early_open(pst_job_builder *b) {
     if (!can_be_early(b)) return PST_OK;
     pst_early *e = b->early = calloc(1, sizeof *e);
-    arrivals *in = calloc(b->job->grid.data, sizeof *in);
+    arrivals *in = calloc(pst_grid_owners(b->job->grid), sizeof *in);
     if (e) {
         e->ready = new_indices(b->cut->graph->n_param);
         e->base = new_indices(b->cut->graph->n_param);

@@ -52,7 +52,8 @@ static void wait_for_all(pst_job_builder *b, uint32_t at, passes before) {
         return;
     }
     uint32_t n_pair = b->n_pair;
-    for (uint32_t i = 0; i < n_pair; i++) named[b->pair[i].on] = 1;
+    for (uint32_t i = 0; i < n_pair; i++) /* STEP may come later than `at` */
+        if (b->instr[b->pair[i].instr].opcode != PST_OP_STEP) named[b->pair[i].on] = 1;
     if (before.computed != PST_NONE) pst_builder_depend(b, at, before.computed);
     for (uint32_t i = b->n_head; i < before.first; i++)
         if (!pst_opcode_computes(b->instr[i].opcode) && !named[i]) pst_builder_depend(b, at, i);
@@ -164,7 +165,8 @@ static void join_shared(pst_job_builder *b, passes before, uint32_t *returned) {
                  owner = n_use ? rank_of_use(b, p, 0) : 0, first;
         returned[p] = PST_NONE;
         if (n_use < 2) continue;
-        if (owner == b->rank) own(b, p, before, &joined);
+        if (b->serves) first = n_use; /* its replicas have added their uses */
+        else if (owner == b->rank) own(b, p, before, &joined);
         else if ((first = pst_builder_first_use(b, p, b->stage)) < n_use)
             returned[p] = lend(b, p, before, owner, first);
         b->channel += 2 * n_use;
@@ -261,7 +263,16 @@ static int ends_last(const pst_job_builder *b) {
     return own == last;
 }
 
-/* Returns STEP. */
+/* VALIDATE of eager updates: once the weights have been sent. */
+static uint32_t validate(pst_job_builder *b, passes before) {
+    const uint32_t last = pst_builder_emit_compute(b, PST_OP_VALIDATE, b->cost->gather_ns);
+    for (uint32_t i = before.first; i < last && b->status == PST_OK; i++)
+        if (b->instr[i].queue == PST_Q_HEAD && b->instr[i].opcode == PST_OP_SEND)
+            pst_builder_depend(b, last, i);
+    return last;
+}
+
+/* Returns STEP; with eager updates VALIDATE. */
 static uint32_t norm_and_step(pst_job_builder *b, passes before) {
     uint32_t norm = pst_builder_emit_compute(b, PST_OP_NORM, b->cost->norm_ns), step = PST_NONE,
              answered;
@@ -275,8 +286,10 @@ static uint32_t norm_and_step(pst_job_builder *b, passes before) {
     }
     if (b->rank == to && !answers_first) gather(b);
     uint32_t answer = take_answers(b, to, &answered);
-    uint32_t last = b->job->post ? pst_builder_emit_compute(b, PST_OP_VALIDATE, b->cost->gather_ns)
-                                 : pst_builder_emit_compute(b, PST_OP_STEP, b->cost->step_ns);
+    uint32_t last;
+    if (b->job->eager) last = validate(b, before);
+    else if (b->job->post) last = pst_builder_emit_compute(b, PST_OP_VALIDATE, b->cost->gather_ns);
+    else last = pst_builder_emit_compute(b, PST_OP_STEP, b->cost->step_ns);
     if (!b->job->post) step = last;
     for (uint32_t i = answer; i < answered; i++) pst_builder_depend(b, last, i);
     for (uint32_t i = 0; i < b->n_head; i++) /* they send the weights that STEP overwrites */
@@ -288,7 +301,7 @@ static uint32_t norm_and_step(pst_job_builder *b, passes before) {
 /* Adds the parts of the accumulators of this rank's parameters with one use. */
 static void add_unshared(pst_job_builder *b) {
     const pst_graph *g = graph_of(b);
-    for (uint32_t p = g ? g->n_param : 0; p-- > 0 && b->status == PST_OK;)
+    for (uint32_t p = g && !b->serves ? g->n_param : 0; p-- > 0 && b->status == PST_OK;)
         if (pst_param_gradients(&g->param[p]) == 1 && rank_of_use(b, p, 0) == b->rank)
             add_parts(b, p, 0, b->job->parts);
 }
@@ -308,6 +321,7 @@ static uint32_t flush_replicas(pst_job_builder *b, passes before, uint32_t *lent
     pst_flush_sums sums;
     uint32_t channel = b->channel, received[2] = {PST_NONE, PST_NONE};
     if ((b->status = pst_flush_sums_open(b, &sums)) != PST_OK) return 0;
+    if (b->job->eager && !b->serves) pst_flush_receive_weights(b, before.first);
     add_unshared(b);
     pst_flush_reduce(b, &sums, 0, pst_builder_last_compute(b));
     b->channel += 2;
@@ -348,7 +362,7 @@ static uint64_t partial_bytes(const pst_job_builder *b, int *spans) {
 /* Reduced and broadcast, so twice the duration of one message. */
 static void add_partial(pst_job_builder *b, passes *before) {
     int spans;
-    uint64_t bytes = partial_bytes(b, &spans);
+    uint64_t bytes = b->serves ? 0 : partial_bytes(b, &spans);
     if (bytes)
         before->computed = pst_builder_emit_compute(
             b, PST_OP_REDUCE, spans ? 2 * pst_builder_transfer_ns(b, bytes) : 0);
@@ -356,7 +370,9 @@ static void add_partial(pst_job_builder *b, passes *before) {
 
 void pst_builder_flush(pst_job_builder *b) {
     const pst_graph *g = graph_of(b);
-    passes before = {b->n_instr, pst_builder_last_compute(b)};
+    /* all that a server does is the end of a step */
+    passes before = {b->serves ? b->n_head : b->n_instr,
+                     b->serves ? PST_NONE : pst_builder_last_compute(b)};
     uint32_t *returned = malloc(((size_t)(g ? g->n_param : 0) + 1) * sizeof *returned);
     if (!returned) b->status = pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
     b->channel = b->cut->n_channel;

@@ -27,6 +27,19 @@
  * 0. job.plain: the owner copies the weight in PACK and SENDs the copy; the others RECV it into
  *    theirs.
  *
+ * Servers (pst_grid) are owners without passes. Parts 1 to 3 do not concern them. In part 4 a
+ * server RECVs the gradient of replica 0 into its accumulator, and adds as replica 0 would.
+ *
+ * Eager updates (job.eager, only with servers): weights come back while gradients still arrive, so
+ * that links are busy in both directions. There is no head.
+ *
+ * 1. After part 4 of a piece its owner STEPs it and SENDs the new weights to all ranks with the
+ *    parameter, on the queue of the head. They RECV them once they have read the old ones for the
+ *    last time.
+ * 2. STEP saves a copy of what it changes, as with post-validation.
+ * 3. VALIDATE takes the place of part 6. If the step must not be applied, it restores the copy; the
+ *    run then sends all weights again (group/gather.c).
+ *
  * With several accumulators per use (parallel.reproducible): parts 2 to 4 run for each accumulator.
  * Then all accumulators are added to the first one in the order of a binary tree, which is the
  * lower part of the tree over the accumulators of all replicas.

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 typedef struct {
-    uint32_t param, number, owner; /* replica */
+    uint32_t param, number, owner; /* replica or server */
     uint64_t from, n;
     const pst_round *round; /* NULL: in the flush */
 } piece;
@@ -152,13 +152,18 @@ typedef struct {
     int packed;
 } place;
 
+/* The replica whose gradient is in the accumulator: this one or, at a server, the first, from which
+ * it is received there. */
+static uint32_t resident(const pst_job_builder *b) { return b->serves ? 0 : b->replica; }
+
 /* Adds [lo, hi); *sum: where the sum is. Returns the last REDUCE or, for a single replica, its RECV
  * (PST_NONE for this one). */
 static uint32_t add_replicas(pst_job_builder *b, const piece *at, incoming from, uint32_t lo,
                              uint32_t hi, place *sum) {
     if (hi - lo == 1) {
+        const uint32_t own = resident(b);
         *sum = (place){0, 0};
-        if (lo != b->replica) *sum = (place){from.first + lo - (lo > b->replica), packs(b, at)};
+        if (lo != own) *sum = (place){from.first + lo - (lo > own), packs(b, at)};
         if (!takes_part(b, at, lo)) sum->at = PST_NONE;
         return from.recv[lo];
     }
@@ -183,13 +188,28 @@ static uint32_t add_replicas(pst_job_builder *b, const piece *at, incoming from,
     return reduce;
 }
 
+/* Messages that this rank receives at once from each replica. If messages are shorter than a piece,
+ * at a replica in proportion to what it owns: else owners of little would be done early, while
+ * links to servers, which own most, are not always busy. */
+static uint32_t in_flight(const pst_job_builder *b) {
+    const uint32_t n = pst_job_in_flight(b->job);
+    uint64_t own = pst_share_pieces(b->share, b->stage, b->replica), most = own;
+    if (n == PST_PIECES_IN_FLIGHT || b->serves) return n;
+    for (uint32_t k = 0; k < b->share->n_owner; k++) {
+        const uint64_t other = pst_share_pieces(b->share, b->stage, k);
+        most = other > most ? other : most;
+    }
+    const uint32_t part = (uint32_t)(n * own / most);
+    return part > PST_PIECES_IN_FLIGHT ? part : PST_PIECES_IN_FLIGHT;
+}
+
 /* Returns the REDUCE that completes the sum in the accumulator. */
 static uint32_t collect(pst_job_builder *b, const piece *at) {
-    uint32_t n = b->job->grid.data, set = b->turn++ % PST_PIECES_IN_FLIGHT,
-             first = 1 + set * (n - 1);
+    uint32_t n = b->job->grid.data, set = b->turn++ % in_flight(b), first = 1 + set * (n - 1);
+    const uint32_t own = resident(b);
     place sum = {0, 0};
     uint32_t last = 0;
-    b->own_is_exact = b->job->narrow;
+    b->own_is_exact = b->job->narrow && !b->serves;
     if (packs(b, at)) emit_codec(b, PST_OP_PACK, at, 0);
     uint32_t *recv = malloc(n * sizeof *recv);
     if (!recv) {
@@ -201,7 +221,8 @@ static uint32_t collect(pst_job_builder *b, const piece *at) {
         if (k == b->replica || !takes_part(b, at, k)) continue;
         recv[k] = emit_piece(b, PST_OP_RECV, at, 0, rank_at(b, b->stage, k), 0);
         if (b->status != PST_OK) break;
-        b->instr[recv[k]].buffer = first + (k < b->replica ? k : k - 1);
+        if (k == own) continue;
+        b->instr[recv[k]].buffer = first + (k < own ? k : k - 1);
         if (b->buffer_read[set] != PST_NONE) pst_builder_depend(b, recv[k], b->buffer_read[set]);
     }
     if (b->status == PST_OK) last = add_replicas(b, at, (incoming){recv, first}, 0, n, &sum);
@@ -259,6 +280,105 @@ void pst_flush_add_round(pst_job_builder *b, pst_round *round) {
     each_piece(b, add_in_round, round);
 }
 
+/* --- eager updates ---------------------------------------------------------------------------- */
+
+static int holds(const pst_job_builder *b, uint32_t param, uint32_t stage) {
+    return pst_builder_first_use(b, param, stage) <
+           pst_param_gradients(&b->cut->graph->param[param]);
+}
+
+static uint32_t emit_weight(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t peer) {
+    const uint64_t bytes = at->n * pst_dtype_bytes(b->cut->graph->dtype);
+    pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
+    instr.param = at->param;
+    instr.from = (uint32_t)at->from;
+    instr.n = (uint32_t)at->n;
+    instr.peer = peer;
+    instr.bytes = bytes;
+    instr.channel = b->channel + 1;
+    instr.seq = at->number;
+    return pst_builder_emit(b, &instr);
+}
+
+/* Sends a piece of the owner's to all ranks with the parameter, after `after`: a sum (is_sum 1) or
+ * new weights. */
+static void send_to_holders(pst_job_builder *b, const piece *at, uint32_t after, int is_sum) {
+    const pst_grid grid = b->job->grid;
+    uint32_t tensor = b->lane % grid.tensor;
+    for (uint32_t stage = 0; stage < grid.pipeline; stage++)
+        for (uint32_t k = 0; k < grid.data && holds(b, at->param, stage); k++) {
+            uint32_t lane = pst_grid_receiver(grid, stage, k * grid.tensor + tensor);
+            for (; lane != PST_GRID_NO_LANE && b->status == PST_OK;
+                 lane = pst_builder_next_receiver(b, stage, lane)) {
+                const uint32_t to = pst_grid_in_lane(grid, stage, lane);
+                if (to == b->rank) continue;
+                pst_builder_depend(b,
+                                   is_sum ? emit_piece(b, PST_OP_SEND, at, 0, to, 1)
+                                          : emit_weight(b, PST_OP_SEND, at, to),
+                                   after);
+            }
+        }
+}
+
+/* The first STEP overwrites memory of the passes and messages of values before it. */
+static void wait_for_values(pst_job_builder *b, uint32_t step) {
+    for (uint32_t i = 0; !b->stepped && i < step && b->status == PST_OK; i++)
+        if (b->instr[i].local != PST_NONE && !pst_opcode_computes(b->instr[i].opcode))
+            pst_builder_depend(b, step, i);
+    b->stepped = 1;
+}
+
+/* Updates an owned piece whose sum is complete, and sends its weights. */
+static void update_piece(pst_job_builder *b, const piece *at) {
+    if (!b->job->eager || b->status != PST_OK) return;
+    const uint32_t step = pst_builder_emit_compute(b, PST_OP_STEP, 0);
+    if (b->status != PST_OK) return;
+    b->instr[step].param = at->param;
+    b->instr[step].use = 0;
+    b->instr[step].from = (uint32_t)at->from;
+    b->instr[step].n = (uint32_t)at->n;
+    wait_for_values(b, step);
+    send_to_holders(b, at, step, 0);
+}
+
+/* last: [n_param] the last pass that reads a parameter, PST_NONE. */
+typedef struct {
+    uint32_t *last;
+} reading;
+
+static void find_readers(const pst_job_builder *b, uint32_t passes, uint32_t *last) {
+    for (uint32_t p = 0; p < b->cut->graph->n_param; p++) last[p] = PST_NONE;
+    for (uint32_t i = passes; i-- > 0;) {
+        uint32_t n;
+        if (b->instr[i].opcode > PST_OP_BW) continue;
+        const pst_step *step = pst_job_steps(b->cut, b->instr + i, &n);
+        for (uint32_t s = 0; s < n; s++)
+            for (uint32_t k = 0; k < step[s].n_operand; k++) {
+                const pst_operand *o = step[s].operand + k;
+                if (o->kind == PST_OPERAND_PARAM && last[o->index] == PST_NONE) last[o->index] = i;
+            }
+    }
+}
+
+static void receive_weight(pst_job_builder *b, const piece *at, void *arg) {
+    const reading *r = arg;
+    const uint32_t stage = pst_builder_stage_of_use(b, at->param, 0);
+    const uint32_t owner = rank_at(b, stage, at->owner);
+    if (owner == b->rank || !holds(b, at->param, b->stage)) return;
+    const uint32_t recv = emit_weight(b, PST_OP_RECV, at, owner);
+    if (r->last[at->param] != PST_NONE) pst_builder_depend(b, recv, r->last[at->param]);
+}
+
+void pst_flush_receive_weights(pst_job_builder *b, uint32_t passes) {
+    reading r = {malloc((b->share->n_param + (size_t)1) * sizeof *r.last)};
+    if (!r.last) b->status = pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
+    if (r.last && b->cut->graph) {
+        find_readers(b, passes, r.last);
+        each_piece(b, receive_weight, &r);
+    }
+    free(r.last);
+}
+
 /* --- gradients of the flush ------------------------------------------------------------------- */
 
 /* The pass, or the part of a pass, that completes the accumulator of a parameter with one use: it
@@ -280,14 +400,23 @@ static int is_reduced(const pst_job_builder *b, const piece *at, const reducing 
 
 static void send_piece_of(pst_job_builder *b, const piece *at, void *arg) {
     const reducing *r = arg;
-    if (!is_reduced(b, at, r) || at->owner == b->replica) return;
+    if (!is_reduced(b, at, r) || at->owner == b->replica || b->serves) return;
     int later = r->shared || b->job->parts > 1 || b->cut->graph->param[at->param].slice.partial;
     r->sums->at[at->number] = send_gradient(b, at, later ? r->ready : finished(b, at->param));
 }
 
+/* A piece that was added early is updated once the passes are over. */
+static int was_added(const pst_job_builder *b, const piece *at, const reducing *r) {
+    return !b->serves && !r->shared && pst_early_is_due(b, at->number) &&
+           pst_builder_stage_of_use(b, at->param, 0) == b->stage;
+}
+
 static void collect_piece(pst_job_builder *b, const piece *at, void *arg) {
     const reducing *r = arg;
-    if (is_reduced(b, at, r) && at->owner == b->replica) r->sums->at[at->number] = collect(b, at);
+    const int reduced = is_reduced(b, at, r);
+    if (at->owner != b->replica || (!reduced && !was_added(b, at, r))) return;
+    if (reduced) r->sums->at[at->number] = collect(b, at);
+    update_piece(b, at);
 }
 
 void pst_flush_reduce(pst_job_builder *b, pst_flush_sums *sums, int shared, uint32_t ready) {
@@ -311,31 +440,11 @@ void pst_flush_sums_close(pst_flush_sums *sums) { free(sums->at); }
 
 /* --- to all ranks with the parameter ---------------------------------------------------------- */
 
-static int holds(const pst_job_builder *b, uint32_t param, uint32_t stage) {
-    return pst_builder_first_use(b, param, stage) <
-           pst_param_gradients(&b->cut->graph->param[param]);
-}
-
 typedef struct {
     const pst_flush_sums *sums;
     const uint32_t *lent;
     uint32_t *received; /* [0] the first RECV, [1] one after the last */
 } spreading;
-
-static void send_piece(pst_job_builder *b, const piece *at, uint32_t after) {
-    const pst_grid grid = b->job->grid;
-    uint32_t tensor = b->lane % grid.tensor;
-    for (uint32_t stage = 0; stage < grid.pipeline; stage++)
-        for (uint32_t k = 0; k < grid.data && holds(b, at->param, stage); k++) {
-            uint32_t lane = pst_grid_receiver(grid, stage, k * grid.tensor + tensor);
-            for (; lane != PST_GRID_NO_LANE && b->status == PST_OK;
-                 lane = pst_builder_next_receiver(b, stage, lane)) {
-                uint32_t to = pst_grid_in_lane(grid, stage, lane);
-                if (to != b->rank)
-                    pst_builder_depend(b, emit_piece(b, PST_OP_SEND, at, 0, to, 1), after);
-            }
-        }
-}
 
 /* A received sum overwrites the accumulator that this rank has sent: to the owner of the piece or,
  * on another stage, to the stage of the first use. */
@@ -354,7 +463,7 @@ static void spread_piece(pst_job_builder *b, const piece *at, void *arg) {
     const spreading *s = arg;
     if (pst_early_is_due(b, at->number)) return;
     int owner = pst_builder_stage_of_use(b, at->param, 0) == b->stage && at->owner == b->replica;
-    if (owner) send_piece(b, at, s->sums->at[at->number]);
+    if (owner) send_to_holders(b, at, s->sums->at[at->number], 1);
     else if (holds(b, at->param, b->stage)) receive_piece(b, at, s);
 }
 
@@ -371,7 +480,7 @@ void pst_flush_spread_sums(pst_job_builder *b, const pst_flush_sums *sums, const
 static void send_early(pst_job_builder *b, const piece *at, void *part) {
     const pst_early *e = b->early;
     if (!pst_early_is_due(b, at->number) || e->ready[at->param] != *(uint32_t *)part ||
-        at->owner == b->replica)
+        at->owner == b->replica || b->serves)
         return;
     e->at[at->number] = send_gradient(b, at, finished(b, at->param));
 }
@@ -380,7 +489,8 @@ static void add_early(pst_job_builder *b, const piece *at, void *part) {
     const pst_early *e = b->early;
     if (e->due[at->number] != *(uint32_t *)part || at->owner != b->replica) return;
     e->at[at->number] = collect(b, at);
-    if (!b->job->zero) send_piece(b, at, e->at[at->number]);
+    if (!b->job->zero) send_to_holders(b, at, e->at[at->number], 1);
+    if (b->serves) update_piece(b, at);
 }
 
 /* What was added before the part before: by then its gradient has left, so that no gradient that is

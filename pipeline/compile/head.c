@@ -80,12 +80,13 @@ static uint32_t emit_pack(pst_job_builder *b, const pst_piece *at) {
 }
 
 /* From its owner to a replica of every stage with a use of the parameter, after `pack` (PST_NONE:
- * no need to wait). */
+ * no need to wait); nothing if `replica` is a server. */
 static void send_to(pst_job_builder *b, const pst_piece *at, uint32_t number, uint32_t replica,
                     uint32_t pack) {
     const pst_grid grid = b->job->grid;
     uint32_t n_use = pst_param_gradients(&b->cut->graph->param[at->param]),
              tensor = b->lane % grid.tensor;
+    if (replica >= grid.data) return;
     for (uint32_t u = 0; u < n_use; u++) {
         uint32_t stage = pst_builder_stage_of_use(b, at->param, u);
         if (pst_builder_first_use(b, at->param, stage) != u) continue;
@@ -115,14 +116,14 @@ static int find_piece(const pst_share *s, uint32_t nth, pst_piece *at) {
 }
 
 /* All pieces of a parameter, in rounds of one from each owner: replica k receives from owner k + 1
- * first, then from k + 2, ..., so that all links are busy all the time. before: [replicas] number
- * of pieces of the owners before each. */
+ * first, then from k + 2, ..., so that all links are busy all the time. before: [owners] number of
+ * pieces of the owners before each. */
 static void emit_param(pst_job_builder *b, uint8_t opcode, uint32_t param, uint32_t first,
                        const uint32_t *before) {
-    const uint32_t d = b->job->grid.data;
+    const uint32_t d = pst_grid_owners(b->job->grid);
     uint32_t pack = PST_NONE;
-    const int has = pst_builder_first_use(b, param, b->stage) <
-                    pst_param_gradients(&b->cut->graph->param[param]);
+    const int has = !b->serves && pst_builder_first_use(b, param, b->stage) <
+                                      pst_param_gradients(&b->cut->graph->param[param]);
     for (uint32_t nth = 0, any = 1; any && b->status == PST_OK; nth++) {
         any = 0;
         for (uint32_t t = 1; t <= d; t++) {
@@ -144,13 +145,14 @@ static void emit_param(pst_job_builder *b, uint8_t opcode, uint32_t param, uint3
 /* Of the parameters whose changes are sent, or of the others. */
 static void emit_pieces(pst_job_builder *b, uint8_t opcode, const place *order, uint32_t n,
                         int changes) {
-    uint32_t *before = malloc(b->job->grid.data * sizeof *before);
+    const uint32_t owners = pst_grid_owners(b->job->grid);
+    uint32_t *before = malloc(owners * sizeof *before);
     if (!before)
         b->status = pst_fail(PST_ENOMEM, "no memory for the weight messages of rank %u", b->rank);
     for (uint32_t i = 0, first = 0; i < n && b->status == PST_OK;
          first += b->job->pieces[order[i++].param]) {
         const uint32_t param = order[i].param;
-        for (uint32_t k = 0, all = 0; k < b->job->grid.data; k++) {
+        for (uint32_t k = 0, all = 0; k < owners; k++) {
             before[k] = all;
             all += pst_share_messages(b->share, pst_share_to(b->share, param, k) -
                                                     pst_share_from(b->share, param, k));

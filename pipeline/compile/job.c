@@ -216,17 +216,24 @@ static pst_status store_list(pst_job_builder *b) {
     return status;
 }
 
+/* What a server does while replicas compute: it adds early gradients. */
+static void emit_served(pst_job_builder *b) {
+    for (uint32_t i = 0; b->serves && pst_early_is_on(b) && i < b->early->n_part; i++)
+        pst_flush_early(b, i);
+}
+
 static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
     const pst_action *action = b->schedule->action[stage];
-    uint32_t n = b->schedule->n_action[stage];
+    uint32_t n = b->serves ? 0 : b->schedule->n_action[stage];
     b->stage = stage;
     b->rank = pst_grid_in_lane(b->job->grid, stage, b->lane);
     b->n_instr = b->n_pair = b->n_head = b->n_flush = b->turn = b->n_sent = b->n_added =
         b->n_gradient = 0;
     b->room_instr = 0;
-    for (uint32_t k = 0; k < PST_PIECES_IN_FLIGHT; k++) b->buffer_read[k] = PST_NONE;
+    b->stepped = 0;
+    for (uint32_t k = 0; k < PST_MESSAGES_IN_FLIGHT; k++) b->buffer_read[k] = PST_NONE;
     if (b->status == PST_OK) b->status = pst_early_open(b);
-    if (b->job->zero) (b->job->alone ? pst_summary_head : pst_builder_head)(b);
+    if (b->job->zero && !b->job->eager) (b->job->alone ? pst_summary_head : pst_builder_head)(b);
     if (n) emit_recvs(b, 0);
     for (uint32_t i = 0; i < n && b->status == PST_OK; i++) {
         if (i + 1 < n) emit_recvs(b, i + 1);
@@ -240,6 +247,7 @@ static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
         }
         emit_sends(b, action + i, 0);
     }
+    emit_served(b);
     pst_builder_emit_rounds(b, n);
     if (pst_early_is_on(b)) pst_flush_early(b, b->early->n_part);
     if (b->status == PST_OK) pst_builder_await_head(b);
@@ -300,13 +308,14 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
                    .parts = spec->parts ? spec->parts : 1,
                    .alone = spec->alone,
                    .lane = spec->lane,
-                   .post = spec->cost->post && spec->cost->flush && cut->backward};
+                   .post = spec->cost->post && spec->cost->flush && cut->backward,
+                   .eager = spec->eager && spec->cost->flush && cut->backward};
     const uint32_t group = pst_job_group(j);
     const int flushes = spec->cost->flush && cut->backward;
     if (flushes && group > 1) j->zero = spec->zero;
     j->syncs = flushes && j->islands > 1 && spec->syncs;
     j->list = calloc(j->n_rank, sizeof *j->list);
-    j->micros = calloc(grid.data, sizeof *j->micros);
+    j->micros = calloc(pst_grid_owners(grid), sizeof *j->micros);
     j->share = calloc(grid.tensor, sizeof(pst_share *));
     if (!j->list || !j->micros || !j->share)
         return pst_fail(PST_ENOMEM, "no memory to compile the instruction lists");
@@ -330,9 +339,9 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
             return pst_fail(PST_ENOMEM, "no memory to compile the instruction lists");
         memcpy(j->slow, spec->slow, j->n_rank * sizeof *j->slow);
     }
+    const pst_share_owners owners = {grid.pipeline, group + grid.servers, spec->weight};
     for (uint32_t t = 0; t < grid.tensor; t++)
-        PST_TRY(
-            pst_share_build(spec->cut[t], s->rank_of_chunk, grid.pipeline, group, j->share + t));
+        PST_TRY(pst_share_build(spec->cut[t], s->rank_of_chunk, &owners, j->share + t));
     for (uint32_t t = 0; spec->message && t < grid.tensor; t++)
         j->share[t]->message = spec->message;
     PST_TRY(count_pieces(j));
@@ -361,10 +370,11 @@ static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
     const pst_job_spec *spec = b->spec;
     b->lane = lane;
     b->replica = lane / spec->grid.tensor;
-    b->schedule = spec->schedule[b->replica];
+    b->serves = b->replica >= spec->grid.data;
+    b->schedule = spec->schedule[b->serves ? 0 : b->replica];
     b->cut = spec->cut[lane % spec->grid.tensor];
     b->share = b->job->share[lane % spec->grid.tensor];
-    b->n_micro = b->schedule->n_micro;
+    b->n_micro = b->serves ? 0 : b->schedule->n_micro;
     b->n_piece = pst_job_pieces(b->job);
     PST_TRY(check_schedule(b->schedule, b->cut));
     PST_TRY(check_channels(b->job, b->cut));

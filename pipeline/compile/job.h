@@ -21,7 +21,7 @@ struct pst_job {
     const uint32_t *rank_of_chunk;
     pst_instr_list *list; /* [n_rank] */
     pst_grid grid;        /* grid of the n_rank ranks */
-    uint32_t *micros;     /* [grid.data] micro-batches of each replica */
+    uint32_t *micros;     /* [owners of the grid] micro-batches of each replica; 0: a server */
     /* Islands (outer.h), 1: there are none. The replicas of an island, grid.data / islands adjacent
      * ones, exchange gradients in every step; lists with `syncs` end with the outer step. */
     uint32_t islands;
@@ -34,6 +34,7 @@ struct pst_job {
      * rank's micro-batches. 1 with zero 2 */
     uint32_t parts;
     int post;   /* post-validation: VALIDATE follows STEP */
+    int eager;  /* 1: owners update and send back each piece as soon as it is added (flush.h) */
     int narrow; /* 1: replicas send gradients in bf16 */
     /* codecs (PST_CODEC_NONE: none) with which replicas pack gradients, and owners the changes of
      * weights, which are sent in the flush (zero 1; flush.h); bytes of the smallest parameter that
@@ -76,7 +77,7 @@ pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut,
  * every replica uses cut t in all stages. */
 typedef struct {
     pst_grid grid;
-    const pst_schedule *const *schedule; /* [grid.data] */
+    const pst_schedule *const *schedule; /* [grid.data]; servers have no passes */
     const pst_cut *const *cut;           /* [grid.tensor] */
     const pst_instr_cost *cost;
     int zero;       /* ZeRO stage; 2 only with one accumulator per use */
@@ -91,6 +92,10 @@ typedef struct {
     uint32_t islands;     /* as in pst_job, with `syncs` and `velocity`; 0: 1; not with `alone` */
     int syncs, velocity;
     uint64_t message; /* pst_share.message, in elements; 0: one piece */
+    /* [grid.pipeline][owners of the grid] pst_share_owners.weight, NULL: equal. With servers: zero
+     * 1 and no codec */
+    const uint32_t *weight;
+    int eager; /* as in pst_job; only with servers, zero 1, and without cost->post */
     /* [ranks of the grid] factor on the durations of the cut, copied; NULL: 1 */
     const double *slow;
     /* 1: compile only lane `lane`, for predictions and checks; such a job cannot run. A few
@@ -108,23 +113,29 @@ typedef struct {
  * the caller frees each element and *job. */
 pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots **slots);
 /* PST_PIECES_IN_FLIGHT: number of pieces that a rank receives at once from all other replicas.
- * pst_job_group returns the number of replicas that exchange gradients. pst_job_buffers returns the
- * number of receive buffers for reductions over replicas. */
-enum { PST_PIECES_IN_FLIGHT = 4 };
+ * pst_job_in_flight returns the number of messages, at most PST_MESSAGES_IN_FLIGHT: more where
+ * messages are shorter than a piece. pst_job_group returns the number of replicas that exchange
+ * gradients. pst_job_buffers returns the number of receive buffers for reductions over replicas. */
+enum { PST_PIECES_IN_FLIGHT = 4, PST_MESSAGES_IN_FLIGHT = 64 };
+static inline uint32_t pst_job_in_flight(const pst_job *job) {
+    const uint64_t n = PST_PIECES_IN_FLIGHT * PST_PIECE / pst_share_grain(job->share[0]);
+    return n < PST_MESSAGES_IN_FLIGHT ? (uint32_t)n : PST_MESSAGES_IN_FLIGHT;
+}
 static inline uint32_t pst_job_group(const pst_job *job) { return job->grid.data / job->islands; }
 static inline uint32_t pst_job_buffers(const pst_job *job) {
-    return pst_job_group(job) > 1 ? PST_PIECES_IN_FLIGHT * (pst_job_group(job) - 1) : 0;
+    return pst_job_group(job) > 1 ? pst_job_in_flight(job) * (pst_job_group(job) - 1) : 0;
 }
 /* Returns the number of receive buffers of the exchange between islands. */
 static inline uint32_t pst_job_outer_buffers(const pst_job *job) {
     return job->syncs ? PST_PIECES_IN_FLIGHT * (job->islands - 1) : 0;
 }
-/* Returns the index of a replica among those of its island, or the index of its island. */
+/* Returns the index of a replica or server among the owners of its island, or the index of its
+ * island. Jobs with islands have no servers. */
 static inline uint32_t pst_job_member(const pst_job *job, uint32_t replica) {
-    return replica % pst_job_group(job);
+    return job->islands > 1 ? replica % pst_job_group(job) : replica;
 }
 static inline uint32_t pst_job_island(const pst_job *job, uint32_t replica) {
-    return replica / pst_job_group(job);
+    return job->islands > 1 ? replica / pst_job_group(job) : 0;
 }
 /* For a parameter whose first use is on `stage`, return 1 if: parallel.compress includes it
  * (running statistics have no gradient); its gradients have residuals; replicas pack its gradients
@@ -188,6 +199,9 @@ static inline uint32_t pst_job_root(const pst_job *job, uint32_t rank) {
 }
 /* Returns the number of ranks with the same root. */
 static inline uint32_t pst_job_rooted(const pst_job *job) { return job->n_rank / job->islands; }
+static inline int pst_job_is_server(const pst_job *job, uint32_t rank) {
+    return pst_grid_is_server(job->grid, rank);
+}
 /* Returns the number of micro-batches of a rank. */
 static inline uint32_t pst_job_micros(const pst_job *job, uint32_t rank) {
     return job->micros[pst_grid_at(job->grid, rank).replica];

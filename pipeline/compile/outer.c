@@ -21,9 +21,9 @@ pst_status pst_outer_share(const pst_job_spec *spec, pst_job *job) {
     uint32_t n = 0;
     job->outer = calloc(job->grid.tensor, sizeof *job->outer);
     if (!job->outer) return pst_fail(PST_ENOMEM, "no memory to compile the instruction lists");
+    const pst_share_owners owners = {job->grid.pipeline, job->islands, NULL};
     for (uint32_t t = 0; t < job->grid.tensor; t++) {
-        PST_TRY(pst_share_build(spec->cut[t], job->rank_of_chunk, job->grid.pipeline, job->islands,
-                                job->outer + t));
+        PST_TRY(pst_share_build(spec->cut[t], job->rank_of_chunk, &owners, job->outer + t));
         if (spec->message) job->outer[t]->message = spec->message;
     }
     for (uint32_t p = 0; p < job->outer[0]->n_param; p++) n += messages(job, p);

@@ -10,34 +10,54 @@ static uint32_t first_stage(const pst_cut *cut, const uint32_t *stage_of_chunk, 
     return stage_of_chunk[cut->use_chunk[cut->use_first[param]]];
 }
 
-/* The replica with the smallest load, the first among equals. */
-static uint32_t least(const uint64_t *load, uint32_t n) {
-    uint32_t best = 0;
-    for (uint32_t k = 1; k < n; k++)
-        if (load[k] < load[best]) best = k;
+/* The owners of a stage: load: elements (increased); weight: as in pst_share_owners, NULL: 1 each;
+ * total: sum of the weights. */
+typedef struct {
+    uint64_t *load;
+    const uint32_t *weight;
+    uint32_t n;
+    uint64_t total;
+} owners;
+
+static uint64_t weight_of(const owners *o, uint32_t k) { return o->weight ? o->weight[k] : 1; }
+
+/* The owner that has least for its weight once it also gets `more`, the first among equals. */
+static uint32_t least(const owners *o, uint64_t more) {
+    uint32_t best = PST_NONE;
+    for (uint32_t k = 0; k < o->n; k++) {
+        if (!weight_of(o, k)) continue;
+        if (best == PST_NONE || (double)(o->load[k] + more) * (double)weight_of(o, best) <
+                                    (double)(o->load[best] + more) * (double)weight_of(o, k))
+            best = k;
+    }
     return best;
 }
 
-/* The same number of pieces for each replica; the remaining ones for those with the smallest load.
- * load: of the stage; increased. */
-static void share_param(uint64_t elements, uint64_t *load, uint32_t n, uint64_t *bound) {
-    uint32_t pieces = pst_pieces(elements), left = pieces % n;
+/* The whole pieces that each owner's weight gives; the remaining ones for those that have least. */
+static void share_param(uint64_t elements, const owners *o, uint64_t *bound) {
+    const uint32_t pieces = pst_pieces(elements);
+    uint32_t left = pieces;
     uint64_t at = 0;
-    for (uint32_t k = 0; k < n; k++) bound[k + 1] = pieces / n;
-    for (uint32_t k = 0; k < n; k++) load[k] += (uint64_t)(pieces / n) * PST_PIECE;
+    for (uint32_t k = 0; k < o->n; k++) {
+        bound[k + 1] = pieces * weight_of(o, k) / o->total;
+        o->load[k] += bound[k + 1] * PST_PIECE;
+        left -= (uint32_t)bound[k + 1];
+    }
     while (left--) {
-        uint32_t k = least(load, n);
+        const uint32_t k = least(o, PST_PIECE);
         bound[k + 1]++;
-        load[k] += pieces == 1 ? elements : PST_PIECE;
+        o->load[k] += PST_PIECE;
     }
     bound[0] = 0;
-    for (uint32_t k = 0; k < n; k++) {
+    for (uint32_t k = 0; k < o->n; k++) {
+        const uint64_t from = at;
         at += bound[k + 1] * PST_PIECE;
         bound[k + 1] = at < elements ? at : elements;
+        if (at > elements && from < elements) o->load[k] -= at - elements; /* the last is shorter */
     }
 }
 
-/* All pieces for one replica. */
+/* All pieces for one owner. */
 static void share_whole(uint64_t elements, uint32_t owner, uint32_t n, uint64_t *bound) {
     for (uint32_t k = 0; k < n; k++) bound[k + 1] = k < owner ? 0 : elements;
 }
@@ -68,47 +88,63 @@ static void mark_whole(const pst_cut *cut, uint8_t *whole) {
     }
 }
 
-pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, uint32_t n_stage,
-                           uint32_t n_replica, pst_share **share) {
+static owners owners_of(const pst_share_owners *of, uint32_t stage, uint64_t *load) {
+    owners o = {.load = load + (size_t)stage * of->n_owner, .n = of->n_owner};
+    if (of->weight) o.weight = of->weight + (size_t)stage * of->n_owner;
+    for (uint32_t k = 0; k < o.n; k++) o.total += weight_of(&o, k);
+    return o;
+}
+
+/* load: [n_stage][n_owner], turns: [n_owner], all 0 before. Whole parameters go to the owners of
+ * the first stage in turn, also those that this tensor rank does not use: all tensor ranks have the
+ * same list, and the parts of a parameter the same owner. */
+static void share_all(const pst_cut *cut, const uint32_t *stage_of_chunk,
+                      const pst_share_owners *of, uint64_t *load, uint64_t *turns, pst_share *s) {
     const pst_graph *g = cut->graph;
-    uint32_t n = g ? g->n_param : 0;
-    for (uint32_t p = 0; n_replica > 1 && p < n; p++)
+    for (uint32_t p = 0; p < s->n_param; p++) {
+        const uint64_t elements = pst_param_elements(g->param + p);
+        const int whole = g->param[p].whole;
+        owners turn = owners_of(of, 0, turns);
+        const uint32_t owner = least(&turn, 1);
+        turns[owner] += whole != 0;
+        if (!pst_param_gradients(&g->param[p])) continue;
+        const uint32_t stage = first_stage(cut, stage_of_chunk, p);
+        const owners o = owners_of(of, stage, load);
+        uint64_t *bound = s->bound + (size_t)p * (of->n_owner + 1);
+        if (whole) {
+            share_whole(elements, owner, of->n_owner, bound);
+            o.load[owner] += elements;
+        } else {
+            share_param(elements, &o, bound);
+        }
+        for (uint32_t k = 0; k < of->n_owner; k++)
+            s->pieces[(size_t)stage * of->n_owner + k] += pst_pieces(bound[k + 1] - bound[k]);
+    }
+}
+
+pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk,
+                           const pst_share_owners *of, pst_share **share) {
+    const pst_graph *g = cut->graph;
+    const uint32_t n = g ? g->n_param : 0, n_owner = of->n_owner;
+    const size_t all = (size_t)of->n_stage * n_owner;
+    for (uint32_t p = 0; n_owner > 1 && p < n; p++)
         if (pst_param_elements(g->param + p) > MAX_ELEMENTS)
             return pst_fail(PST_EINPUT,
                             "parameter %s has %llu elements; expected at most 2^32 with several "
                             "replicas: split the parameter with parallel.tensor",
                             g->param[p].name, (unsigned long long)pst_param_elements(g->param + p));
     pst_share *s = calloc(1, sizeof *s);
-    uint64_t *load = calloc((size_t)n_stage * n_replica + 1, sizeof *load);
-    if (s) *s = (pst_share){.n_param = n, .n_replica = n_replica, .message = PST_PIECE};
-    if (s) s->bound = calloc((size_t)n * (n_replica + 1) + 1, sizeof *s->bound);
+    uint64_t *load = calloc(all + n_owner + 1, sizeof *load); /* and the turns */
+    if (s) *s = (pst_share){.n_param = n, .n_owner = n_owner, .message = PST_PIECE};
+    if (s) s->bound = calloc((size_t)n * (n_owner + 1) + 1, sizeof *s->bound);
     if (s) s->whole = calloc(n + (size_t)1, sizeof *s->whole);
-    if (s) s->pieces = calloc((size_t)n_stage * n_replica + 1, sizeof *s->pieces);
+    if (s) s->pieces = calloc(all + 1, sizeof *s->pieces);
     if (!s || !load || !s->bound || !s->whole || !s->pieces) {
         pst_share_close(s);
         free(load);
-        return pst_fail(PST_ENOMEM, "no memory to shard %u parameters among %u replicas", n,
-                        n_replica);
+        return pst_fail(PST_ENOMEM, "no memory to shard %u parameters among %u owners", n, n_owner);
     }
-    for (uint32_t p = 0, n_whole = 0; p < n; p++) {
-        const uint64_t elements = pst_param_elements(g->param + p);
-        const int whole = g->param[p].whole;
-        /* in turn, also past parameters that this tensor rank does not use: all tensor ranks have
-         * the same list, and the parts of a parameter the same owner */
-        const uint32_t owner = n_whole % n_replica;
-        n_whole += (uint32_t)(whole != 0);
-        if (!pst_param_gradients(&g->param[p])) continue;
-        size_t stage = (size_t)first_stage(cut, stage_of_chunk, p) * n_replica;
-        uint64_t *bound = s->bound + (size_t)p * (n_replica + 1);
-        if (whole) {
-            share_whole(elements, owner, n_replica, bound);
-            load[stage + owner] += elements;
-        } else {
-            share_param(elements, load + stage, n_replica, bound);
-        }
-        for (uint32_t k = 0; k < n_replica; k++)
-            s->pieces[stage + k] += pst_pieces(bound[k + 1] - bound[k]);
-    }
+    share_all(cut, stage_of_chunk, of, load, load + all, s);
     free(load);
     if (g) mark_whole(cut, s->whole);
     *share = s;
@@ -125,16 +161,15 @@ void pst_share_close(pst_share *s) {
 
 uint32_t pst_share_count(const pst_share *s, uint32_t param) {
     uint32_t n = 0;
-    for (uint32_t k = 0; k < s->n_replica; k++)
+    for (uint32_t k = 0; k < s->n_owner; k++)
         n += pst_share_messages(s, pst_share_to(s, param, k) - pst_share_from(s, param, k));
     return n;
 }
 
 int pst_share_find(const pst_share *s, pst_piece *at) {
     at->owner = 0;
-    while (at->owner < s->n_replica && pst_share_to(s, at->param, at->owner) <= at->from)
-        at->owner++;
-    if (at->owner == s->n_replica) return 0;
+    while (at->owner < s->n_owner && pst_share_to(s, at->param, at->owner) <= at->from) at->owner++;
+    if (at->owner == s->n_owner) return 0;
     uint64_t left = pst_share_to(s, at->param, at->owner) - at->from;
     at->n = left < s->message ? left : s->message;
     return (at->from - pst_share_from(s, at->param, at->owner)) % s->message == 0;

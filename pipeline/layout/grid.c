@@ -33,9 +33,13 @@ const char *pst_grid_text(pst_grid grid, char text[PST_GRID_TEXT]) {
     if (grid.pipeline > 1) append(text, " x ", "%u stages", grid.pipeline);
     if (grid.data > 1) append(text, " x ", "%u replicas", grid.data);
     if (!grid.tensor_before && grid.tensor > 1) append(text, " x ", "%u tensor ranks", grid.tensor);
-    if (!grid.tensor_before) return text;
-    append(text, " x ", "%u", least_degree(grid));
-    append(text, " to ", "%u tensor ranks", grid.tensor);
+    if (grid.tensor_before) {
+        append(text, " x ", "%u", least_degree(grid));
+        append(text, " to ", "%u tensor ranks", grid.tensor);
+    }
+    if (grid.servers)
+        append(text, " + ", pst_grid_servers(grid) == 1 ? "%u server" : "%u servers",
+               pst_grid_servers(grid));
     return text;
 }
 
@@ -44,7 +48,8 @@ const char *pst_grid_place_text(pst_grid grid, uint32_t rank, char text[PST_GRID
     *text = 0;
     if (pst_grid_lanes(grid) == 1) return text;
     if (grid.pipeline > 1) append(text, ", ", "stage %u", at.stage);
-    if (grid.data > 1) append(text, ", ", "replica %u", at.replica);
+    if (at.replica >= grid.data) append(text, ", ", "server %u", at.replica - grid.data);
+    else if (grid.data > 1) append(text, ", ", "replica %u", at.replica);
     if (grid.tensor > 1) append(text, ", ", "tensor rank %u", at.tensor);
     return text;
 }

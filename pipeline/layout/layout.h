@@ -25,6 +25,7 @@ typedef struct {
     uint32_t pipeline, data, tensor;
     /* [pipeline + 1] as in pst_grid; NULL: all stages have the same number of tensor ranks */
     uint32_t *tensor_before;
+    uint32_t servers; /* of each stage and tensor rank, as in pst_grid */
     /* 1: sequence parallelism: between operators, tensor ranks shard activations along the
      * positions */
     uint32_t sequence;
@@ -63,6 +64,6 @@ pst_status pst_layout_copy(const pst_layout *from, pst_layout *layout);
 void pst_layout_close(pst_layout *layout);
 /* Returns the grid of the layout, which is valid as long as the layout. */
 static inline pst_grid pst_layout_grid(const pst_layout *l) {
-    return (pst_grid){l->pipeline, l->data, l->tensor, l->tensor_before};
+    return (pst_grid){l->pipeline, l->data, l->tensor, l->tensor_before, l->servers};
 }
 #endif

@@ -56,7 +56,7 @@ pst_status pst_plan_set_choices(pst_plan *plan, const pst_choice *choice, uint32
 pst_grid pst_plan_grid(const pst_plan *p) {
     const pst_layout *l = &p->layout;
     return (pst_grid){l->pipeline, l->data ? l->data : 1, l->tensor ? l->tensor : 1,
-                      l->tensor_before};
+                      l->tensor_before, l->servers};
 }
 
 uint32_t pst_plan_job_ranks(const pst_plan *p) { return pst_grid_size(pst_plan_grid(p)); }
@@ -258,6 +258,8 @@ static void print_job(const pst_plan *p, FILE *out) {
     else fprintf(out, "tensor: %u            # tensor ranks per stage\n", l->tensor);
     fprintf(out, "sequence: %s\n", l->sequence ? "true" : "false");
     fprintf(out, "zero: %u\n", l->zero);
+    if (l->servers)
+        fprintf(out, "servers: %u           # of all stages\n", pst_grid_servers(pst_plan_grid(p)));
     print_list("replicas", l->micros, l->data, "micro-batches of each replica", out);
     print_list("devices", l->device, pst_plan_job_ranks(p), "device of the cluster for each rank",
                out);

@@ -92,6 +92,17 @@ static pst_status read_tensor(reader *r, const yaml_node_t *node, uint64_t *sum)
     return PST_OK;
 }
 
+/* The servers of all stages. ranks: of one replica. */
+static pst_status read_servers(reader *r, const yaml_node_t *node, uint64_t ranks) {
+    uint32_t n;
+    PST_TRY(pst_yaml_u32(&r->yaml, node, 0, MAX_PART, &n));
+    if (n && (n % ranks || r->head.layout.data < 2 || r->head.layout.zero != 1))
+        return pst_yaml_fail(&r->yaml, node, "expected ",
+                             "a multiple of ranks x tensor, with data 2 or more and zero 1");
+    r->head.layout.servers = n / (uint32_t)ranks;
+    return PST_OK;
+}
+
 /* Keys of the whole job; value: those rows of read_head from "data" on. */
 static pst_status read_job(reader *r, const yaml_node_t *const *value) {
     pst_layout *l = &r->head.layout;
@@ -112,6 +123,7 @@ static pst_status read_job(reader *r, const yaml_node_t *const *value) {
         return pst_yaml_fail(y, value[0],
                              "ranks x data x tensor is too large; expected a product of at most ",
                              "65536");
+    if (value[10]) PST_TRY(read_servers(r, value[10], stages));
     r->micros = value[4];
     r->device = value[5];
     r->cluster = value[6];
@@ -123,7 +135,7 @@ static pst_status read_job(reader *r, const yaml_node_t *const *value) {
     if (r->micros)
         PST_TRY(pst_yaml_list(y, r->micros, l->data, l->data,
                               "numbers of micro-batches, one per replica", &n));
-    n = (uint32_t)stages * (l->data ? l->data : 1);
+    n = (uint32_t)stages * ((l->data ? l->data : 1) + l->servers);
     return r->device
                ? pst_yaml_list(y, r->device, n, n, "numbers, one per rank (indices of devices)", &n)
                : PST_OK;
@@ -180,11 +192,11 @@ static pst_status read_head(reader *r, const yaml_node_t *root) {
                                        {"predicted", 0},     {"data", 0},        {"tensor", 0},
                                        {"sequence", 0},      {"zero", 0},        {"replicas", 0},
                                        {"devices", 0},       {"cluster", 0},     {"run", 0},
-                                       {"overrides", 0},     {"products", 0}};
+                                       {"overrides", 0},     {"products", 0},    {"servers", 0}};
     const yaml_node_t *value[PST_YAML_KEYS];
     pst_yaml *y = &r->yaml;
     pst_layout *l = &r->head.layout;
-    PST_TRY(pst_yaml_mapping(y, root, row, 17, value));
+    PST_TRY(pst_yaml_mapping(y, root, row, 18, value));
     PST_TRY(read_hash(r, value[0], &r->head.graph_hash));
     PST_TRY(read_schedule(r, value[1], l->schedule, sizeof l->schedule));
     PST_TRY(pst_yaml_u32(y, value[2], 1, MAX_PART, &l->pipeline));

@@ -25,17 +25,23 @@ static int frozen_is_mine(const pst_memory_map_builder *b, uint32_t p) {
 }
 
 static int param_is_mine(const pst_memory_map_builder *b, uint32_t p) {
+    if (b->map->serves) return b->map->own_to[p] > b->map->own_from[p];
     for (uint32_t u = 0; u < pst_param_gradients(&b->g->param[p]); u++)
         if (pst_memory_map_has_use(b, p, u)) return 1;
     return b->g->param[p].frozen && frozen_is_mine(b, p);
 }
 
+static uint64_t weight_bytes(const pst_memory_map_builder *b, uint32_t p) {
+    const pst_memory_map *x = b->map;
+    return x->serves ? (x->own_to[p] - x->own_from[p]) * pst_dtype_bytes(b->g->dtype)
+                     : pst_memory_map_weight_bytes(b, p);
+}
+
 static void place_weights(pst_memory_map_builder *b) {
     pst_memory_map_begin(b, PST_REGION_WEIGHT);
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
-        b->map->weight[p] = param_is_mine(b, p)
-                                ? pst_memory_map_take(b, pst_memory_map_weight_bytes(b, p))
-                                : ABSENT;
+        b->map->weight[p] =
+            param_is_mine(b, p) ? pst_memory_map_take(b, weight_bytes(b, p)) : ABSENT;
     pst_memory_map_finish(b, PST_REGION_WEIGHT);
 }
 
@@ -47,7 +53,7 @@ static void set_owned(pst_memory_map_builder *b) {
     const pst_share *share = b->job->share[at.tensor];
     const uint32_t member = pst_job_member(b->job, at.replica);
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++) {
-        if (pst_param_gradients(&b->g->param[p]) && pst_memory_map_has_use(b, p, 0)) {
+        if (pst_param_gradients(&b->g->param[p]) && pst_memory_map_shards(b, p)) {
             x->own_from[p] = pst_share_from(share, p, member);
             x->own_to[p] = pst_share_to(share, p, member);
         }
@@ -85,7 +91,8 @@ static void place_state(pst_memory_map_builder *b, const pst_optim_row *optim) {
         if (b->g->param[p].frozen && b->g->dtype == PST_F32) x->master[p] = x->weight[p];
         else if (!stepped_bytes(x, p)) x->master[p] = ABSENT;
         else if (b->g->dtype == PST_F32 && !x->is_copy[p])
-            x->master[p] = x->weight[p] + x->step_from[p] * sizeof(float);
+            x->master[p] =
+                x->weight[p] + (x->step_from[p] - pst_memory_map_weight_from(x, p)) * sizeof(float);
         else x->master[p] = pst_memory_map_take(b, stepped_bytes(x, p));
     for (uint32_t i = 0; i < 2; i++)
         for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
@@ -259,7 +266,7 @@ static void place_undo(pst_memory_map_builder *b, uint64_t start, const pst_opti
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++) {
         uint64_t bytes = stepped_bytes(x, p);
         x->undo[p] = ABSENT;
-        if (!bytes || !b->job->post || !optim) continue;
+        if (!bytes || (!b->job->post && !b->job->eager) || !optim) continue;
         const uint64_t state = state_bytes(x, p), n = pst_optim_states(optim, b->g->param + p);
         x->undo[p] = at;
         x->undo_end = at + bytes;
@@ -269,7 +276,7 @@ static void place_undo(pst_memory_map_builder *b, uint64_t start, const pst_opti
 }
 
 /* Scratch memory of the parameters that STEP updates as a whole, behind what STEP may undo. Returns
- * its end. */
+ * its end; 0: there is none. */
 static uint64_t place_whole(const pst_memory_map_builder *b, uint64_t at,
                             const pst_memory_map_spec *spec) {
     pst_memory_map *x = b->map;
@@ -280,11 +287,11 @@ static uint64_t place_whole(const pst_memory_map_builder *b, uint64_t at,
         else if (spec->whole[p] > most) most = spec->whole[p];
     }
     x->whole = most ? pst_align(at) : ABSENT;
-    return most ? x->whole + most : at;
+    return most ? x->whole + most : 0;
 }
 
 /* Where the numbers of frozen parameters, of which no copy in fp32 is kept, are read to before they
- * are rounded; one at a time, before the first step. Returns its end. */
+ * are rounded; one at a time, before the first step. Returns its end; 0: there is none. */
 static uint64_t place_frozen(const pst_memory_map_builder *b, uint64_t at) {
     pst_memory_map *x = b->map;
     uint64_t most = 0;
@@ -293,7 +300,7 @@ static uint64_t place_frozen(const pst_memory_map_builder *b, uint64_t at) {
             pst_memory_map_param_bytes(b, p) > most)
             most = pst_memory_map_param_bytes(b, p);
     x->frozen = most ? at : ABSENT;
-    return at + most;
+    return most ? at + most : 0;
 }
 
 /* Slots and scratch of training first; then what overlays them, which may need more. */
@@ -319,7 +326,8 @@ static void place_slots_and_scratch(pst_memory_map_builder *b, const pst_memory_
     x->shared_grad = x->shared_grad_bytes ? start : ABSENT;
     if (x->shared_grad_bytes && start + x->shared_grad_bytes > end)
         end = start + x->shared_grad_bytes;
-    place_undo(b, start, optim);
+    /* eager updates: gradients of other stages may arrive after the first copy */
+    place_undo(b, b->job->eager ? pst_align(start + x->shared_grad_bytes) : start, optim);
     if (x->undo_end > end) end = x->undo_end;
     uint64_t whole_end = place_whole(b, x->undo_end > start ? x->undo_end : start, spec);
     if (whole_end > end) end = whole_end;
@@ -407,7 +415,8 @@ pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map 
     /* a single lane is laid out as in the whole job */
     x->root = spec->job->islands > 1 ? pst_job_root(spec->job, spec->rank) : 0;
     x->eval_cut = spec->eval_cut;
-    x->parts = spec->job->parts;
+    x->serves = pst_job_is_server(spec->job, spec->rank);
+    x->parts = x->serves ? 1 : spec->job->parts;
     x->up = spec->job->up;
     x->down = spec->job->down;
     x->norm_words = pst_graph_norm_words(spec->g);

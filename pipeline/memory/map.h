@@ -35,7 +35,10 @@ struct pst_memory_map {
     uint8_t *has_chunk; /* [n_chunk] 1: the chunk is on this rank */
     uint64_t total;     /* bytes of the arena */
     uint64_t start[PST_REGION_COUNT], bytes[PST_REGION_COUNT]; /* offset and size of each region */
-    uint64_t *weight; /* [n_param] offset of each weight; UINT64_MAX: not on this rank */
+    /* [n_param] offset of each weight; UINT64_MAX: not on this rank. On a server only elements
+     * [own_from, own_to) */
+    uint64_t *weight;
+    int serves; /* 1: the rank is a server */
     /* [n_param] offsets of the fp32 master weights (for dtype F32: inside `weight`, unless that is
      * a copy) and of the optimizer states, for the elements that STEP updates on this rank;
      * UINT64_MAX: none. A frozen parameter has only, for dtype F32, a master: the whole weight. */
@@ -48,8 +51,8 @@ struct pst_memory_map {
     /* [n_param][n_use] offset of accumulator 0 of each use; the other accumulators follow,
      * aligned */
     uint64_t **grad;
-    /* [n_param] first element in the accumulator: 0; for a sharded gradient (zero 2) own_from, and
-     * the last element is then own_to - 1 */
+    /* [n_param] first element in the accumulator: 0; for a sharded gradient (zero 2), and on a
+     * server, own_from, and the last element is then own_to - 1 */
     uint64_t *grad_from;
     /* [n_param] offset of the parameter's gradient in a gradient slot; UINT64_MAX: passes add to
      * the accumulator instead */
@@ -80,8 +83,8 @@ struct pst_memory_map {
      * and SCRATCH, which are not in use then. UINT64_MAX: not needed */
     uint64_t shared_grad;
     uint64_t shared_grad_bytes;
-    /* [n_param] with post-validation: offset of the copy that STEP saves (master weights, then
-     * states, aligned); lies in SLOT and SCRATCH, like shared_grad */
+    /* [n_param] with post-validation or eager updates: offset of the copy that STEP saves (master
+     * weights, then states, aligned); lies in SLOT and SCRATCH, like shared_grad */
     uint64_t *undo;
     uint64_t undo_end;
     /* offset of the scratch memory of parameters that STEP updates as a whole; in SLOT and SCRATCH
@@ -126,6 +129,11 @@ struct pst_memory_map {
     uint32_t *loss_of_rank, *piece_of_rank, norm_words;
     uint32_t root;
 };
+
+/* Returns the first element of a parameter's weight on this rank. */
+static inline uint64_t pst_memory_map_weight_from(const pst_memory_map *x, uint32_t param) {
+    return x->serves ? x->own_from[param] : 0;
+}
 
 typedef struct {
     const pst_graph *g;

@@ -94,7 +94,8 @@ static void *address_accumulator(const pst_memory_view *v, const pst_instr *inst
         return (uint8_t *)address_slot_gradient(v, instr->param, instr->chunk, instr->micro) +
                instr->from * sizeof(float);
     uint8_t *own = address_part(v, instr->param, use, part);
-    return own ? own + instr->from * sizeof(float) : at(v->arena, x->shared_grad);
+    return own ? own + (instr->from - x->grad_from[instr->param]) * sizeof(float)
+               : at(v->arena, x->shared_grad);
 }
 
 /* Bytes of a parameter's packed gradient before the instruction's first element, where a block
@@ -124,7 +125,8 @@ void *pst_memory_map_message(const pst_memory_view *v, const pst_instr *instr) {
         return v->arena + x->change[instr->param] + pst_codec_bytes(x->down, instr->from);
     if (instr->use == PST_NONE)
         return v->arena + x->weight[instr->param] +
-               instr->from * (uint64_t)pst_dtype_bytes(v->g->dtype);
+               (instr->from - pst_memory_map_weight_from(x, instr->param)) *
+                   pst_dtype_bytes(v->g->dtype);
     if (instr->packed && instr->opcode == PST_OP_SEND)
         return v->arena + x->packed[instr->param] + packed_bytes(v, instr);
     if (instr->packed) return (uint8_t *)address_buffer(v, instr->buffer) + x->buffer_packed;

@@ -31,9 +31,14 @@ static inline void pst_memory_map_finish(pst_memory_map_builder *b, pst_region r
     b->map->bytes[region] = b->end > start ? b->end - start : 0;
 }
 
-/* Return 1 if a chunk, or the chunk of a parameter's use, is on this rank. */
-static inline int pst_memory_map_has(const pst_memory_map_builder *b, uint32_t chunk) {
+/* Returns 1 if a parameter's shards are on this rank's stage: that of its first use. */
+static inline int pst_memory_map_shards(const pst_memory_map_builder *b, uint32_t p) {
+    const uint32_t chunk = b->cut->use_chunk[b->cut->use_first[p]];
     return b->job->rank_of_chunk[chunk] == pst_job_stage(b->job, b->map->rank);
+}
+/* Return 1 if a chunk, or the chunk of a parameter's use, is on this rank. A server has none. */
+static inline int pst_memory_map_has(const pst_memory_map_builder *b, uint32_t chunk) {
+    return !b->map->serves && b->job->rank_of_chunk[chunk] == pst_job_stage(b->job, b->map->rank);
 }
 static inline int pst_memory_map_has_use(const pst_memory_map_builder *b, uint32_t p,
                                          uint32_t use) {

@@ -53,9 +53,11 @@ static pst_status check_ranges(ranges *all, uint32_t rank) {
 
 static void add_params(ranges *all, const pst_memory_map *x, const pst_graph *g) {
     for (uint32_t p = 0; g && p < g->n_param; p++) {
+        const uint64_t owned = x->own_to[p] - x->own_from[p];
         uint64_t bytes = pst_param_sums(g->param + p) * sizeof(float);
-        add(all, x, PST_REGION_WEIGHT, x->weight[p],
-            pst_param_bytes(g, g->param + p) + pst_param_pad_bytes(g, g->param + p), p);
+        uint64_t weight = pst_param_bytes(g, g->param + p) + pst_param_pad_bytes(g, g->param + p);
+        if (x->serves) weight = owned * pst_dtype_bytes(g->dtype);
+        add(all, x, PST_REGION_WEIGHT, x->weight[p], weight, p);
         uint64_t stepped = (x->step_to[p] - x->step_from[p]) * sizeof(float);
         if (g->dtype != PST_F32 || x->is_copy[p])
             add(all, x, PST_REGION_STATE, x->master[p], stepped, p);
@@ -63,8 +65,7 @@ static void add_params(ranges *all, const pst_memory_map *x, const pst_graph *g)
         add(all, x, PST_REGION_STATE, x->state[0][p], state, p);
         add(all, x, PST_REGION_STATE, x->state[1][p], state, p);
         uint64_t parts = (x->parts - 1) * pst_align(bytes) + bytes;
-        if (x->gradient_in_slot[p] != ABSENT)
-            parts = (x->own_to[p] - x->own_from[p]) * sizeof(float);
+        if (x->gradient_in_slot[p] != ABSENT || x->serves) parts = owned * sizeof(float);
         for (uint32_t u = 0; u < pst_param_gradients(&g->param[p]); u++)
             add(all, x, PST_REGION_GRAD, x->grad[p][u], parts, p);
     }

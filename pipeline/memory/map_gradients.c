@@ -58,9 +58,20 @@ static int is_sharded(const pst_memory_map_builder *b, uint32_t p) {
     return pst_job_shards_gradient(b->job, pst_grid_at(b->job->grid, b->map->rank).tensor, p);
 }
 
+/* Of a server: the elements that it owns, for use 0. */
+static void place_served(pst_memory_map_builder *b, const pst_optim_row *optim, uint32_t p) {
+    pst_memory_map *x = b->map;
+    const uint64_t bytes = (x->own_to[p] - x->own_from[p]) * sizeof(float);
+    for (uint32_t u = 0; u < pst_param_gradients(&b->g->param[p]); u++) x->grad[p][u] = ABSENT;
+    x->grad_from[p] = x->own_from[p];
+    if (optim && bytes) x->grad[p][0] = pst_memory_map_take(b, bytes);
+}
+
 static void place_accumulators(pst_memory_map_builder *b, const pst_optim_row *optim, int partial) {
     pst_memory_map *x = b->map;
-    for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
+    for (uint32_t p = 0; x->serves && !partial && p < pst_memory_map_params(b); p++)
+        place_served(b, optim, p);
+    for (uint32_t p = 0; !x->serves && p < pst_memory_map_params(b); p++)
         for (uint32_t u = 0;
              u < pst_param_gradients(&b->g->param[p]) && b->g->param[p].slice.partial == partial;
              u++) {

@@ -92,8 +92,8 @@ struct pst_config {
         uint32_t n_replicas, n_throttle, n_devices;
         int64_t wait; /* seconds to wait for all ranks to join */
         char *sequence, *schedule, *schedule_file, *cluster, *profile, *profile_force, *measured,
-            *device, *transport, *gradients, *collectives, *products, *deterministic, *graphs,
-            *bind;
+            *servers, *device, *transport, *gradients, *collectives, *products, *deterministic,
+            *graphs, *bind;
         struct {
             char *up, *down, *links;
             int64_t block;    /* elements; 0: the codec's default */

@@ -397,6 +397,10 @@ static const pst_row rows[] = {
     WHOLE(parallel, wait, "60", 1, 86400,
           "Seconds to wait for all ranks to join if they are started from a host file or one by "
           "one."),
+    TEXT(parallel, servers, "0", FULL, NULL,
+         "Number of ranks that compute no passes: parameter servers, which add gradients, update "
+         "weights and send them back, as owners of zero 1 do. A multiple of stages x tensor ranks; "
+         "they are started in addition to those of all replicas. auto: all further ranks."),
     {"parallel.compress", "up", PST_ROW_TEXT, "none", 0, 0, FULL, "none|int8|int4|2bit|topk|bf16",
      AT(parallel.compress.up), 0,
      "Codec with which replicas pack the gradients that they send. int8, int4: a whole number per "

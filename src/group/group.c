@@ -198,19 +198,11 @@ void pst_group_learn(pst_group *g, const pst_report *report) {
     if (g->self) pst_self_watch_learn(g->self, report + g->world->rank);
 }
 
-static pst_status drive_lists(pst_group *g) {
+pst_status pst_group_drive(pst_group *g) {
     pst_status status = pst_executor_drive(g->executor, g->n_local, NULL, check_peers, g);
     if (g->hub && status == PST_EINTERNAL && !strncmp(pst_error(), "deadlock", 8))
         status = pst_hang_explain(g->hang, g->executor);
     return blame(g, break_collectives(g, status));
-}
-
-/* Runs the all-gather of weights with which the next training step would begin. */
-static pst_status gather_weights(pst_group *g) {
-    for (uint32_t i = 0; i < g->n_local; i++) PST_TRY(pst_rank_start_head(g->local[i]));
-    PST_TRY(drive_lists(g));
-    g->weights_gathered = 1;
-    return PST_OK;
 }
 
 pst_status pst_group_use(pst_group *g, const pst_prepared *p) {
@@ -218,13 +210,6 @@ pst_status pst_group_use(pst_group *g, const pst_prepared *p) {
     pst_hang_use(g->hang, p);
     if (g->self) pst_self_watch_use(g->self, p);
     return PST_OK;
-}
-
-pst_status pst_group_run(pst_group *g, int train) {
-    if (!train && !g->weights_gathered && g->local[0]->p->job->zero) PST_TRY(gather_weights(g));
-    for (uint32_t i = 0; i < g->n_local; i++) PST_TRY(pst_rank_start(g->local[i], train));
-    if (train) g->weights_gathered = 0;
-    return drive_lists(g);
 }
 
 /* --- collectives ------------------------------------------------------------------------------ */

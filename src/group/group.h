@@ -82,6 +82,10 @@ pst_status pst_group_numbers(pst_group *g, uint64_t mine, const uint64_t **all);
 /* gather.c. 1: no rank holds a parameter completely, because it is split over tensor ranks or
  * sharded over replicas (ZeRO). Of a frozen one nothing can be gathered: 0. */
 int pst_group_is_scattered(const pst_prepared *p, uint32_t param);
+/* Waits until the lists that local ranks have started have ended. */
+pst_status pst_group_drive(pst_group *g);
+/* Sends all weights from their owners to all ranks that have them. Collective. */
+pst_status pst_group_spread_weights(pst_group *g, const pst_prepared *p);
 /* Gathers the fp32 weights of a parameter from the ranks that own its shards into `full` (all
  * elements of the unsplit parameter) on every rank. Collective. */
 pst_status pst_group_gather_param(pst_group *g, const pst_prepared *p, uint32_t param, float *full);

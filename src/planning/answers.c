@@ -132,7 +132,7 @@ const char *pst_planning_bytes(uint64_t bytes, char text[32]) {
 }
 
 const char *pst_planning_short_degrees(const pst_search_row *r, char *text, size_t capacity) {
-    const pst_grid grid = {r->pipeline, r->data, r->tensor, r->before};
+    const pst_grid grid = {r->pipeline, r->data, r->tensor, r->before, 0};
     size_t n = 0;
     if (!r->before) snprintf(text, capacity, "%u", r->tensor);
     for (uint32_t s = 0; r->before && s < r->pipeline && n < capacity; s++)

@@ -95,6 +95,15 @@ static pst_status check_links(const pst_cluster *c) {
     return PST_OK;
 }
 
+static pst_status refuse_servers(const pst_config *c) {
+    if (!strcmp(c->parallel.servers, "0")) return PST_OK;
+    return pst_config_at(c, "parallel", "servers",
+                         pst_fail(PST_EINPUT,
+                                  "penstock plan searches layouts without servers; use "
+                                  "parallel.servers=0, or predict a layout with servers with "
+                                  "penstock simulate"));
+}
+
 static pst_status open_cluster(pst_planning *x) {
     const pst_plan_run_options *o = x->options;
     x->cluster_text = *o->cluster ? o->cluster : x->config->parallel.cluster;
@@ -173,6 +182,7 @@ pst_status pst_planning_search(pst_planning *x) {
     double limit = x->options->time_limit;
     pst_planning_part *part;
     x->end_ns = limit > 0 && limit < 1e9 ? start + (uint64_t)(limit * 1e9) : UINT64_MAX;
+    PST_TRY(refuse_servers(x->config));
     PST_TRY(open_cluster(x));
     PST_TRY(open_model(x));
     fill_problem(x);
@@ -232,7 +242,7 @@ pst_status pst_planning_infeasible(const pst_planning *x, const char *change, co
         x->result->timed_out ? "found in time fits in" : "fits in", x->cluster->n_device,
         pst_plural(x->cluster->n_device), row->pipeline, pst_plural(row->pipeline), row->data,
         pst_plural(row->data),
-        pst_planning_degrees((pst_grid){row->pipeline, row->data, row->tensor, row->before},
+        pst_planning_degrees((pst_grid){row->pipeline, row->data, row->tensor, row->before, 0},
                              degrees),
         pst_planning_bytes(row->excess, over), row->stage,
         *change ? "; a layout would fit with " : "", change,

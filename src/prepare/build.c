@@ -237,11 +237,19 @@ static pst_status build_job(pst_prepared *p) {
     spec.message = p->message;
     uint8_t *packs = NULL;
     pst_status status = pst_prepare_local(p, &spec);
+    uint32_t *weight = NULL;
     if (status == PST_OK) status = pst_prepare_compress(p, &spec, &packs);
+    if (status == PST_OK) status = pst_prepare_owners(p, &weight);
+    spec.weight = weight;
+    spec.eager = pst_prepare_is_eager(p);
+    if (spec.eager) spec.message = pst_prepare_slice(p, p->message);
     if (status == PST_OK) status = pst_job_build_grid(&spec, &p->job, p->slots);
     free(exchange);
     free(packs);
+    free(weight);
     spec.packs = NULL;
+    spec.weight = NULL; /* lists without a flush have no owners */
+    spec.eager = 0;
     PST_TRY(status);
     p->compression = pst_job_compression(p->job);
     PST_TRY(pst_job_check_grid(p->job, spec.cut, p->slots, PST_CHECK_TAGGED));
@@ -397,8 +405,9 @@ static pst_status open_grid(pst_prepared *p) {
     if (p->options.lane > n)
         return pst_fail(PST_EINPUT, "unknown replica %u; expected one below %u",
                         p->options.lane - 1, n);
-    p->micro = calloc(n + (size_t)1, sizeof *p->micro);
-    p->eval_micro = calloc(n + (size_t)1, sizeof *p->eval_micro);
+    const size_t owners = pst_grid_owners(p->grid);
+    p->micro = calloc(owners + 1, sizeof *p->micro);
+    p->eval_micro = calloc(owners + 1, sizeof *p->eval_micro);
     p->schedules = calloc(n, sizeof *p->schedules);
     p->eval_schedules = calloc(n, sizeof *p->eval_schedules);
     p->slots = calloc(lanes, sizeof *p->slots);

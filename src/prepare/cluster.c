@@ -88,7 +88,7 @@ static pst_status find_links(pst_prepared *p) {
             PST_TRY(slower(p, r, first + (at.tensor + 1) % group, &tensor));
         if (at.replica)
             PST_TRY(slower(p, pst_grid_rank(p->grid, at.stage, 0, at.tensor), r, &data));
-        if (!at.stage) continue;
+        if (!at.stage || pst_grid_is_server(p->grid, r)) continue;
         PST_TRY(slower(p, pst_grid_in_lane(p->grid, at.stage - 1, pst_grid_lane(p->grid, r)), r,
                        &stage));
     }

@@ -163,7 +163,8 @@ static int add_ranks(advice *a) {
             if (!fits_sized(a, n, one ? 1 : micro_batch)) continue;
             snprintf(a->text, sizeof a->text, "%s%s%u%s would fit, with the same memory per rank",
                      where(a), fixed ? "parallel.pipeline=" : "-n ",
-                     fixed ? n / pst_prepare_lanes(p->config) : n,
+                     fixed ? (n - pst_prepare_servers(p->config, n)) / pst_prepare_lanes(p->config)
+                           : n,
                      one ? " and train.micro_batch=1" : "");
             return 1;
         }

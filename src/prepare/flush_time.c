@@ -52,7 +52,7 @@ static void time_rank(const pst_prepared *p, uint32_t rank) {
         pst_instr *in = &list->instr[i];
         uint64_t ns = profiled_ns(p, g, in);
         if (in->opcode == PST_OP_NORM) ns = pst_costs_norm_ns(&p->costs, a.normed);
-        if (in->opcode == PST_OP_STEP) ns = pst_costs_step_ns(&p->costs, a.stepped);
+        if (in->opcode == PST_OP_STEP) ns = pst_costs_step_ns(&p->costs, in->n ? in->n : a.stepped);
         if (ns || in->opcode == PST_OP_NORM || in->opcode == PST_OP_STEP)
             in->ns = pst_job_slowed(p->job, rank, ns);
     }

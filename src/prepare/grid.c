@@ -1,8 +1,9 @@
-/* The number of ranks and their grid: stages, replicas and tensor ranks (pipeline/layout/grid.h).
- */
+/* The number of ranks and their grid: stages, replicas, tensor ranks and servers
+ * (pipeline/layout/grid.h). */
 #include "prepare/layout.h"
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 static uint32_t degree(int64_t asked) { return asked ? (uint32_t)asked : 1; }
 
@@ -23,7 +24,9 @@ static uint32_t listed(const pst_config *c) {
 }
 
 uint32_t pst_prepare_job_ranks(const pst_config *c, uint32_t stages) {
-    return is_list(c) ? degree(c->parallel.data) * listed(c) : stages * pst_prepare_lanes(c);
+    const uint32_t ranks =
+        is_list(c) ? degree(c->parallel.data) * listed(c) : stages * pst_prepare_lanes(c);
+    return ranks + pst_prepare_servers(c, 0);
 }
 
 static pst_status check_list(const pst_config *c) {
@@ -61,7 +64,8 @@ uint32_t pst_prepare_lanes(const pst_config *c) {
     return degree(c->parallel.data) * degree(c->parallel.tensor);
 }
 
-pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_rank) {
+/* Without servers. */
+static pst_status replica_ranks(const pst_config *c, int64_t given, uint32_t *n_rank) {
     if (is_list(c)) return ranks_of_list(c, given, n_rank);
     int64_t pipeline = c->parallel.pipeline, lanes = pst_prepare_lanes(c);
     char degrees[160] = "parallel.pipeline is 1";
@@ -95,6 +99,108 @@ pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_ran
     return PST_OK;
 }
 
+/* --- servers ---------------------------------------------------------------------------------- */
+
+static int is_auto(const pst_config *c) { return !strcmp(c->parallel.servers, "auto"); }
+
+static pst_status fail_servers(const pst_config *c, pst_status status) {
+    return pst_config_at(c, "parallel", "servers", status);
+}
+
+/* The configured number; auto: 0. */
+static pst_status configured(const pst_config *c, uint32_t *n) {
+    const char *text = c->parallel.servers;
+    *n = 0;
+    if (is_auto(c)) return PST_OK;
+    if (pst_prepare_whole("parallel.servers", text, 0, PST_RANKS_MAX, n) == PST_OK) return PST_OK;
+    return fail_servers(c, pst_fail(PST_EINPUT,
+                                    "parallel.servers: expected auto or a whole number from 0 to "
+                                    "%d, found '%.40s'",
+                                    PST_RANKS_MAX, text));
+}
+
+/* What servers do not go with. */
+static pst_status check_servers(const pst_config *c, uint32_t n) {
+    const char *why = NULL;
+    if (!n) return PST_OK;
+    if (degree(c->parallel.data) < 2)
+        why = "parallel.servers needs parallel.data of 2 or more: one replica has no gradients to "
+              "add";
+    else if (c->parallel.zero == 2)
+        why = "parallel.servers own whole gradients and optimizer states, as parallel.zero=1 does; "
+              "use parallel.zero=1";
+    else if (c->parallel.local.steps)
+        why = "parallel.servers add gradients in every step, but with parallel.local replicas "
+              "exchange none; use one of the two";
+    else if (strcmp(c->parallel.compress.up, "none") != 0 ||
+             strcmp(c->parallel.compress.down, "none") != 0)
+        why = "parallel.servers add gradients in fp32 or bf16; use parallel.compress.up=none, or "
+              "omit parallel.servers";
+    return why ? fail_servers(c, pst_fail(PST_EINPUT, "%s", why)) : PST_OK;
+}
+
+/* Stages x tensor ranks of a replica, of a job whose replicas have so many ranks. */
+static uint32_t ranks_of_replica(const pst_config *c, uint32_t ranks) {
+    return ranks / degree(c->parallel.data);
+}
+
+static pst_status check_number(const pst_config *c, uint32_t ranks, uint32_t n) {
+    const uint32_t each = ranks_of_replica(c, ranks);
+    PST_TRY(check_servers(c, n));
+    if (n % each)
+        return fail_servers(
+            c, pst_fail(PST_EINPUT,
+                        "%u servers for %u ranks of each replica (stages x tensor ranks); expected "
+                        "a multiple: every one of these has its own servers",
+                        n, each));
+    return ranks + n <= PST_RANKS_MAX
+               ? PST_OK
+               : pst_fail(PST_EINPUT, "the number of ranks is %u; expected 1 to %d", ranks + n,
+                          PST_RANKS_MAX);
+}
+
+/* parallel.servers auto: of `given` ranks, those that the degrees leave. */
+static pst_status ranks_of_auto(const pst_config *c, int64_t given, uint32_t *n_rank) {
+    uint32_t ranks;
+    if (!given)
+        return fail_servers(c, pst_fail(PST_EINPUT, "parallel.servers auto needs a number of ranks "
+                                                    "(-n): those that replicas leave are servers"));
+    PST_TRY(replica_ranks(c, 0, &ranks));
+    if (given < ranks)
+        return pst_fail(PST_EINPUT,
+                        "the job has %" PRId64 " ranks, but its replicas have %u; start more",
+                        given, ranks);
+    PST_TRY(check_number(c, ranks, (uint32_t)given - ranks));
+    *n_rank = (uint32_t)given;
+    return PST_OK;
+}
+
+pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_rank) {
+    uint32_t n, ranks;
+    if (is_auto(c)) return ranks_of_auto(c, given, n_rank);
+    PST_TRY(configured(c, &n));
+    if (given && given <= n)
+        return fail_servers(c,
+                            pst_fail(PST_EINPUT,
+                                     "the job has %" PRId64 " ranks, but %u servers; servers are "
+                                     "ranks in addition to those of the replicas",
+                                     given, n));
+    pst_status status = replica_ranks(c, given ? given - n : 0, &ranks);
+    if (status != PST_OK && given && n)
+        return pst_fail(status, "of %" PRId64 " ranks %u are servers: without them, %s", given, n,
+                        pst_error());
+    PST_TRY(status);
+    PST_TRY(check_number(c, ranks, n));
+    *n_rank = ranks + n;
+    return PST_OK;
+}
+
+uint32_t pst_prepare_servers(const pst_config *c, uint32_t n_rank) {
+    uint32_t n, ranks;
+    if (!is_auto(c)) return configured(c, &n) == PST_OK ? n : 0;
+    return replica_ranks(c, 0, &ranks) == PST_OK && ranks < n_rank ? n_rank - ranks : 0;
+}
+
 /* --- the grid --------------------------------------------------------------------------------- */
 
 static pst_status grid_of_list(const pst_config *c, uint32_t n_rank, pst_layout *l) {
@@ -115,16 +221,24 @@ static pst_status grid_of_list(const pst_config *c, uint32_t n_rank, pst_layout 
     return done ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a grid of %u stages", n);
 }
 
-pst_status pst_prepare_grid(const pst_config *c, const pst_prepare_options *o, pst_layout *l) {
+static pst_status grid_of_replicas(const pst_config *c, uint32_t n_rank, pst_layout *l) {
     uint32_t lanes = pst_prepare_lanes(c);
-    if (is_list(c)) return grid_of_list(c, o->n_rank, l);
-    if (!o->n_rank || o->n_rank % lanes)
+    if (is_list(c)) return grid_of_list(c, n_rank, l);
+    if (!n_rank || n_rank % lanes)
         return pst_fail(
             PST_EINPUT,
             "the job has %u ranks; expected a multiple of parallel.data x parallel.tensor, %u",
-            o->n_rank, lanes);
-    l->pipeline = o->n_rank / lanes;
+            n_rank, lanes);
+    l->pipeline = n_rank / lanes;
     l->data = degree(c->parallel.data);
     l->tensor = degree(c->parallel.tensor);
+    return PST_OK;
+}
+
+pst_status pst_prepare_grid(const pst_config *c, const pst_prepare_options *o, pst_layout *l) {
+    const uint32_t n = pst_prepare_servers(c, o->n_rank);
+    PST_TRY(grid_of_replicas(c, o->n_rank > n ? o->n_rank - n : 0, l));
+    PST_TRY(check_number(c, o->n_rank - n, n));
+    l->servers = n / ranks_of_replica(c, o->n_rank - n);
     return PST_OK;
 }

@@ -51,7 +51,7 @@ void pst_prepare_choose_lane(pst_prepared *p) {
     const pst_layout *l = &p->plan->layout;
     if (!p->options.score || !l->n_chunk || pst_prepare_islands(p->config, p->grid.data) > 1 ||
         p->options.lane || p->options.schedules ||
-        pst_schedule_kind_of(l->schedule) == PST_SCHEDULE_SOLVED)
+        pst_schedule_kind_of(l->schedule) == PST_SCHEDULE_SOLVED || p->grid.servers)
         return;
     /* the exchange of another program is known only in sum */
     if ((pst_costs_program_is_other(p->options.program) && p->cluster && p->grid.data > 1) ||
@@ -146,6 +146,7 @@ static pst_status find_links(const pst_prepared *p, const uint32_t *leaving,
         link[s] = (pst_cluster_link){0};
         for (uint32_t r = pst_grid_first(p->grid, s); r < pst_grid_first(p->grid, s + 1); r++) {
             double needs;
+            if (pst_grid_is_server(p->grid, r)) continue;
             PST_TRY(each_other(p, r, leaving, &needs, &link[s].latency_ns));
             slowest = fmax(slowest, needs);
         }

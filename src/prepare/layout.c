@@ -57,6 +57,7 @@ static pst_status read_job(const pst_config *c, const pst_prepare_options *o, ps
     /* a run with a cache may have a single position */
     l->sequence = !strcmp(c->parallel.sequence, "true") && !o->cache;
     l->zero = (uint32_t)c->parallel.zero;
+    if (l->servers) l->zero = 1; /* the owners update */
     return PST_OK;
 }
 

@@ -113,7 +113,10 @@ static pst_status set_job(pst_config *c, const pst_plan *plan, const char *file)
     PST_TRY(set_key(c, file, "parallel", "data", "%u", l->data));
     PST_TRY(set_tensor(c, plan, file));
     PST_TRY(set_key(c, file, "parallel", "sequence", "%s", l->sequence ? "true" : "false"));
-    if (l->data > 1) PST_TRY(set_key(c, file, "parallel", "zero", "%u", l->zero));
+    if (l->data > 1 && !l->servers) PST_TRY(set_key(c, file, "parallel", "zero", "%u", l->zero));
+    if (l->servers)
+        PST_TRY(
+            set_key(c, file, "parallel", "servers", "%u", pst_grid_servers(pst_plan_grid(plan))));
     if (plan->cluster && !pst_planned_is_file(c->parallel.cluster, plan->cluster))
         PST_TRY(set_key(c, file, "parallel", "cluster", "%s", plan->cluster));
     if (l->device)

@@ -129,8 +129,8 @@ struct pst_prepared {
     /* the plan with the layout; its number of micro-batches is the sum over the replicas */
     pst_plan *plan;
     pst_grid grid; /* grid of plan->layout */
-    /* [grid.data + 1] Replica k computes micro-batches [micro[k], micro[k + 1]) of a step and
-     * [eval_micro[k], eval_micro[k + 1]) of an evaluation pass. */
+    /* [owners of the grid + 1] Replica k computes micro-batches [micro[k], micro[k + 1]) of a step
+     * and [eval_micro[k], eval_micro[k + 1]) of an evaluation pass. */
     uint32_t *micro, *eval_micro;
     pst_cluster *cluster; /* NULL: without parallel.cluster */
     /* [n_rank] device of each rank: index in the cluster; without a cluster, index of the launched
@@ -186,9 +186,9 @@ void pst_prepare_choose_lane(pst_prepared *p);
 /* *ns: pst_costs.shard_ns, of the slowest rank. */
 pst_status pst_prepare_shard_ns(const pst_prepared *p, double *ns);
 /* prepare/share.c. Divides n_micro micro-batches among the replicas: as the run file specifies,
- * else in proportion to the replicas' speeds. first: [grid.data + 1], all 0 before; becomes the
- * first micro-batch of each replica. p->throttle, cluster and slow must be set. EINPUT: keys
- * contradict each other. */
+ * else in proportion to the replicas' speeds. first: [owners of the grid + 1], all 0 before;
+ * becomes the first micro-batch of each replica; servers have none. p->throttle, cluster and slow
+ * must be set. EINPUT: keys contradict each other. */
 pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *first);
 /* Relative speed of a replica: micro-batches that it computes in the time in which a rank of the
  * expected speed computes one. */
@@ -326,6 +326,15 @@ uint32_t pst_prepare_lanes(const pst_config *config);
 /* Number of ranks of a job with `stages` stages. If parallel.tensor is a list, its length is the
  * number of stages, and `stages` is ignored. */
 uint32_t pst_prepare_job_ranks(const pst_config *config, uint32_t stages);
+/* The number of servers (parallel.servers) of a job with n_rank ranks, servers included. */
+uint32_t pst_prepare_servers(const pst_config *config, uint32_t n_rank);
+/* prepare/servers.c. *weight: pst_job_spec.weight, NULL without servers; the caller frees it:
+ * shares with which the busiest link of all owners has least to do. ENOMEM. */
+pst_status pst_prepare_owners(const pst_prepared *p, uint32_t **weight);
+/* pst_job_spec.eager: with servers, where a piece can be updated before others have arrived. */
+int pst_prepare_is_eager(const pst_prepared *p);
+/* pst_job_spec.message of eager updates, at most `message`. */
+uint64_t pst_prepare_slice(const pst_prepared *p, uint64_t message);
 /* prepare/graph.c: sets p->whole, p->graphs and p->graph; p->grid must be set. EINPUT: keys
  * contradict each other. If stages have different numbers of tensor ranks, p->graph is the unsplit
  * model until pst_prepare_split, which needs the cut, makes the graphs. */

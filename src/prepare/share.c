@@ -9,6 +9,7 @@ void pst_prepare_slow_stages(const pst_prepared *p, double *slow) {
     for (uint32_t s = 0; s < p->grid.pipeline; s++) slow[s] = 0;
     for (uint32_t r = 0; r < p->options.n_rank; r++) {
         uint32_t stage = pst_grid_at(p->grid, r).stage;
+        if (pst_grid_is_server(p->grid, r)) continue;
         slow[stage] = fmax(slow[stage], p->slow[r]);
     }
 }
@@ -50,6 +51,7 @@ pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *
             n_micro, n_micro == 1 ? "" : "es", n);
     if (!share_as_laid_out(p, n_micro, count)) PST_TRY(share_by_speed(p, n_micro, count));
     for (uint32_t k = 0; k < n; k++) first[k + 1] += first[k];
+    for (uint32_t k = n; k < pst_grid_owners(p->grid); k++) first[k + 1] = first[n]; /* servers */
     return PST_OK;
 }
 

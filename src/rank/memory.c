@@ -23,7 +23,7 @@ static pst_status open_on_device(pst_rank *r, int canary) {
 static pst_status fill_pads(const pst_rank *r) {
     for (uint32_t p = 0; p < r->graph->n_param; p++) {
         const pst_param *param = r->graph->param + p;
-        if (!param->pad || r->memory->weight[p] == UINT64_MAX) continue;
+        if (!param->pad || r->memory->weight[p] == UINT64_MAX || r->memory->serves) continue;
         uint8_t *end = r->arena.base + r->memory->weight[p] + pst_param_bytes(r->graph, param);
         PST_TRY(pst_rank_fill(r, end, 0, pst_param_pad_bytes(r->graph, param)));
     }

@@ -166,17 +166,18 @@ pst_status pst_rank_gather(pst_device *device, const void *block) {
     return push(r, r->memory->norm_answer, 3 * sizeof *answer);
 }
 
-/* Rank i in the order of tensor ranks, then replicas, then stages; PST_NONE: the stage has fewer
+/* Rank i in the order of tensor ranks, then owners, then stages; PST_NONE: the stage has fewer
  * tensor ranks. */
 static uint32_t by_part(pst_grid grid, uint32_t i) {
-    uint32_t stage = i % grid.pipeline, lane = i / grid.pipeline, tensor = lane / grid.data;
+    const uint32_t owners = pst_grid_owners(grid);
+    uint32_t stage = i % grid.pipeline, lane = i / grid.pipeline, tensor = lane / owners;
     if (tensor >= pst_grid_degree(grid, stage)) return PST_NONE;
-    return pst_grid_rank(grid, stage, lane % grid.data, tensor);
+    return pst_grid_rank(grid, stage, lane % owners, tensor);
 }
 
 /* On rank 0, locates every piece's sum of squares in the messages of the owners, by parameter in
- * name order. Within a parameter the order is tensor ranks, then replicas, then pieces: it does not
- * depend on which replica owns a piece. */
+ * name order. Within a parameter the order is tensor ranks, then owners, then pieces: it does not
+ * depend on who owns a piece. */
 static pst_status find_terms(pst_rank *r) {
     const pst_prepared *p = r->p;
     uint32_t n = p->graph->n_param, n_rank = p->options.n_rank,

@@ -102,6 +102,7 @@ struct pst_rank {
     pst_optim_hyper hyper; /* learning rate, t and corrections of this step */
     /* post-validation: STEP did not wait for rank 0's answer; the answer required a rollback */
     int stepped, rolled_back;
+    int accepted; /* eager updates: the last step was applied; equal on all ranks */
     /* number of targets in this step's batch, over which the loss is the mean: with islands
      * (pipeline/compile/outer.h) those of the island, until the reports of a step are gathered */
     uint64_t targets;
@@ -314,6 +315,9 @@ int pst_rank_is_rounded(const pst_rank *r, uint32_t param);
 pst_rank_part pst_rank_fill_part(const pst_rank *r, uint32_t param);
 float *pst_rank_fill_at(const pst_rank *r, uint32_t param);
 pst_status pst_rank_filled(pst_rank *r, uint32_t param);
+/* Sets the copy of a weight that operators read from fp32 numbers in host memory, all of its
+ * elements. Only on CPUs. */
+pst_status pst_rank_take_weight(pst_rank *r, uint32_t param, const float *from);
 /* Updates the copies of the weights in the graph's dtype, which kernels read. To be called after
  * fp32 weights were written. */
 pst_status pst_rank_refresh(pst_rank *r);

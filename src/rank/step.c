@@ -48,6 +48,12 @@ static void copy_tile(void *arg, uint64_t tile, uint32_t thread) {
     memcpy(c->to + first, c->from + first, left < COPY_TILE ? left : COPY_TILE);
 }
 
+static pst_status copy_now(const pst_rank *r, copying *c) {
+    if (r->on_device) return pst_rank_copy(r, c->to, c->from, c->bytes);
+    pst_pool_run(r->device->pool, copy_tile, c, (c->bytes + COPY_TILE - 1) / COPY_TILE);
+    return PST_OK;
+}
+
 /* Array 0 is the master weight, the others are the optimizer's states. */
 static pst_status copy_array(const pst_rank *r, uint32_t param, uint32_t array, int back) {
     const uint64_t n = r->memory->step_to[param] - r->memory->step_from[param],
@@ -57,9 +63,7 @@ static pst_status copy_array(const pst_rank *r, uint32_t param, uint32_t array, 
     void *own = array ? pst_rank_state(r, param, array - 1) : pst_rank_weight(r, param);
     void *kept = at(r, offset);
     copying c = {back ? own : kept, back ? kept : own, bytes};
-    if (r->on_device) return pst_rank_copy(r, c.to, c.from, bytes);
-    pst_pool_run(r->device->pool, copy_tile, &c, (bytes + COPY_TILE - 1) / COPY_TILE);
-    return PST_OK;
+    return copy_now(r, &c);
 }
 
 static pst_status copy_param(const pst_rank *r, uint32_t param, int back) {
@@ -82,7 +86,9 @@ pst_arith_param pst_rank_changing(const pst_rank *r, uint32_t param) {
     uint32_t n = pst_optim_states(r->p->optim, r->graph->param + param);
     for (uint32_t s = 0; s < n; s++) out.state[s] = pst_rank_state(r, param, s);
     if (r->trust) out.trust = r->trust[param];
-    if (r->graph->dtype != PST_F32) out.narrow = (uint16_t *)at(r, x->weight[param]) + from;
+    if (r->graph->dtype != PST_F32)
+        out.narrow =
+            (uint16_t *)at(r, x->weight[param]) + (from - pst_memory_map_weight_from(x, param));
     return out;
 }
 
@@ -306,10 +312,57 @@ pst_status pst_rank_answer(pst_rank *r, int *good) {
     return PST_OK;
 }
 
+/* --- eager updates ---------------------------------------------------------------------------- */
+
+/* Part of an array of a parameter: elements [from, from + n) of those that STEP updates here. */
+static pst_status keep_part(const pst_rank *r, uint32_t param, uint32_t array, uint64_t from,
+                            uint64_t n) {
+    const uint64_t all = r->memory->step_to[param] - r->memory->step_from[param],
+                   size = array ? r->memory->state_size : sizeof(float);
+    uint64_t offset = r->memory->undo[param] + from * size;
+    if (array)
+        offset +=
+            pst_align(all * sizeof(float)) + (array - 1) * pst_align(all * r->memory->state_size);
+    const uint8_t *own =
+        array ? pst_rank_state(r, param, array - 1) : (const void *)pst_rank_weight(r, param);
+    copying c = {at(r, offset), own + from * size, n * size};
+    return copy_now(r, &c);
+}
+
+/* Updates a piece before the norm is known. A replay changes no weights. */
+static pst_status step_piece(pst_rank *r, const pst_instr *in) {
+    const uint64_t from = in->from - r->memory->step_from[in->param];
+    const pst_optim_hyper h = pst_rank_hyper(r, 1.0);
+    pst_arith_param p = pst_rank_changing(r, in->param);
+    if (r->replay) return PST_OK;
+    pst_rank_await_checkpoint(r, in->param);
+    for (uint32_t i = 0; i <= pst_optim_states(r->p->optim, r->graph->param + in->param); i++)
+        PST_TRY(keep_part(r, in->param, i, from, in->n));
+    p.weight += from;
+    p.grad += from;
+    p.n = in->n;
+    if (p.narrow) p.narrow += from;
+    for (uint32_t s = 0; s < 2; s++)
+        if (p.state[s]) p.state[s] = (uint8_t *)p.state[s] + from * r->memory->state_size;
+    r->step_param[0] = p;
+    r->stepped = 1;
+    return change(r, &h, r->graph->param[in->param].statistic, 1);
+}
+
+/* After all pieces. */
+static pst_status validate_pieces(pst_rank *r) {
+    PST_TRY(pst_rank_answer(r, &r->accepted));
+    r->rolled_back = r->stepped && !r->accepted;
+    r->stepped = 0;
+    return r->rolled_back ? undo(r) : PST_OK;
+}
+
 pst_status pst_rank_step(pst_device *device, const void *block) {
     (void)device;
-    pst_rank *r = ((const pst_rank_flush *)block)->rank;
+    const pst_rank_flush *f = block;
+    pst_rank *r = f->rank;
     int good;
+    if (f->instr->n) return step_piece(r, f->instr);
     if (r->p->job->post) return step_ahead(r);
     PST_TRY(pst_rank_answer(r, &good));
     return good ? commit(r, r->clip_scale, 0) : PST_OK;
@@ -319,6 +372,7 @@ pst_status pst_rank_validate(pst_device *device, const void *block) {
     (void)device;
     pst_rank *r = ((const pst_rank_flush *)block)->rank;
     int good;
+    if (r->p->job->eager) return validate_pieces(r);
     PST_TRY(pst_rank_answer(r, &good));
     r->rolled_back = r->stepped && !(good && r->clip_scale == 1.0);
     if (r->rolled_back) PST_TRY(undo(r));

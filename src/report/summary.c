@@ -40,7 +40,8 @@ pst_grid pst_report_grid(const pst_report_data *d) {
     if (d->plan && d->plan->layout.tensor_before) return pst_plan_grid(d->plan);
     return (pst_grid){.pipeline = d->plan ? d->plan->layout.pipeline : 1,
                       .data = d->config ? degree(d->config->parallel.data) : 1,
-                      .tensor = d->config ? degree(d->config->parallel.tensor) : 1};
+                      .tensor = d->config ? degree(d->config->parallel.tensor) : 1,
+                      .servers = d->plan ? d->plan->layout.servers : 0};
 }
 
 static void draw_layout(const pst_report_data *d, FILE *out) {

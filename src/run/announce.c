@@ -69,6 +69,16 @@ static void warn_of_compression(const pst_prepared *p) {
                 "packs on one host, too");
 }
 
+/* Why weights wait for the gradients of all pieces. */
+static void warn_of_servers(const pst_prepared *p) {
+    if (!p->grid.servers || p->job->eager) return;
+    pst_log(
+        PST_LOG_WARN,
+        "parallel.servers send weights back only when all gradients have arrived, which takes "
+        "longer than without servers: train.clip, post_validation, optimizers of whole "
+        "parameters or with states in bf16 need all of them; use train.clip=0 and adamw or sgd");
+}
+
 /* With one chunk per rank, the gradient buffer of ZeRO stage 2 is as large as the accumulators that
  * it replaces. */
 static void warn_of_zero(const pst_prepared *p) {
@@ -139,6 +149,7 @@ static void warn(const pst_trainer *t) {
             "train.micro_batch or a larger train.batch",
             p->micro[1], p->grid.pipeline, p->timing->bubble * 100);
     warn_of_zero(p);
+    warn_of_servers(p);
     warn_of_compression(p);
     warn_of_unequal(p);
     warn_of_batches(p);

@@ -68,6 +68,7 @@ static pst_report report_of(const pst_rank *r, uint64_t peak_bytes) {
         if (span[i].end > last) last = span[i].end;
     }
     for (int op = 0; op < PST_OP_COUNT; op++) out.op_ns[op] /= count[op] ? count[op] : 1;
+    if (first == PST_NEVER) first = last = end; /* a server has no passes */
     out.span_ns = last - first;
     out.flush_ns = end - last;
     return out;

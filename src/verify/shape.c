@@ -25,23 +25,15 @@ void pst_shape_add(pst_shape_keys *keys, const char *format, ...) {
 }
 
 void pst_shape_alone(pst_shape_keys *keys, uint32_t tensor, uint32_t parts) {
-    static const char *const plain[] = {"parallel.pipeline=1",
-                                        "parallel.data=1",
-                                        "parallel.replicas=[]",
-                                        "parallel.throttle=[]",
-                                        "parallel.devices=[]",
-                                        "parallel.cluster=",
-                                        "parallel.plan=",
-                                        "parallel.profile=",
-                                        "parallel.measured=",
-                                        "parallel.schedule_file=",
-                                        "parallel.chunks=0",
-                                        "parallel.recompute=none",
-                                        "parallel.post_validation=false",
-                                        "parallel.gradients=fp32",
-                                        "parallel.compress.up=none",
-                                        "parallel.memory=0",
-                                        "parallel.zero=1"};
+    static const char *const plain[] = {"parallel.pipeline=1",     "parallel.data=1",
+                                        "parallel.servers=0",      "parallel.replicas=[]",
+                                        "parallel.throttle=[]",    "parallel.devices=[]",
+                                        "parallel.cluster=",       "parallel.plan=",
+                                        "parallel.profile=",       "parallel.measured=",
+                                        "parallel.schedule_file=", "parallel.chunks=0",
+                                        "parallel.recompute=none", "parallel.post_validation=false",
+                                        "parallel.gradients=fp32", "parallel.compress.up=none",
+                                        "parallel.memory=0",       "parallel.zero=1"};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) pst_shape_add(keys, "%s", plain[i]);
     pst_shape_add(keys, "parallel.schedule=%s", pst_registry_name("schedule", 0));
     pst_shape_add(keys, "parallel.tensor=%u", tensor);
@@ -213,7 +205,8 @@ pst_status pst_shape_choose(const pst_config *c, uint32_t n_rank, pst_shape *s) 
     pst_model_config m;
     PST_TRY(pst_prepare_model(c, &row, &m));
     uint32_t lanes = pst_prepare_lanes(c), data = c->parallel.data ? (uint32_t)c->parallel.data : 1,
-             stages = n_rank / lanes ? n_rank / lanes : 1;
+             ranks = n_rank - pst_prepare_servers(c, n_rank),
+             stages = ranks / lanes ? ranks / lanes : 1;
     const char *why = why_fixed(c);
     if (c->parallel.n_tensors > 1) stages = c->parallel.n_tensors;
     *s = (pst_shape){.n_rank = n_rank,

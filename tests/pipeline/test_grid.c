@@ -12,21 +12,25 @@
 static void one_pipeline_has_no_names(void **state) {
     (void)state;
     char text[PST_GRID_TEXT];
-    assert_string_equal(pst_grid_text((pst_grid){4, 1, 1, NULL}, text), "");
-    assert_string_equal(pst_grid_place_text((pst_grid){4, 1, 1, NULL}, 3, text), "");
+    assert_string_equal(pst_grid_text((pst_grid){4, 1, 1, NULL, 0}, text), "");
+    assert_string_equal(pst_grid_place_text((pst_grid){4, 1, 1, NULL, 0}, 3, text), "");
 }
 
 static void degrees_above_one_are_named(void **state) {
     (void)state;
     char text[PST_GRID_TEXT];
-    assert_string_equal(pst_grid_text((pst_grid){2, 3, 4, NULL}, text),
+    assert_string_equal(pst_grid_text((pst_grid){2, 3, 4, NULL, 0}, text),
                         "2 stages x 3 replicas x 4 tensor ranks");
-    assert_string_equal(pst_grid_text((pst_grid){1, 3, 1, NULL}, text), "3 replicas");
-    assert_string_equal(pst_grid_place_text((pst_grid){2, 3, 4, NULL}, 23, text),
+    assert_string_equal(pst_grid_text((pst_grid){1, 3, 1, NULL, 0}, text), "3 replicas");
+    assert_string_equal(pst_grid_place_text((pst_grid){2, 3, 4, NULL, 0}, 23, text),
                         "stage 1, replica 2, tensor rank 3");
-    assert_string_equal(pst_grid_place_text((pst_grid){2, 1, 2, NULL}, 2, text),
+    assert_string_equal(pst_grid_place_text((pst_grid){2, 1, 2, NULL, 0}, 2, text),
                         "stage 1, tensor rank 0");
-    pst_grid largest = {UINT32_MAX, UINT32_MAX, 2, NULL};
+    assert_string_equal(pst_grid_text((pst_grid){2, 2, 1, NULL, 1}, text),
+                        "2 stages x 2 replicas + 2 servers");
+    assert_string_equal(pst_grid_place_text((pst_grid){2, 2, 1, NULL, 1}, 5, text),
+                        "stage 1, server 0");
+    pst_grid largest = {UINT32_MAX, UINT32_MAX, 2, NULL, 0};
     assert_string_equal(pst_grid_text(largest, text),
                         "4294967295 stages x 4294967295 replicas x 2 tensor ranks");
 }

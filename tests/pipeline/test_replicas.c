@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { MOST = 5, ISLANDS = -1 }; /* instead of a ZeRO stage: each replica is an island */
+enum { MOST = 8, ISLANDS = -1 }; /* instead of a ZeRO stage: each replica is an island */
 
 typedef struct {
     test_case t;
@@ -21,7 +21,7 @@ typedef struct {
     pst_schedule *other; /* of the last replica, which has one micro-batch more */
     pst_slots *slots[MOST];
     pst_job *job;
-    uint32_t n;
+    uint32_t n; /* replicas and servers */
 } replicas;
 
 /* Passes that are long enough for parts of them. */
@@ -36,8 +36,9 @@ static void lengthen(pst_cut *cut) {
 
 /* With zero 2 and islands all kinds of schedules, and parameters of up to three pieces. The last
  * replica has one micro-batch more, or as many less as `fewer`. */
-static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t fewer, uint64_t *seed) {
-    replicas r = {.t = {.g = random_graph(k)}, .n = n};
+static replicas open_served(uint64_t k, uint32_t n, int zero, uint32_t fewer, uint32_t servers,
+                            uint64_t *seed) {
+    replicas r = {.t = {.g = random_graph(k)}, .n = n + servers};
     const int large = zero == 2 || zero == ISLANDS;
     uint32_t kind = (uint32_t)(k % (large ? CASE_KINDS : 3)), n_micro = 4 - fewer;
     pst_instr_cost cost = {.latency_ns = 50,
@@ -46,21 +47,22 @@ static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t fewer, 
                            .reduce_ns = 1,
                            .step_ns = 1,
                            .flush = 1};
-    cost.fifo = zero != ISLANDS && k % 2; /* several chunks per rank need such lists; without, sums
-                                             come early */
+    const int eager = servers && k % 4 > 1;
+    cost.fifo = zero != ISLANDS && !eager && k % 2; /* several chunks per rank need such lists;
+                                                       without, sums come early */
     build_case(&r.t, 1 + (uint32_t)(k % 4), kind, 3, seed);
     if (case_schedule[kind])
         MUST(pst_schedule_generate(case_schedule[kind], r.t.n_rank, r.t.n_chunk / r.t.n_rank,
                                    n_micro, &r.other));
     else r.other = many_chunks(r.t.n_rank, r.t.n_chunk, n_micro, kind == 4, 1, kind == 5);
     /* what is computed is no matter here */
-    for (uint32_t p = 0; large && p < r.t.g->n_param; p++)
+    for (uint32_t p = 0; (large || servers) && p < r.t.g->n_param; p++)
         if (next_random(seed) % 3 == 0)
             r.t.g->param[p].dim[0] += next_random(seed) % 2 * 2 * PST_PIECE / 8;
     if (zero != 2) lengthen(r.t.cut);
     for (uint32_t i = 0; i < n; i++) r.schedule[i] = i + 1 < n ? r.t.schedule : r.other;
     r.cut[0] = r.t.cut;
-    pst_job_spec spec = {.grid = {r.t.n_rank, n, 1},
+    pst_job_spec spec = {.grid = {r.t.n_rank, n, 1, NULL, servers},
                          .schedule = r.schedule,
                          .cut = r.cut,
                          .cost = &cost,
@@ -70,7 +72,9 @@ static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t fewer, 
                          .velocity = (int)(k % 2)};
     spec.parts = zero == 2 ? 1 : 1 + (uint32_t)(k / 8 % 3);
     static const uint8_t packs[] = {1, 1, 0, 1};
-    if (!large && spec.parts == 1 && k % 3 != 1) { /* what is small stays as it is */
+    spec.eager = eager;
+    if (spec.eager) spec.message = PST_PIECE / 4;
+    if (!large && spec.parts == 1 && k % 3 != 1 && !servers) { /* what is small stays as it is */
         spec.up = (pst_codec){.kind = k % 2 ? PST_CODEC_INT8 : PST_CODEC_INT4, .block = 32};
         if (zero == 1 && k % 4 < 3) spec.down = (pst_codec){.kind = PST_CODEC_INT8, .block = 32};
         spec.plain = k % 8 == 6;
@@ -79,6 +83,10 @@ static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t fewer, 
     }
     MUST(pst_job_build_grid(&spec, &r.job, r.slots));
     return r;
+}
+
+static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t fewer, uint64_t *seed) {
+    return open_served(k, n, zero, fewer, 0, seed);
 }
 
 static void close_replicas(replicas *r) {
@@ -94,28 +102,32 @@ static pst_status check(const replicas *r, pst_check_mode mode) {
     return pst_job_check_grid(r->job, r->cut, r->slots, mode);
 }
 
+static void must_pass(const replicas *r, int fifo) {
+    pst_timing *timing;
+    MUST(check(r, PST_CHECK_TAGGED));
+    if (fifo) MUST(check(r, PST_CHECK_FIFO));
+    MUST(pst_simulate(r->job, &timing));
+    pst_timing_close(timing);
+    for (uint32_t k = 0; k < r->job->n_rank; k++) {
+        pst_memory_map *x;
+        uint32_t lane = pst_grid_lane(r->job->grid, k);
+        const pst_memory_map_spec spec = {.g = r->t.g,
+                                          .cut = r->t.cut,
+                                          .job = r->job,
+                                          .slots = r->slots[lane],
+                                          .optim = pst_optim_find("adamw"),
+                                          .rank = k};
+        MUST(pst_memory_map_build(&spec, &x));
+        MUST(pst_memory_map_check(x, r->t.cut, r->slots[lane]));
+        pst_memory_map_close(x);
+    }
+}
+
 static void pass(int islands, uint64_t seed) {
     for (uint64_t k = 1; k <= (islands ? 18 : 60); k++) {
         const int zero = islands ? ISLANDS : (int)(k / 4 % 3);
         replicas r = open_replicas(k, 2 + (uint32_t)(k % 4), zero, (uint32_t)(k % 4), &seed);
-        pst_timing *timing;
-        MUST(check(&r, PST_CHECK_TAGGED));
-        if (k % 2 && !islands) MUST(check(&r, PST_CHECK_FIFO));
-        MUST(pst_simulate(r.job, &timing));
-        pst_timing_close(timing);
-        for (uint32_t k2 = 0; k2 < r.job->n_rank; k2++) {
-            pst_memory_map *x;
-            uint32_t lane = pst_grid_lane(r.job->grid, k2);
-            const pst_memory_map_spec spec = {.g = r.t.g,
-                                              .cut = r.t.cut,
-                                              .job = r.job,
-                                              .slots = r.slots[lane],
-                                              .optim = pst_optim_find("adamw"),
-                                              .rank = k2};
-            MUST(pst_memory_map_build(&spec, &x));
-            MUST(pst_memory_map_check(x, r.t.cut, r.slots[lane]));
-            pst_memory_map_close(x);
-        }
+        must_pass(&r, k % 2 && !islands);
         close_replicas(&r);
     }
 }
@@ -124,6 +136,57 @@ static void jobs_pass(void **state) {
     (void)state;
     pass(0, test_seed(1));
     pass(1, test_seed(11));
+}
+
+static void jobs_with_servers_pass(void **state) {
+    (void)state;
+    uint64_t seed = test_seed(10);
+    for (uint64_t k = 1; k <= 15; k++) {
+        const uint32_t n = 2 + (uint32_t)(k % 4);
+        replicas r = open_served(k, n, 1, (uint32_t)(k % 4), 1 + (uint32_t)(k % 3), &seed);
+        must_pass(&r, k % 2 && !r.job->eager);
+        close_replicas(&r);
+    }
+}
+
+/* Instructions of servers. */
+static void damaged_servers_are_refused(void **state) {
+    (void)state;
+    uint64_t seed = test_seed(9);
+    for (uint64_t k = 1; k <= 2; k++) {
+        replicas t = open_served(k, 2 + (uint32_t)(k % 3), 1, 0, 1, &seed);
+        for (uint32_t r = 0; r < t.job->n_rank; r++) {
+            pst_instr_list *list = &t.job->list[r];
+            if (!pst_job_is_server(t.job, r)) continue;
+            for (uint32_t i = 0; i < list->n_instr; i += 1 + i % 3) {
+                const pst_instr was = list->instr[i];
+                const int updates = was.opcode == PST_OP_STEP || was.queue == PST_Q_HEAD;
+                if (t.job->eager && updates) {
+                    list->instr[i].from += PST_PIECE;
+                    assert_int_equal(check(&t, PST_CHECK_TAGGED), PST_EINPUT);
+                    list->instr[i] = was;
+                    list->instr[i].n_dep = 0; /* further messages follow the first in its queue */
+                    if (was.n_dep && list->instr[i - 1].opcode == PST_OP_STEP)
+                        assert_int_equal(check(&t, PST_CHECK_TAGGED), PST_EINPUT);
+                    list->instr[i] = was;
+                }
+                if (was.opcode != PST_OP_REDUCE && was.opcode != PST_OP_RECV) continue;
+                if (was.param == PST_NONE) continue;
+                list->instr[i].buffer = was.buffer ? 0 : 1;
+                assert_int_equal(check(&t, PST_CHECK_TAGGED), PST_EINPUT);
+                list->instr[i] = was;
+                list->instr[i].from += PST_PIECE;
+                assert_int_equal(check(&t, PST_CHECK_TAGGED), PST_EINPUT);
+                list->instr[i] = was;
+                if (was.opcode == PST_OP_RECV || !was.n_dep) continue;
+                list->instr[i].n_dep = 0;
+                assert_int_equal(check(&t, PST_CHECK_TAGGED), PST_EINPUT);
+                list->instr[i] = was;
+            }
+        }
+        MUST(check(&t, PST_CHECK_TAGGED));
+        close_replicas(&t);
+    }
 }
 
 static void lost_deps_are_refused(void **state) {
@@ -473,7 +536,8 @@ static void shares_are_even(void **state) {
         for (uint32_t n = 1; n <= 7; n++) {
             pst_share *s;
             uint64_t load[3][7] = {{0}}, most_param = 0;
-            MUST(pst_share_build(t.cut, t.job->rank_of_chunk, t.n_rank, n, &s));
+            const pst_share_owners owners = {t.n_rank, n, NULL};
+            MUST(pst_share_build(t.cut, t.job->rank_of_chunk, &owners, &s));
             for (uint32_t p = 0; p < t.g->n_param; p++) {
                 uint64_t at = 0, elements = pst_param_elements(t.g->param + p);
                 if (!t.g->param[p].n_use) continue;
@@ -497,7 +561,8 @@ static void shares_are_even(void **state) {
         }
         t.g->param[0].dim[0] = UINT64_C(1) << 40; /* more than instructions can count */
         pst_share *s;
-        assert_int_equal(pst_share_build(t.cut, t.job->rank_of_chunk, t.n_rank, 2, &s), PST_EINPUT);
+        const pst_share_owners two = {t.n_rank, 2, NULL};
+        assert_int_equal(pst_share_build(t.cut, t.job->rank_of_chunk, &two, &s), PST_EINPUT);
         pst_graph *g = t.g;
         close_case(&t);
         pst_graph_close(g);
@@ -519,6 +584,8 @@ static void two_slots(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_pass),
+                                       cmocka_unit_test(jobs_with_servers_pass),
+                                       cmocka_unit_test(damaged_servers_are_refused),
                                        cmocka_unit_test(lost_deps_are_refused),
                                        cmocka_unit_test(changes_are_refused),
                                        cmocka_unit_test(an_outer_step_is_whole),
