@@ -77,6 +77,9 @@ static const struct {
     {"train", "loss_scale_interval", "precision", "fp16", WARN, NULL},
     {"train", "loss_scale_backoff", "precision", "fp16", WARN, NULL},
     {"parallel", "schedule_file", "schedule", "custom", WARN, NULL},
+    {"parallel.compress", "threshold", "up", "2bit", WARN, NULL},
+    {"parallel.compress", "rate", "up", "topk", WARN, NULL},
+    {"parallel.compress", "warmup", "up", "topk", WARN, NULL},
 };
 enum { N_CONDITION = sizeof conditions / sizeof *conditions };
 
@@ -146,6 +149,7 @@ static int is_default(const pst_row *row, const pst_config *config) {
     double fallback;
     if (row->type == PST_ROW_TEXT)
         return !strcmp(*(char *const *)((const char *)config + row->offset), row->fallback);
+    if (row->allowed && !strcmp(row->allowed, row->fallback)) return number_of(row, config) == 0;
     if (row->type == PST_ROW_STEPS && pst_number_share(row->fallback, &fallback))
         return -fallback == number_of(row, config);
     return pst_number_real(row->fallback, &fallback) && fallback == number_of(row, config);

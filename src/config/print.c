@@ -84,7 +84,8 @@ static int affects_training(const pst_row *row) {
                                              "time_limit"};
     for (size_t i = 0; i < sizeof monitoring / sizeof *monitoring; i++)
         if (!strcmp(row->key, monitoring[i])) return 0;
-    return !strcmp(row->section, "train") || !strcmp(row->key, "dropout") ||
+    return !strcmp(row->section, "train") || !strncmp(row->section, "parallel.local", 14) ||
+           !strcmp(row->section, "parallel.compress") || !strcmp(row->key, "dropout") ||
            !strcmp(row->key, "attention_dropout");
 }
 

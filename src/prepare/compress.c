@@ -70,22 +70,6 @@ pst_codec pst_prepare_codec_down(const pst_config *config) {
     return codec_of(config, config->parallel.compress.down);
 }
 
-/* Keys of a codec that is not used. */
-static pst_status check_keys(const pst_prepared *p, pst_codec_kind kind) {
-    static const struct {
-        const char *key;
-        pst_codec_kind kind;
-    } rows[] = {
-        {"threshold", PST_CODEC_2BIT}, {"rate", PST_CODEC_TOPK}, {"warmup", PST_CODEC_TOPK}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (kind != rows[i].kind && pst_config_given(p->config, "parallel.compress", rows[i].key))
-            return pst_config_at(
-                p->config, "parallel.compress", rows[i].key,
-                pst_fail(PST_EINPUT, "parallel.compress.%s is of codec %s, not of %s", rows[i].key,
-                         pst_codec_name(rows[i].kind), pst_codec_name(kind)));
-    return PST_OK;
-}
-
 /* Of changes of weights, key `down`. */
 static pst_status check_down(const pst_prepared *p) {
     if (p->plan->layout.zero != 1)
@@ -96,19 +80,6 @@ static pst_status check_down(const pst_prepared *p) {
         return refuse(p, "down",
                       "parallel.compress.down needs train.precision fp32: in 16 bits weights are "
                       "sent in 16 bits, too small for the changes of many steps");
-    return PST_OK;
-}
-
-/* The lists of islands (parallel.local) have two forms already, and send weights in outer steps. */
-static pst_status check_islands(const pst_prepared *p) {
-    static const char *const keys[] = {"down", "after", "warmup"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (pst_config_given(p->config, "parallel.compress", keys[i]))
-            return pst_config_at(p->config, "parallel.compress", keys[i],
-                                 pst_fail(PST_EINPUT,
-                                          "parallel.compress.%s is not supported with "
-                                          "parallel.local; leave it out",
-                                          keys[i]));
     return PST_OK;
 }
 
@@ -167,10 +138,8 @@ pst_status pst_prepare_compress(const pst_prepared *p, pst_job_spec *spec, uint8
     *packs = NULL;
     if ((up.kind == PST_CODEC_NONE && down.kind == PST_CODEC_NONE) || p->grid.data == 1)
         return PST_OK;
-    if (spec->islands > 1) PST_TRY(check_islands(p));
     if (p->grid.data == spec->islands) return PST_OK;
     if (up.kind != PST_CODEC_NONE) PST_TRY(check(p, "up"));
-    if (up.kind != PST_CODEC_NONE) PST_TRY(check_keys(p, up.kind));
     if (down.kind != PST_CODEC_NONE) PST_TRY(check(p, "down"));
     if (down.kind != PST_CODEC_NONE) PST_TRY(check_down(p));
     if (!(*packs = calloc(p->grid.pipeline, 1))) return pst_no_memory("to prepare a run");

@@ -1,5 +1,6 @@
 /* The number of ranks and their grid: stages, replicas, tensor ranks and servers
  * (pipeline/layout/grid.h). */
+#include "base/plural.h"
 #include "prepare/layout.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -132,10 +133,12 @@ static pst_status check_servers(const pst_config *c, uint32_t n) {
     else if (c->parallel.local.steps)
         why = "parallel.servers add gradients in every step, but with parallel.local replicas "
               "exchange none; use one of the two";
-    else if (strcmp(c->parallel.compress.up, "none") != 0 ||
-             strcmp(c->parallel.compress.down, "none") != 0)
+    else if (strcmp(c->parallel.compress.up, "none") != 0)
         why = "parallel.servers add gradients in fp32 or bf16; use parallel.compress.up=none, or "
               "omit parallel.servers";
+    else if (strcmp(c->parallel.compress.down, "none") != 0)
+        why = "parallel.servers send weights, not packed changes; use parallel.compress.down=none, "
+              "or omit parallel.servers";
     return why ? fail_servers(c, pst_fail(PST_EINPUT, "%s", why)) : PST_OK;
 }
 
@@ -150,9 +153,9 @@ static pst_status check_number(const pst_config *c, uint32_t ranks, uint32_t n) 
     if (n % each)
         return fail_servers(
             c, pst_fail(PST_EINPUT,
-                        "%u servers for %u ranks of each replica (stages x tensor ranks); expected "
+                        "%u server%s for %u ranks of each replica (stages x tensor ranks); expected "
                         "a multiple: every one of these has its own servers",
-                        n, each));
+                        n, pst_plural(n), each));
     return ranks + n <= PST_RANKS_MAX
                ? PST_OK
                : pst_fail(PST_EINPUT, "the number of ranks is %u; expected 1 to %d", ranks + n,
@@ -168,8 +171,8 @@ static pst_status ranks_of_auto(const pst_config *c, int64_t given, uint32_t *n_
     PST_TRY(replica_ranks(c, 0, &ranks));
     if (given < ranks)
         return pst_fail(PST_EINPUT,
-                        "the job has %" PRId64 " ranks, but its replicas have %u; start more",
-                        given, ranks);
+                        "the job has %" PRId64 " rank%s, but its replicas have %u; start more",
+                        given, pst_plural((uint64_t)given), ranks);
     PST_TRY(check_number(c, ranks, (uint32_t)given - ranks));
     *n_rank = (uint32_t)given;
     return PST_OK;

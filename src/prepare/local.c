@@ -38,6 +38,9 @@ static pst_status check(const pst_prepared *p) {
         {strcmp(c->parallel.compress.up, "none") != 0,
          "parallel.local: islands send no gradients that parallel.compress.up could pack; use "
          "parallel.compress.up=none"},
+        {strcmp(c->parallel.compress.down, "none") != 0,
+         "parallel.local: islands exchange weights in outer steps only, in fp32; use "
+         "parallel.compress.down=none"},
         {strcmp(c->parallel.gradients, "fp32") != 0,
          "parallel.local: islands send no gradients; use parallel.gradients=fp32"},
         {c->parallel.reproducible != 0,

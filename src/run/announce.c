@@ -69,6 +69,12 @@ static void warn_of_compression(const pst_prepared *p) {
                 "packs on one host, too");
 }
 
+static void warn_of_islands(const pst_prepared *p) {
+    if (p->config->parallel.local.steps && p->grid.data == 1)
+        pst_log(PST_LOG_WARN, "parallel.local has no effect without parallel.data: replicas are "
+                              "islands, and there is only one");
+}
+
 /* Why weights wait for the gradients of all pieces. */
 static void warn_of_servers(const pst_prepared *p) {
     if (!p->grid.servers || p->job->eager) return;
@@ -151,6 +157,7 @@ static void warn(const pst_trainer *t) {
     warn_of_zero(p);
     warn_of_servers(p);
     warn_of_compression(p);
+    warn_of_islands(p);
     warn_of_unequal(p);
     warn_of_batches(p);
     /* The run file of a resumed run has every key: its warnings were printed when that run

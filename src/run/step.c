@@ -89,11 +89,17 @@ void pst_step_take_requests(pst_trainer *t, uint64_t requests) {
     pst_stop_save_taken();
 }
 
-/* Of the next step, whose batch may be larger than those so far. */
+/* Of the next step, whose batch may be larger than those so far. The first outer step of islands
+ * takes as much longer than the inner ones as is predicted. */
 static uint64_t next_step_ns(const pst_trainer *t) {
     const pst_batches *b = &t->p->batches;
+    const int syncs = pst_prepared_syncs(t->p, t->step);
     double grows = (double)pst_batches_size(b, t->step) / (double)pst_batches_size(b, t->step - 1);
-    return (uint64_t)(grows * (double)t->longest_step_ns);
+    if (t->longest_step_ns[syncs]) return (uint64_t)(grows * (double)t->longest_step_ns[syncs]);
+    const uint64_t other = t->longest_step_ns[!syncs];
+    if (!syncs) return other;
+    const uint64_t outer = t->p->timing->step_ns, inner = t->p->inner->timing->step_ns;
+    return other + (outer > inner ? outer - inner : 0);
 }
 
 /* Whether another step, the validation and the checkpoint after it, and the last checkpoint may
@@ -142,7 +148,8 @@ static void join_islands(const pst_trainer *t) {
 /* Gathers the report of every rank, which also makes requests to any rank known to all. */
 static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
     uint64_t resident, most_resident, requests = t->takes_signals ? pst_stop_requests() : 0;
-    if (wall_ns > t->longest_step_ns) t->longest_step_ns = wall_ns;
+    uint64_t *longest = t->longest_step_ns + pst_prepared_syncs(t->p, t->step - 1);
+    if (wall_ns > *longest) *longest = wall_ns;
     if (t->takes_signals && is_time_up(t)) requests |= PST_STOP_TIME;
     resident_bytes(t->proc_status, &resident, &most_resident);
     for (uint32_t i = 0; i < t->group->n_local; i++) {

@@ -51,8 +51,9 @@ typedef struct {
     int stopped_in_last_step; /* 1: asked to stop during the last step: save first, then evaluate */
     pst_end end;              /* equal on all ranks */
     /* monotonic clock when the run began here; the longest step, validation and checkpoint of this
-     * process so far: for train.time_limit, on rank 0 */
-    uint64_t began_ns, longest_step_ns, longest_validation_ns, longest_saving_ns;
+     * process so far: for train.time_limit, on rank 0. Steps: [1] those after which all replicas
+     * have the same weights, [0] the inner steps of islands */
+    uint64_t began_ns, longest_step_ns[2], longest_validation_ns, longest_saving_ns;
     /* 1: some rank was asked for a checkpoint of this step; equal on all ranks */
     int save_requested;
     char folder[PST_TRAINER_FOLDER]; /* runs/NAME */

@@ -67,6 +67,20 @@ expect 0 'done after step 4' --resume runs/cut steps=4
 grep -q 'warning: train.warmup' out && { echo "FAILED: a warm-up that was cut is said again"; bad=1; }
 expect 0 '^warning: train.warmup is 9, but train.steps is only 5' --resume runs/cut steps=5 warmup=9
 
+# the copy of a run file has the keys of all codecs
+set -- -n 2 parallel.data=2 parallel.compress.links=all parallel.compress.min_bytes=0
+expect 0 'warning: parallel.compress.threshold has no effect: parallel.compress.up is int8$' \
+    run.yaml name=other-codec "$@" parallel.compress.up=int8 parallel.compress.threshold=0.1
+for codec in int8 topk; do
+    expect 0 'done after step 4' run.yaml name=$codec "$@" parallel.compress.up=$codec parallel.compress.down=int4
+    expect 0 'settings differ.*: train.steps 4 -> 6, parallel.compress.after 0 -> 2$' \
+        --resume runs/$codec steps=6 parallel.compress.after=2
+    grep 'has no effect' out && bad=1
+    "$PENSTOCK" simulate runs/$codec/plan.yaml >out 2>&1 || { echo "FAILED: plan of $codec: $(cat out)"; bad=1; }
+done
+expect 0 'parallel.local has no effect without parallel.data' run.yaml name=island parallel.local.steps=2
+set --
+
 rm runs/k1/checkpoints/step-00000008/index.json
 expect 0 'step-00000008 is incomplete (no index.json); resuming from step-00000006$' --resume runs/k1 steps=9
 printf X | dd of=runs/k1/checkpoints/step-00000009/index.json bs=1 seek=40 conv=notrunc 2>/dev/null

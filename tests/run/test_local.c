@@ -25,6 +25,13 @@
 
 static run_result base;
 
+/* "_" stands for a space. */
+static const char *spaces_in(char *key) {
+    for (char *at = key; !strncmp(key, "parallel.cluster", 16) && *at; at++)
+        if (*at == '_') *at = ' ';
+    return key;
+}
+
 static run_result train(const char *resume, int ranks, const char *keys) {
     static int n;
     char name[20], text[600], *rest = text;
@@ -33,7 +40,7 @@ static run_result train(const char *resume, int ranks, const char *keys) {
     snprintf(name, sizeof name, "run-%d", n++);
     snprintf(text, sizeof text, "%s", keys);
     for (char *key; (key = strsep(&rest, " "));)
-        if (*key) override[k++] = key;
+        if (*key) override[k++] = spaces_in(key);
     return run_here(YAML, name, ranks, resume, override, (size_t)k);
 }
 
@@ -239,6 +246,16 @@ static void phases(void **state) {
     assert_int_equal(find_line(&never, "validation", 1, text), 7);
 }
 
+/* An outer step that is predicted to end after the time limit is not begun. */
+static void time_limit_knows_outer_steps(void **state) {
+    (void)state;
+    run_result r = train("", 2,
+                         "train.time_limit=60 parallel.cluster=2x1_cpu_ib:0.01Mb/s "
+                         "checkpoint.every=0");
+    assert_int_equal(r.exit_status, 0);
+    assert_int_equal(r.steps, 2);
+}
+
 /* --- preparation ------------------------------------------------------------------------------ */
 
 /* Old weights and outer momentum, each once, and the step between two outer steps. */
@@ -288,6 +305,7 @@ static void bad_input(void **state) {
     refuses("train.spike=rewind", "use train.spike=warn or off");
     refuses("train.batch_warmup.from=4 train.batch_warmup.tokens=100", "not supported together");
     refuses("parallel.compress.up=int8", "use parallel.compress.up=none");
+    refuses("parallel.compress.down=int8", "use parallel.compress.down=none");
     refuses("parallel.gradients=bf16", "use parallel.gradients=fp32");
     refuses("parallel.reproducible.data=2", "use parallel.reproducible.data=0");
     refuses("parallel.post_validation=true", "not supported together");
@@ -301,6 +319,7 @@ int main(void) {
                                        cmocka_unit_test(outer_steps_add_up),
                                        cmocka_unit_test(one_step_of_sgd_is_synchronous),
                                        cmocka_unit_test(phases),
+                                       cmocka_unit_test(time_limit_knows_outer_steps),
                                        cmocka_unit_test(resume_has_the_same_bits),
                                        cmocka_unit_test(other_islands_resume),
                                        cmocka_unit_test(memory_and_time),
