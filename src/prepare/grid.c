@@ -230,8 +230,8 @@ static pst_status grid_of_replicas(const pst_config *c, uint32_t n_rank, pst_lay
     if (!n_rank || n_rank % lanes)
         return pst_fail(
             PST_EINPUT,
-            "the job has %u ranks; expected a multiple of parallel.data x parallel.tensor, %u",
-            n_rank, lanes);
+            "the job has %u rank%s; expected a multiple of parallel.data x parallel.tensor, %u",
+            n_rank, pst_plural(n_rank), lanes);
     l->pipeline = n_rank / lanes;
     l->data = degree(c->parallel.data);
     l->tensor = degree(c->parallel.tensor);

@@ -1,6 +1,7 @@
 /* Labels in config.json: id2label, {"0": "negative", "1": "positive"}, which transformers leaves
  * out if there are two that have no names, and label2id. Names such as LABEL_0 are those that
  * transformers gives where there are none. */
+#include "base/plural.h"
 #include "prepare/hf_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +26,8 @@ pst_status pst_hf_count_labels(const json_t *root, const char *file, uint32_t *n
                                                : PST_OK;
     const size_t size = json_object_size(names);
     if (size < 2 || size > MOST_LABELS)
-        return pst_fail(PST_EINPUT, "%s: id2label has %zu labels; expected 2 to %d", file, size,
-                        MOST_LABELS);
+        return pst_fail(PST_EINPUT, "%s: id2label has %zu label%s; expected 2 to %d", file, size,
+                        pst_plural(size), MOST_LABELS);
     for (uint32_t i = 0; i < size; i++)
         if (!label_at(names, i))
             return pst_fail(PST_EINPUT,

@@ -121,9 +121,9 @@ static pst_status lay_out_inference(const pst_prepare_options *o, pst_layout *l)
     snprintf(l->schedule, sizeof l->schedule, "%s", pst_schedule_name_of(PST_SCHEDULE_FORWARD));
     if (l->pipeline && o->n_rank % tensor == 0) return PST_OK;
     return pst_fail(PST_EINPUT,
-                    "the job has %u ranks; expected a multiple of %u tensor rank%s "
+                    "the job has %u rank%s; expected a multiple of %u tensor rank%s "
                     "(parallel.tensor)",
-                    o->n_rank, tensor, pst_plural(tensor));
+                    o->n_rank, pst_plural(o->n_rank), tensor, pst_plural(tensor));
 }
 
 pst_status pst_prepare_layout(const pst_config *c, const pst_prepare_options *o,

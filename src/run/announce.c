@@ -210,9 +210,10 @@ void pst_announce_run(const pst_trainer *t) {
     printf(", %s, %u rank%s", t->config->train.precision, p->options.n_rank,
            pst_plural(p->options.n_rank));
     if (*grid) printf(" (%s)", grid);
-    printf(" of %u thread%s, %s, %u micro-batches of %u sample%s\n", p->options.threads,
+    printf(" of %u thread%s, %s, %u micro-batch%s of %u sample%s\n", p->options.threads,
            pst_plural(p->options.threads), p->plan->layout.schedule, p->plan->layout.n_micro,
-           p->plan->layout.micro_batch, pst_plural(p->plan->layout.micro_batch));
+           pst_plural_es(p->plan->layout.n_micro), p->plan->layout.micro_batch,
+           pst_plural(p->plan->layout.micro_batch));
     print_batches(p);
     if (*p->solved) printf("schedule:  solved, %s\n", p->solved);
     printf("predicted: bubble %.1f%%, arena %.1f MiB on the largest rank\n",

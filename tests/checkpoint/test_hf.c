@@ -488,7 +488,7 @@ static void test_bert_config(void **state) {
     assert_int_equal(c.bert.labels, 2);
     expect_config(CLASSIFIES "\"id2label\":{\"0\":\"a\",\"2\":\"b\"}}",
                   "id2label has 2 labels, but no name for the number 1");
-    expect_config(CLASSIFIES "\"id2label\":{\"0\":\"a\"}}", "id2label has 1 labels; expected 2");
+    expect_config(CLASSIFIES "\"id2label\":{\"0\":\"a\"}}", "id2label has 1 label; expected 2");
     expect_config(CLASSIFIES "\"problem_type\":\"regression\"}", "problem_type is regression");
     expect_config("{" BERT_SIZES "\"hidden_act\":\"gelu\"}", "intermediate_size is missing");
     expect_config("{" BERT_SIZES "\"intermediate_size\":16,\"hidden_act\":\"gelu_new\"}",
