@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """`penstock plan --program` on layouts whose step times were published, beside what was measured.
 
-    bench/published.py [--source NAME] [--rows] [--json]
+    bench/published.py [--source NAME] [--rows] [--json] [--fits]
 
 The rows and their sources are in published_steps.json. Rows that are kept back are never used by fit.py, which sets the
 costs from the others; its table of sources left out is the fair one for these. Layouts are planned with unlimited
-memory: durations are compared, not memory. `inside`: share of the rows within the range that the plan prints.
+memory: durations are compared, not memory; --fits plans with the memory of the devices instead, and says which layouts fit.
+`inside`: share of the rows within the range that the plan prints.
 Needs ./dev build; about three minutes on two cores."""
 
 import argparse
@@ -39,15 +40,20 @@ def run_file(row):
             f"parallel: {{{', '.join(keys)}}}\n")
 
 
-def predict(row, more=""):
-    """The prediction for a row, as in the plan's JSON; more: changed values of the program's profile."""
+def plan(row, more="", memory="memory:4TiB"):
+    """The finished `penstock plan` of a row; more: changed values of the program's profile."""
     nodes, kind, links = row["cluster"].split(" ", 2)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "run.yaml")
         with open(path, "w", encoding="utf-8") as file:
             file.write(run_file(row))
-        done = subprocess.run([PENSTOCK, "plan", path, "--cluster", f"{nodes} {kind} memory:4TiB {links}", "--json",
+        return subprocess.run([PENSTOCK, "plan", path, "--cluster", f"{nodes} {kind} {memory} {links}", "--json",
                                "--program", row["program"] + more], capture_output=True, text=True, check=False)
+
+
+def predict(row, more=""):
+    """The prediction for a row, as in the plan's JSON."""
+    done = plan(row, more)
     if done.returncode:
         raise RuntimeError(f"{row['source']} {row['name']}: {done.stderr.strip()}")
     return json.loads(done.stdout)["layout"]["predicted"]
@@ -56,6 +62,23 @@ def predict(row, more=""):
 def predict_all(rows, more=lambda row: ""):
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(lambda row: predict(row, more(row)), rows))
+
+
+def fits(rows):
+    """The row, whether its layout fits in the devices, the bytes of its largest rank and what a rank may use."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for row, done in zip(rows, pool.map(lambda row: plan(row, memory=""), rows)):
+            if done.returncode not in (0, 4):
+                raise RuntimeError(f"{row['source']} {row['name']}: {done.stderr.strip()}")
+            found = json.loads(done.stdout)
+            layout = found["layout"] or found["rows"][0]["layout"]
+            yield row, found["fits"], max(layout["predicted"]["peak_bytes"]), found["memory"]["usable_bytes"]
+
+
+def print_fits(rows):
+    for row, fit, needs_bytes, usable in fits(rows):
+        print(f"{row['source']:20s} {row['name']:36s} {'fits' if fit else 'does not fit':12s} "
+              f"{needs_bytes / 1e9:6.1f} of {usable / 1e9:.1f} GB")
 
 
 def statistics(errors):
@@ -89,9 +112,13 @@ def main():
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--rows", action="store_true", help="print every row")
     parser.add_argument("--source", help="only rows of this source")
+    parser.add_argument("--fits", action="store_true", help="whether the layouts fit in the memory of the devices")
     args = parser.parse_args()
     needs.check()
     rows = [row for row in load()["rows"] if args.source in (None, row["source"])]
+    if args.fits:
+        print_fits(rows)
+        return
     found = compare(rows)
     if args.json:
         print(json.dumps({"rows": found, "sources": summary(found)}, indent=2))

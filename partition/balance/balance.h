@@ -31,10 +31,10 @@ typedef struct {
     const double *slow; /* [ranks of the schedule] factor on the durations of each rank; NULL: 1 */
 } pst_balance_times;
 /* Cuts the graph into as many chunks as the schedule has, and sets the cut, the ranks of chunks and
- * the recomputation of *layout. recompute: [n_chunk] pst_recompute; the time of recomputation
- * counts, and the modes are copied to the layout; NULL: no recomputation. EINPUT if there are more
+ * the recomputation of *layout. recompute: [n_chunk]; the time of recomputation
+ * counts, and is copied to the layout; NULL: no recomputation. EINPUT if there are more
  * chunks than operators. After EINPUT or ENOMEM the layout may have an empty cut. */
 pst_status pst_balance_solve(const pst_graph *g, const pst_balance_times *times,
-                             const pst_schedule *schedule, const uint8_t *recompute,
+                             const pst_schedule *schedule, const pst_recompute_way *recompute,
                              pst_layout *layout);
 #endif

@@ -1,5 +1,6 @@
 /* pst_balance_solve: cuts a graph into contiguous chunks that cost about the same. Costs come from
  * the tape: durations of F, B and W of each operator, and the values that would cross a cut. */
+#include "graph/layers.h"
 #include "graph/tape.h"
 #include "base/plural.h"
 #include "partition/balance/balance.h"
@@ -13,6 +14,7 @@ typedef struct {
     uint64_t *again[PST_RECOMPUTE_COUNT]; /* ns of recomputation in B; NULL: not computed */
     uint64_t *boundary;                   /* ns of the messages across the cut */
     uint64_t *crossing;                   /* bytes across the cut, both directions */
+    uint32_t n_layer;                     /* of the graph */
 } profile;
 
 typedef struct {
@@ -60,22 +62,17 @@ static pst_status sum_crossings(const pst_tape *tape, uint32_t n_node, uint64_t 
 }
 
 /* With one chunk for all nodes: the cuts are not known yet, and change the result little. */
-static pst_status time_again(const source *from, uint32_t way, profile *p) {
-    const uint8_t mode = (uint8_t)way;
-    const pst_chooser chooser = {.recompute = &mode};
-    pst_cut *cut;
-    uint32_t n = from->g->n_node, *chunk = calloc(n, sizeof *chunk);
-    p->again[way] = calloc(n, sizeof *p->again[way]);
-    pst_status status =
-        chunk && p->again[way]
-            ? pst_cut_build(&(pst_cut_spec){from->g, chunk, 1, 1, 1}, &chooser, &cut)
-            : pst_fail(PST_ENOMEM, "no memory to partition %u operators", n);
-    for (uint32_t s = 0; status == PST_OK && s < cut->tape->n_step; s++)
-        if (cut->tape->step[s].again)
-            p->again[way][cut->tape->step[s].node] += step_ns(from, cut->tape, s);
-    if (status == PST_OK) pst_cut_close(cut);
-    free(chunk);
-    return status;
+static pst_status time_again(const source *from, pst_recompute mode, profile *p) {
+    pst_tape *tape;
+    uint32_t n = from->g->n_node;
+    if (!(p->again[mode] = calloc(n, sizeof *p->again[mode])))
+        return pst_fail(PST_ENOMEM, "no memory to partition %u operators", n);
+    PST_TRY(pst_cut_tape(from->g, mode, pst_costs_program_is_other(from->times->costs->program),
+                         &tape));
+    for (uint32_t s = 0; s < tape->n_step; s++)
+        if (tape->step[s].again) p->again[mode][tape->step[s].node] += step_ns(from, tape, s);
+    pst_tape_close(tape);
+    return PST_OK;
 }
 
 static pst_status time_passes(const source *from, const profile *p) {
@@ -92,21 +89,50 @@ static pst_status time_passes(const source *from, const profile *p) {
     return status;
 }
 
-/* What differs between chunks: [n_chunk], NULL: nothing. */
+/* What differs between chunks: [n_chunk], NULL: nothing. scaled: the arrays of `again` that the
+ * chunk owns. */
 typedef struct {
     double *slow;
     const uint64_t **again;
+    uint64_t **scaled;
+    uint32_t n_chunk;
 } by_chunk;
 
+static void close_by_chunk(by_chunk *x) {
+    for (uint32_t c = 0; x->scaled && c < x->n_chunk; c++) free(x->scaled[c]);
+    free(x->slow);
+    free(x->again);
+    free(x->scaled);
+}
+
+/* If a chunk recomputes some of its layers, which ones is not known before the cut: each operator
+ * gets this share of its time. */
+static pst_status scale_again(const profile *p, pst_recompute_way way, uint32_t n, uint32_t chunk,
+                              by_chunk *x) {
+    const double share =
+        (double)pst_recompute_layers(way) * x->n_chunk / (p->n_layer ? p->n_layer : 1);
+    x->again[chunk] = p->again[pst_recompute_mode(way)];
+    if (pst_recompute_mode(way) != PST_RECOMPUTE_LAYERS || share >= 1) return PST_OK;
+    if (!(x->scaled[chunk] = malloc(n * sizeof **x->scaled)))
+        return pst_fail(PST_ENOMEM, "no memory to partition %u operators", n);
+    for (uint32_t i = 0; i < n; i++)
+        x->scaled[chunk][i] = (uint64_t)(share * (double)x->again[chunk][i]);
+    x->again[chunk] = x->scaled[chunk];
+    return PST_OK;
+}
+
 static pst_status open_by_chunk(const profile *p, const pst_schedule *s, const double *slow,
-                                const uint8_t *recompute, by_chunk *x) {
+                                const pst_layout *l, by_chunk *x) {
+    const pst_recompute_way *recompute = l->recompute;
+    x->n_chunk = s->n_chunk;
     x->slow = slow ? malloc(s->n_chunk * sizeof *x->slow) : NULL;
     x->again = recompute ? malloc(s->n_chunk * sizeof *x->again) : NULL;
-    if ((slow && !x->slow) || (recompute && !x->again))
+    x->scaled = calloc(s->n_chunk, sizeof *x->scaled);
+    if ((slow && !x->slow) || (recompute && !x->again) || !x->scaled)
         return pst_fail(PST_ENOMEM, "no memory to partition into %u chunks", s->n_chunk);
     for (uint32_t c = 0; c < s->n_chunk; c++) {
         if (slow) x->slow[c] = slow[s->rank_of_chunk[c]];
-        if (recompute) x->again[c] = p->again[recompute[c]];
+        if (recompute) PST_TRY(scale_again(p, recompute[c], l->n_item, c, x));
     }
     return PST_OK;
 }
@@ -115,7 +141,7 @@ static pst_status open_by_chunk(const profile *p, const pst_schedule *s, const d
 static pst_status cut_into(const profile *p, uint32_t *chunk, const pst_schedule *s,
                            const double *slow, pst_layout *l) {
     by_chunk x = {0};
-    pst_status status = open_by_chunk(p, s, slow, l->recompute, &x);
+    pst_status status = open_by_chunk(p, s, slow, l, &x);
     const pst_balance_items items = {.cost = p->cost,
                                      .boundary_cost = p->boundary,
                                      .crossing = p->crossing,
@@ -126,15 +152,14 @@ static pst_status cut_into(const profile *p, uint32_t *chunk, const pst_schedule
     if (status == PST_OK) status = pst_balance_cut(&items, chunk);
     for (uint32_t i = 0; status == PST_OK && i < l->n_item; i++)
         l->first_item[chunk[i] + 1] = i + 1;
-    free(x.slow);
-    free(x.again);
+    close_by_chunk(&x);
     return status;
 }
 
 static pst_status fill_layout(const profile *p, const pst_schedule *s, const double *slow,
-                              const uint8_t *recompute, pst_layout *l) {
+                              const pst_recompute_way *recompute, pst_layout *l) {
     memcpy(l->rank_of_chunk, s->rank_of_chunk, s->n_chunk * sizeof(*s->rank_of_chunk));
-    if (recompute) memcpy(l->recompute, recompute, s->n_chunk);
+    if (recompute) memcpy(l->recompute, recompute, s->n_chunk * sizeof *recompute);
     uint32_t *chunk = malloc(l->n_item * sizeof *chunk);
     if (!chunk) return pst_fail(PST_ENOMEM, "no memory to partition %u operators", l->n_item);
     pst_status status = cut_into(p, chunk, s, slow, l);
@@ -162,17 +187,29 @@ static pst_status too_many(const pst_graph *g, const pst_schedule *schedule) {
                     schedule->name, schedule->n_chunk, n_rank, g->n_node, advice);
 }
 
-static pst_status time_all(const source *from, const uint8_t *recompute, uint32_t n_chunk,
+static pst_status count_layers(const pst_graph *g, uint32_t *n_layer) {
+    uint32_t *layer = malloc(g->n_node * sizeof *layer);
+    if (!layer) return pst_fail(PST_ENOMEM, "no memory to partition %u operators", g->n_node);
+    pst_graph_layers(g, layer);
+    for (uint32_t i = 0; i < g->n_node; i++)
+        if (layer[i] != PST_NONE) *n_layer = layer[i] + 1;
+    free(layer);
+    return PST_OK;
+}
+
+static pst_status time_all(const source *from, const pst_recompute_way *recompute, uint32_t n_chunk,
                            profile *p) {
     PST_TRY(time_passes(from, p));
-    for (uint32_t c = 0; recompute && c < n_chunk; c++)
-        if (recompute[c] != PST_RECOMPUTE_NONE && !p->again[recompute[c]])
-            PST_TRY(time_again(from, recompute[c], p));
+    PST_TRY(count_layers(from->g, &p->n_layer));
+    for (uint32_t c = 0; recompute && c < n_chunk; c++) {
+        const pst_recompute mode = pst_recompute_mode(recompute[c]);
+        if (mode != PST_RECOMPUTE_NONE && !p->again[mode]) PST_TRY(time_again(from, mode, p));
+    }
     return PST_OK;
 }
 
 pst_status pst_balance_solve(const pst_graph *g, const pst_balance_times *times,
-                             const pst_schedule *schedule, const uint8_t *recompute,
+                             const pst_schedule *schedule, const pst_recompute_way *recompute,
                              pst_layout *layout) {
     const source from = {g, times};
     if (schedule->n_chunk > g->n_node) return too_many(g, schedule);

@@ -83,7 +83,12 @@ uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements);
  *     for every one from F to W that is  sum of stash_to_w
  *     not counted above
  *     for every one from B to W          sum of b_to_w - min(enter[a], sum of recomputed_to_w)
- *     once per rank, instead             recomputed - recomputed_to_w - enter[a], scratch_split */
+ *     once per rank, instead             recomputed - recomputed_to_w - enter[a], scratch_split
+ *
+ * The values of PST_RECOMPUTE_LAYERS are those of a chunk that recomputes all of its layers. One
+ * that recomputes the first N has them up to the end of its N-th layer, and those of
+ * PST_RECOMPUTE_NONE behind it; of `recomputed`, the layer with the largest sum counts. */
+enum { PST_LAYER_INSIDE = 1, PST_LAYER_BEGINS };
 typedef struct {
     uint32_t n;
     uint64_t *f_ns, *b_ns, *w_ns; /* [n] ns of F, B and W, with their collectives */
@@ -112,6 +117,9 @@ typedef struct {
     /* [n] number of elements of parameters that the item uses and item 0 used first; a stage
      * without item 0 has a copy of them */
     uint64_t *tied;
+    /* [n] 0: the item belongs to no layer (graph/layers.h); PST_LAYER_BEGINS: it is the first one
+     * of a layer; PST_LAYER_INSIDE. NULL: there are no layers */
+    uint64_t *layer;
     uint64_t *largest; /* [n] number of elements of the largest parameter first used by the item */
     /* [n] bytes of input data and outputs of a micro-batch, which are kept during the whole step */
     uint64_t *kept;

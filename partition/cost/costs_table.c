@@ -4,6 +4,7 @@
  * A value is counted at the first operator whose B or W needs it: every chunk with this operator
  * has the value. If the first need lies in an earlier chunk, the value counts as `enter`, as far as
  * the chunk's first operator needs it: the result is at most what the memory map has. */
+#include "graph/layers.h"
 #include "partition/cost/costs_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -256,16 +257,29 @@ static void sum_parameters(const builder *b) {
         }
 }
 
+static pst_status mark_layers(const builder *b) {
+    uint32_t last = PST_NONE, *layer = malloc(b->t->n * sizeof *layer);
+    if (!layer) return pst_fail(PST_ENOMEM, "no memory for the costs of %u operators", b->t->n);
+    pst_graph_layers(b->g, layer);
+    for (uint32_t i = 0; i < b->t->n; i++) {
+        if (layer[i] == PST_NONE) continue;
+        b->t->layer[i] = layer[i] == last ? PST_LAYER_INSIDE : PST_LAYER_BEGINS;
+        last = layer[i];
+    }
+    free(layer);
+    return PST_OK;
+}
+
 /* --- assembly --------------------------------------------------------------------------------- */
 
-enum { PLAIN = 13, BY_MODE = 7, ARRAYS = PLAIN + BY_MODE * PST_RECOMPUTE_COUNT };
+enum { PLAIN = 14, BY_MODE = 7, ARRAYS = PLAIN + BY_MODE * PST_RECOMPUTE_COUNT };
 
 /* NULL: not for this mode. */
 static uint64_t **array_of(pst_cost_table *t, uint32_t k) {
     uint64_t **const plain[PLAIN] = {&t->f_ns,        &t->b_ns, &t->w_ns,          &t->exchange_ns,
                                      &t->scratch,     &t->tied, &t->cross,         &t->elements,
                                      &t->accumulated, &t->kept, &t->scratch_split, &t->largest,
-                                     &t->frozen};
+                                     &t->frozen,      &t->layer};
     if (k < PLAIN) return plain[k];
     uint32_t mode = (k - PLAIN) / BY_MODE, which = (k - PLAIN) % BY_MODE;
     if (mode == PST_RECOMPUTE_NONE && which >= 4) return NULL;
@@ -300,7 +314,7 @@ static pst_status open_table(uint32_t n, pst_cost_table **table) {
 static pst_status fill(const builder *b) {
     for (pst_recompute mode = PST_RECOMPUTE_NONE; mode < PST_RECOMPUTE_COUNT; mode++) {
         pst_tape *tape;
-        PST_TRY(pst_cut_tape(b->g, mode, &tape));
+        PST_TRY(pst_cut_tape(b->g, mode, pst_costs_program_is_other(b->costs.program), &tape));
         if (mode == PST_RECOMPUTE_NONE) time_passes(b, tape);
         else time_again(b, tape, mode);
         pst_status status = keep(b, tape, mode);
@@ -308,6 +322,7 @@ static pst_status fill(const builder *b) {
         PST_TRY(status);
     }
     sum_parameters(b);
+    PST_TRY(mark_layers(b));
     b->t->norm_ns = (double)pst_costs_norm_ns(&b->costs, MANY) / MANY;
     b->t->step_ns = (double)pst_costs_step_ns(&b->costs, MANY) / MANY;
     b->t->reduce_ns = (double)pst_costs_reduce_ns(&b->costs, MANY) / MANY;

@@ -50,7 +50,10 @@ typedef struct {
 /* --- groups of equal operators ---------------------------------------------------------------- */
 
 static double least_again(const pst_search_problem *p, const pst_cost_table *t, uint32_t item) {
-    double least = p->recompute[PST_RECOMPUTE_NONE] ? 0 : INFINITY;
+    /* a chunk need not recompute this layer */
+    const int may_keep =
+        p->recompute[PST_RECOMPUTE_LAYERS] && p->layers != PST_RECOMPUTE_MOST_LAYERS;
+    double least = p->recompute[PST_RECOMPUTE_NONE] || may_keep ? 0 : INFINITY;
     for (uint32_t mode = 1; mode < PST_RECOMPUTE_COUNT; mode++)
         if (p->recompute[mode]) least = pst_search_min(least, (double)t->again_ns[mode][item]);
     return least < INFINITY ? least : 0;

@@ -28,7 +28,9 @@ typedef struct {
     const pst_search_flight *flight;
     const pst_search_table **table; /* [n_option] of each kind of device with each number of tensor
                                        ranks; NULL: not used */
-    uint32_t n_kind, n_option, n_chunk, chunks, micros, fastest_mode;
+    uint32_t n_kind, n_option, n_chunk, chunks, micros;
+    pst_recompute fastest_mode, bound_mode; /* bound_mode: takes no longer than any that is allowed
+                                             */
     int even, split; /* even: all replicas of each stage are equally fast; split: B and W apart */
     stage *stage;
     double *speeds, *fastest;           /* [pipeline][n_option]; [n_option] fastest device in use */
@@ -146,7 +148,7 @@ static void fill_shortest(cut_state *g, int split) {
     }
 }
 
-static uint32_t find_fastest_mode(const pst_search_problem *p) {
+static pst_recompute find_fastest_mode(const pst_search_problem *p) {
     uint32_t mode = 0;
     while (mode + 1 < PST_RECOMPUTE_COUNT && !p->recompute[mode]) mode++;
     return p->recompute[mode] ? mode : PST_RECOMPUTE_NONE;
@@ -189,7 +191,7 @@ static uint32_t micros_of(const cut_state *g) {
 }
 
 static double passes_ns(const cut_state *g, uint32_t kind, uint32_t item) {
-    return (double)pst_search_run(g->table[kind], PST_SEARCH_SUM_FBW + g->fastest_mode, item,
+    return (double)pst_search_run(g->table[kind], PST_SEARCH_SUM_FBW + g->bound_mode, item,
                                   item + 1);
 }
 
@@ -221,7 +223,9 @@ static pst_status fill_state(pst_search_context *x, cut_state *g, const uint32_t
     for (uint32_t s = 0; s < g->c->pipeline; s++) PST_TRY(fill_stage(x, g, device, s));
     fill_shortest(g, g->split);
     fill_hops(g, device);
-    g->fastest_mode = find_fastest_mode(g->problem);
+    g->fastest_mode = g->bound_mode = find_fastest_mode(g->problem);
+    if (g->fastest_mode == PST_RECOMPUTE_LAYERS && g->problem->layers != PST_RECOMPUTE_MOST_LAYERS)
+        g->bound_mode = PST_RECOMPUTE_NONE;
     fill_least(g);
     return fill_flushes(x, g, device);
 }
@@ -229,14 +233,14 @@ static pst_status fill_state(pst_search_context *x, cut_state *g, const uint32_t
 /* --- one chunk -------------------------------------------------------------------------------- */
 
 /* ns of these passes of all micro-batches on a stage. */
-static double work_of(const cut_state *g, const stage *s, uint32_t from, uint32_t to, uint32_t mode,
-                      int with_w) {
+static double work_of(const cut_state *g, const stage *s, uint32_t from, uint32_t to,
+                      pst_recompute_way way, int with_w) {
     double rate = 0;
     for (uint32_t k = s->first_option; k < s->first_option + g->n_kind; k++) {
         const pst_search_table *t = g->table[k];
         if (!t || s->speed[k] <= 0) continue;
-        uint64_t ns =
-            pst_search_run(t, (with_w ? PST_SEARCH_SUM_FBW : PST_SEARCH_SUM_FB) + mode, from, to);
+        const uint32_t sum = with_w ? PST_SEARCH_SUM_FBW : PST_SEARCH_SUM_FB;
+        uint64_t ns = pst_search_run_way(t, sum, way, from, to);
         if (!ns) return 0;
         rate += s->speed[k] / (double)ns;
     }
@@ -245,7 +249,8 @@ static double work_of(const cut_state *g, const stage *s, uint32_t from, uint32_
 
 /* Received bytes: the least over all items, so that a chunk that begins later never needs more
  * memory. */
-static uint64_t enter_of(const pst_search_table *t, uint32_t from, uint32_t mode) {
+static uint64_t enter_of(const pst_search_table *t, uint32_t from, pst_recompute_way way) {
+    const pst_recompute mode = pst_recompute_mode(way);
     return from ? t->least_enter[mode] : t->table->enter[mode][0];
 }
 
@@ -260,19 +265,27 @@ static pst_search_chunk chunk_of(const cut_state *g, uint32_t chunk, uint32_t fr
                               .micros = g->micros};
 }
 
-static uint64_t held_bytes(const pst_search_chunk *k, uint32_t mode) {
-    return pst_search_held_bytes(k, mode, enter_of(k->table, k->from, mode));
+static uint64_t held_bytes(const pst_search_chunk *k, pst_recompute_way way) {
+    return pst_search_held_bytes(k, way, enter_of(k->table, k->from, way));
+}
+
+static int is_allowed(const cut_state *g, pst_recompute mode) {
+    return g->problem->recompute[mode] || mode == g->fastest_mode;
+}
+
+static pst_recompute_way way_of(const cut_state *g, const pst_search_chunk *k, pst_recompute mode) {
+    return pst_search_way(g->problem, k->table, mode, k->from, k->to);
 }
 
 /* The last pass, a W or a whole backward pass, on the slowest replica. */
 static double last_pass(const cut_state *g, const stage *s, uint32_t from, uint32_t to,
-                        uint32_t mode) {
+                        pst_recompute_way way) {
     double longest = 0;
     for (uint32_t k = s->first_option; k < s->first_option + g->n_kind; k++) {
         const pst_search_table *t = g->table[k];
         if (!t || s->speed[k] <= 0) continue;
         uint64_t w = pst_search_run(t, PST_SEARCH_SUM_W, from, to),
-                 bw = pst_search_run(t, PST_SEARCH_SUM_FBW + mode, from, to) -
+                 bw = pst_search_run_way(t, PST_SEARCH_SUM_FBW, way, from, to) -
                       pst_search_run(t, PST_SEARCH_SUM_F, from, to);
         longest = pst_search_max(longest, (double)(g->split ? w : bw) / s->slowest);
     }
@@ -287,16 +300,35 @@ static int hides_sums(const cut_state *g, const stage *s) {
 
 /* One chunk per stage: the whole surrogate. Several: the work alone. */
 static double time_of(const cut_state *g, const stage *s, uint32_t from, uint32_t to,
-                      uint32_t mode) {
-    double work = work_of(g, s, from, to, mode, 1);
+                      pst_recompute_way way) {
+    double work = work_of(g, s, from, to, way, 1);
     if (g->chunks > 1) return work;
     uint64_t elements = pst_search_run(s->table, PST_SEARCH_SUM_ELEMENTS, from, to);
-    double last = (g->split ? work_of(g, s, from, to, mode, 0) : work) +
+    double last = (g->split ? work_of(g, s, from, to, way, 0) : work) +
                   (double)g->backward_ns[from] + (double)s->hop_ns;
     double sums = s->sum_ns * (double)elements + (elements ? (double)s->latency_ns : 0);
-    if (hides_sums(g, s)) sums = pst_search_max(0, sums - last_pass(g, s, from, to, mode));
+    if (hides_sums(g, s)) sums = pst_search_max(0, sums - last_pass(g, s, from, to, way));
     double end = work + s->flush_ns * (double)elements + sums;
     return (end > last ? end : last) + (double)g->forward_ns[from] + (double)s->hop_ns;
+}
+
+static int fits(const cut_state *g, const pst_search_chunk *k, pst_recompute_way way, uint64_t own,
+                uint64_t capacity) {
+    const uint64_t work = pst_search_work_bytes(k->table, k->from, k->to, way,
+                                                enter_of(k->table, k->from, way), g->split);
+    return own + held_bytes(k, way) + work / g->chunks <= capacity;
+}
+
+/* The fewest layers with which the chunk fits, or all. */
+static pst_recompute_way fewest_layers(const cut_state *g, const pst_search_chunk *k, uint64_t own,
+                                       uint64_t capacity) {
+    uint32_t low = 1, high = pst_search_layers(k->table, k->from, k->to);
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (fits(g, k, pst_recompute_of_layers(middle), own, capacity)) high = middle;
+        else low = middle + 1;
+    }
+    return pst_recompute_of_layers(high);
 }
 
 /* 1: a chunk of items [from, to) stays within `longest` ns and the memory of its stage. */
@@ -317,15 +349,17 @@ static int is_feasible(const cut_state *g, uint32_t chunk, uint32_t from, uint32
     const pst_search_chunk k = chunk_of(g, chunk, from, to);
     uint64_t own = 0;
     for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
-        if (!g->problem->recompute[mode] && mode != g->fastest_mode) continue;
-        if (time_of(g, s, from, to, mode) > longest) {
+        if (!is_allowed(g, mode)) continue;
+        pst_recompute_way way = way_of(g, &k, mode);
+        if (own && pst_search_chooses_layers(g->problem, mode))
+            way = fewest_layers(g, &k, own, capacity); /* NONE was too large */
+        if (time_of(g, s, from, to, way) > longest) {
             if (mode == PST_RECOMPUTE_NONE) return 0; /* other modes take no less time */
             continue;
         }
         if (capacity == UINT64_MAX) return 1;
         if (!own && (own = pst_search_own_bytes(&k)) > capacity) return 0;
-        uint64_t work = pst_search_work_bytes(t, from, to, mode, enter_of(t, from, mode), g->split);
-        if (own + held_bytes(&k, mode) + work / g->chunks <= capacity) return 1;
+        if (fits(g, &k, way, own, capacity)) return 1;
     }
     return 0;
 }
@@ -334,12 +368,13 @@ static int is_feasible(const cut_state *g, uint32_t chunk, uint32_t from, uint32
 static void take_from_stage(cut_state *g, uint32_t chunk, uint32_t from, uint32_t to) {
     uint32_t at = g->flight->stage[chunk];
     if (g->chunks == 1) return;
-    g->used_ns[at] += (uint64_t)work_of(g, &g->stage[at], from, to, g->fastest_mode, 1);
     const pst_search_chunk k = chunk_of(g, chunk, from, to);
+    g->used_ns[at] +=
+        (uint64_t)work_of(g, &g->stage[at], from, to, way_of(g, &k, g->fastest_mode), 1);
     uint64_t least = UINT64_MAX;
     for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
-        if (!g->problem->recompute[mode] && mode != g->fastest_mode) continue;
-        uint64_t bytes = held_bytes(&k, mode);
+        if (!is_allowed(g, mode)) continue;
+        uint64_t bytes = held_bytes(&k, way_of(g, &k, mode));
         if (bytes < least) least = bytes;
     }
     g->used_bytes[at] += least + pst_search_own_bytes(&k);
@@ -406,8 +441,10 @@ static double longest_of_all(const cut_state *g) {
     for (uint32_t s = 0; s < g->c->pipeline; s++) {
         double most = 0;
         for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++)
-            if (g->problem->recompute[mode] || mode == g->fastest_mode)
-                most = pst_search_max(most, work_of(g, &g->stage[s], 0, n, mode, 1));
+            if (is_allowed(g, mode))
+                most = pst_search_max(
+                    most, work_of(g, &g->stage[s], 0, n,
+                                  pst_search_way(g->problem, g->stage[s].table, mode, 0, n), 1));
         all += most * g->chunks + 2 * (double)g->stage[s].hop_ns + (double)g->stage[s].latency_ns +
                (g->stage[s].flush_ns + g->stage[s].sum_ns) *
                    (double)g->stage[s].table->sum[PST_SEARCH_SUM_ELEMENTS][n];

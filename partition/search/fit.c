@@ -61,21 +61,22 @@ static pst_search_chunk chunk_of(const fit_state *g, uint32_t chunk) {
                               .micros = pst_search_most_micros(candidate)};
 }
 
-/* Adds a chunk with this recomputation mode. A rank needs `work` once, for its largest chunk. */
-static void add_chunk(const fit_state *g, uint32_t chunk, uint32_t mode, pst_account *a) {
+/* Adds a chunk that recomputes in this way. A rank needs `work` once, for its largest chunk. */
+static void add_chunk(const fit_state *g, uint32_t chunk, pst_recompute_way way, pst_account *a) {
     const pst_search_chunk k = chunk_of(g, chunk);
-    const uint64_t enter = k.table->table->enter[mode][k.from];
+    const uint64_t enter = k.table->table->enter[pst_recompute_mode(way)][k.from];
     const int split = g->flight->b_to_w[chunk] > 0;
     uint64_t work = pst_search_receive_bytes(g->c, k.table, k.from, k.to) +
-                    pst_search_work_bytes(k.table, k.from, k.to, mode, enter, split);
+                    pst_search_work_bytes(k.table, k.from, k.to, way, enter, split);
     pst_search_add_own(&k, a);
-    a->held += pst_search_held_bytes(&k, mode, enter);
+    a->held += pst_search_held_bytes(&k, way, enter);
     a->messages += pst_search_message_bytes(k.table, k.from, k.to);
     if (work > a->work) a->work = work;
 }
 
-/* Bytes of a stage if `chunk` had another mode. */
-static uint64_t peak_of(const fit_state *g, uint32_t stage, uint32_t chunk, uint32_t other) {
+/* Bytes of a stage if `chunk` recomputed in another way. */
+static uint64_t peak_of(const fit_state *g, uint32_t stage, uint32_t chunk,
+                        pst_recompute_way other) {
     pst_account a = {0};
     for (uint32_t k = 0; k < g->candidate->layout.n_chunk; k++)
         if (g->flight->stage[k] == stage)
@@ -122,57 +123,96 @@ pst_status pst_search_estimate_memory(pst_search_context *x, const pst_search_co
     return status;
 }
 
+/* The way of a chunk with a mode; if the search chooses the number of layers, the fewest with which
+ * the stage fits, or all. */
+static pst_recompute_way way_of(const fit_state *g, uint32_t chunk, pst_recompute mode) {
+    const pst_search_chunk k = chunk_of(g, chunk);
+    const uint32_t stage = g->flight->stage[chunk];
+    const pst_recompute_way way = pst_search_way(g->problem, k.table, mode, k.from, k.to);
+    uint32_t low = 1, high = pst_recompute_layers(way);
+    if (!pst_search_chooses_layers(g->problem, mode)) return way;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        const pst_recompute_way fewer = pst_recompute_of_layers(middle);
+        if (peak_of(g, stage, chunk, fewer) <= g->capacity[stage]) high = middle;
+        else low = middle + 1;
+    }
+    return pst_recompute_of_layers(high);
+}
+
+static uint64_t again_ns(const fit_state *g, uint32_t chunk, pst_recompute_way way) {
+    const pst_search_chunk k = chunk_of(g, chunk);
+    return pst_search_run_way(k.table, PST_SEARCH_SUM_AGAIN, way, k.from, k.to);
+}
+
+/* A change of the recomputation of one chunk. more_ns: time that it adds. */
+typedef struct {
+    uint32_t chunk;
+    pst_recompute_way way;
+    uint64_t more_ns, peak;
+    double rate;
+    int enough;
+} change;
+
+/* Whether a is better than b, which is another change or none (chunk UINT32_MAX). */
+static int is_better(const change *a, const change *b) {
+    if (b->chunk == UINT32_MAX) return 1;
+    if (a->enough != b->enough) return a->enough;
+    return a->enough ? a->more_ns < b->more_ns : a->rate > b->rate;
+}
+
 /* Changes the recomputation of one chunk: the change that costs least time among those that make
  * the stage fit; if none does, the one that saves most bytes per added time. 0: no change saves
  * memory. */
-static int save_memory(const pst_search_problem *p, pst_candidate *candidate, const fit_state *g,
-                       uint32_t stage, uint64_t *peak) {
-    double best_rate = -1;
-    uint64_t best_more = UINT64_MAX, best_peak = 0;
-    uint32_t best = UINT32_MAX, best_mode = 0;
+static int save_memory(pst_candidate *candidate, const fit_state *g, uint32_t stage,
+                       uint64_t *peak) {
+    change best = {.chunk = UINT32_MAX};
     for (uint32_t k = 0; k < candidate->layout.n_chunk; k++)
         for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT && g->flight->stage[k] == stage;
              mode++) {
-            if (!p->recompute[mode] || mode == candidate->layout.recompute[k]) continue;
-            uint32_t from = candidate->layout.first_item[k],
-                     to = candidate->layout.first_item[k + 1];
-            uint64_t then = peak_of(g, stage, k, mode);
-            uint64_t again = pst_search_run(g->table[stage], PST_SEARCH_SUM_AGAIN + mode, from, to);
-            uint64_t was = pst_search_run(
-                g->table[stage], PST_SEARCH_SUM_AGAIN + candidate->layout.recompute[k], from, to);
-            if (then >= *peak) continue;
-            uint64_t more = again > was ? again - was : 0;
-            double rate = (double)(*peak - then) / ((double)more + 1);
-            int enough = then <= g->capacity[stage];
-            if (enough ? more >= best_more : best_more != UINT64_MAX || rate <= best_rate) continue;
-            best = k;
-            best_mode = mode;
-            best_rate = rate;
-            best_peak = then;
-            if (enough) best_more = more;
+            if (!g->problem->recompute[mode]) continue;
+            change c = {.chunk = k, .way = way_of(g, k, mode)};
+            if (c.way == candidate->layout.recompute[k]) continue;
+            c.peak = peak_of(g, stage, k, c.way);
+            if (c.peak >= *peak) continue;
+            const uint64_t again = again_ns(g, k, c.way),
+                           was = again_ns(g, k, candidate->layout.recompute[k]);
+            c.more_ns = again > was ? again - was : 0;
+            c.rate = (double)(*peak - c.peak) / ((double)c.more_ns + 1);
+            c.enough = c.peak <= g->capacity[stage];
+            if (is_better(&c, &best)) best = c;
         }
-    if (best == UINT32_MAX) return 0;
-    candidate->layout.recompute[best] = (uint8_t)best_mode;
-    *peak = best_peak;
+    if (best.chunk == UINT32_MAX) return 0;
+    candidate->layout.recompute[best.chunk] = best.way;
+    *peak = best.peak;
     return 1;
 }
 
-static uint32_t fastest_mode(const pst_search_problem *p) {
+static pst_recompute fastest_mode(const pst_search_problem *p) {
     uint32_t mode = 0;
     while (mode + 1 < PST_RECOMPUTE_COUNT && !p->recompute[mode]) mode++;
     return p->recompute[mode] ? mode : PST_RECOMPUTE_NONE;
+}
+
+/* Every chunk in the fastest way. */
+static void start(const fit_state *g, pst_candidate *candidate) {
+    const pst_recompute mode = fastest_mode(g->problem);
+    for (uint32_t k = 0; k < candidate->layout.n_chunk; k++) {
+        const pst_search_chunk c = chunk_of(g, k);
+        candidate->layout.recompute[k] = pst_search_way(g->problem, c.table, mode, c.from, c.to);
+    }
 }
 
 pst_status pst_search_fit(pst_search_context *x, const pst_search_config *c,
                           pst_candidate *candidate, uint64_t *excess, uint32_t *stage) {
     fit_state g;
     pst_status status = open_state(x, c, candidate, &g);
-    memset(candidate->layout.recompute, (int)fastest_mode(x->problem), candidate->layout.n_chunk);
+    if (status == PST_OK) start(&g, candidate);
     if (status == PST_OK) measure(&g, candidate, excess, stage);
     int saved = 0;
     for (uint32_t s = 0; status == PST_OK && s < candidate->layout.pipeline; s++) {
         uint64_t peak = candidate->peak_bytes[s];
-        while (peak > g.capacity[s] && save_memory(x->problem, candidate, &g, s, &peak)) saved = 1;
+        while (peak > g.capacity[s] && save_memory(candidate, &g, s, &peak)) saved = 1;
     }
     if (status == PST_OK && saved) measure(&g, candidate, excess, stage);
     close_state(&g);

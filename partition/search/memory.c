@@ -24,17 +24,17 @@ uint64_t pst_search_own_bytes(const pst_search_chunk *k) {
     return pst_account_bytes(&a);
 }
 
-uint64_t pst_search_held_bytes(const pst_search_chunk *k, uint32_t recompute, uint64_t enter) {
+uint64_t pst_search_held_bytes(const pst_search_chunk *k, pst_recompute_way way, uint64_t enter) {
     const pst_search_table *t = k->table;
     const pst_search_flight *flight = k->flight;
     const uint32_t chunk = k->chunk, to_w = flight->b_to_w[chunk];
-    uint64_t bytes = (pst_search_run(t, PST_SEARCH_SUM_STASH + recompute, k->from, k->to) + enter) *
+    uint64_t bytes = (pst_search_run_way(t, PST_SEARCH_SUM_STASH, way, k->from, k->to) + enter) *
                      flight->f_to_b[chunk];
     if (!to_w) return bytes;
-    bytes += pst_search_run(t, PST_SEARCH_SUM_STASH_TO_W + recompute, k->from, k->to) *
+    bytes += pst_search_run_way(t, PST_SEARCH_SUM_STASH_TO_W, way, k->from, k->to) *
              (flight->f_to_w[chunk] - flight->f_to_b[chunk]);
-    uint64_t again = pst_search_run(t, PST_SEARCH_SUM_RECOMPUTED_TO_W + recompute, k->from, k->to);
-    uint64_t apart = pst_search_run(t, PST_SEARCH_SUM_B_TO_W + recompute, k->from, k->to);
+    uint64_t again = pst_search_run_way(t, PST_SEARCH_SUM_RECOMPUTED_TO_W, way, k->from, k->to);
+    uint64_t apart = pst_search_run_way(t, PST_SEARCH_SUM_B_TO_W, way, k->from, k->to);
     return bytes + (apart - (again < enter ? again : enter)) * to_w;
 }
 
@@ -45,14 +45,44 @@ static uint64_t most_of(const uint64_t *each, uint32_t n, uint32_t from, uint32_
     return one > other ? one : other;
 }
 
+/* Of items [from, to), the layer that recomputes most bytes at a time; the first and the last layer
+ * may be there in part. */
+static uint64_t largest_layer(const pst_search_table *t, uint32_t from, uint32_t to, int split) {
+    uint32_t first = t->layers_ended[from], end = t->layers_ended[to];
+    uint64_t most = 0;
+    if (first < t->n_layer && t->layer_first[first] < from) {
+        const uint32_t until = t->layer_end[first] < to ? t->layer_end[first] : to;
+        most = pst_search_again_bytes(t, from, until, split);
+        first++;
+    }
+    if (first < end) {
+        const uint64_t all = most_of(t->layer_bytes[split], t->table->n, t->layer_first[first],
+                                     t->layer_end[end - 1]);
+        most = all > most ? all : most;
+    }
+    if (end >= first && end < t->n_layer && t->layer_first[end] < to) {
+        const uint64_t last = pst_search_again_bytes(t, t->layer_first[end], to, split);
+        most = last > most ? last : most;
+    }
+    return most;
+}
+
+/* Bytes of recomputed values that are in memory at a time. */
+static uint64_t again_bytes(const pst_search_table *t, uint32_t from, uint32_t to,
+                            pst_recompute_way way, int split) {
+    if (pst_recompute_mode(way) == PST_RECOMPUTE_LAYERS)
+        return largest_layer(t, from, pst_search_layers_end(t, way, from, to), split);
+    const uint64_t all = pst_search_run(t, PST_SEARCH_SUM_RECOMPUTED + way, from, to),
+                   to_w = split ? pst_search_run(t, PST_SEARCH_SUM_RECOMPUTED_TO_W + way, from, to)
+                                : 0;
+    return all > to_w ? all - to_w : 0;
+}
+
 uint64_t pst_search_work_bytes(const pst_search_table *t, uint32_t from, uint32_t to,
-                               uint32_t recompute, uint64_t enter, int split) {
-    uint64_t held = pst_search_run(t, PST_SEARCH_SUM_RECOMPUTED + recompute, from, to);
-    uint64_t besides =
-        enter +
-        (split ? pst_search_run(t, PST_SEARCH_SUM_RECOMPUTED_TO_W + recompute, from, to) : 0);
+                               pst_recompute_way way, uint64_t enter, int split) {
+    uint64_t held = again_bytes(t, from, to, way, split);
     uint64_t most = most_of(t->scratch[split], t->table->n, from, to);
-    held = held > besides ? held - besides : 0;
+    held = held > enter ? held - enter : 0;
     return held > most ? held : most;
 }
 

@@ -431,8 +431,8 @@ static pst_status measure_busy(pst_search_context *x, const pst_search_config *c
     for (uint32_t k = 0; k < candidate->layout.n_chunk; k++) {
         if (s->flight->stage[k] != which) continue;
         uint32_t from = candidate->layout.first_item[k], to = candidate->layout.first_item[k + 1];
-        double more = (double)pst_search_run(
-            t, PST_SEARCH_SUM_AGAIN + candidate->layout.recompute[k], from, to);
+        double more = (double)pst_search_run_way(t, PST_SEARCH_SUM_AGAIN,
+                                                 candidate->layout.recompute[k], from, to);
         exchange += (double)pst_search_run(t, PST_SEARCH_SUM_EXCHANGE, from, to);
         again += more;
         all += more + (double)(pst_search_run(t, PST_SEARCH_SUM_F, from, to) +

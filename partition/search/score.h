@@ -20,11 +20,12 @@ void pst_search_add_own(const pst_search_chunk *chunk, pst_account *account);
 uint64_t pst_search_own_bytes(const pst_search_chunk *chunk);
 /* Returns the bytes of activations in flight. enter: bytes that the chunk receives per
  * micro-batch. */
-uint64_t pst_search_held_bytes(const pst_search_chunk *chunk, uint32_t recompute, uint64_t enter);
+uint64_t pst_search_held_bytes(const pst_search_chunk *chunk, pst_recompute_way way,
+                               uint64_t enter);
 /* Returns the scratch bytes of the passes, including `enter`. A rank has this memory once, for the
  * chunk that needs the most bytes. split: 1: B and W are separate passes. */
 uint64_t pst_search_work_bytes(const pst_search_table *t, uint32_t from, uint32_t to,
-                               uint32_t recompute, uint64_t enter, int split);
+                               pst_recompute_way way, uint64_t enter, int split);
 /* Returns the bytes of the receive buffers of gradient sums, which a rank has once, for the chunk
  * that needs the most bytes. */
 uint64_t pst_search_receive_bytes(const pst_search_config *c, const pst_search_table *t,
@@ -41,8 +42,8 @@ pst_status pst_search_account_of(pst_search_context *x, const pst_search_config 
  * *excess: by how many bytes, 0 if the candidate fits. */
 pst_status pst_search_estimate_memory(pst_search_context *x, const pst_search_config *c,
                                       pst_candidate *candidate, uint64_t *excess, uint32_t *stage);
-/* Sets the recomputation of the candidate to the fastest modes that fit, or, if none fits, to the
- * modes with the least memory; then does the same as pst_search_estimate_memory. */
+/* Sets the recomputation of the candidate to the fastest ways that fit, or, if none fits, to the
+ * ways with the least memory; then does the same as pst_search_estimate_memory. */
 pst_status pst_search_fit(pst_search_context *x, const pst_search_config *c,
                           pst_candidate *candidate, uint64_t *excess, uint32_t *stage);
 /* Returns the largest number of micro-batches of a replica. */

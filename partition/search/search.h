@@ -84,6 +84,9 @@ typedef struct {
     const char *schedule[PST_SEARCH_SCHEDULES];
     /* [mode] 1: allowed; if several modes are allowed, the search chooses one per chunk */
     uint8_t recompute[PST_RECOMPUTE_COUNT];
+    /* with PST_RECOMPUTE_LAYERS: number of layers that every chunk recomputes; 0: as few as its
+     * memory asks for */
+    uint32_t layers;
     /* 1: the number of ranks must be the number of devices of the cluster, or a value of `fewer`;
      * 0: any number of ranks */
     int all_devices;

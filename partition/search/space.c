@@ -200,10 +200,14 @@ static double least_stash(const pst_search_problem *p, const totals *t) {
     return least;
 }
 
-static uint32_t smallest_mode(const pst_search_problem *p) {
-    uint32_t mode = PST_RECOMPUTE_COUNT - 1;
-    while (mode && !p->recompute[mode]) mode--;
-    return mode;
+/* The stash of all items with the mode that keeps least. */
+static double smallest_stash(const pst_search_problem *p, const totals *t) {
+    double least = INFINITY;
+    for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++)
+        if (p->recompute[mode])
+            least = pst_search_min(least,
+                                   (double)t->table->sum[PST_SEARCH_SUM_STASH + mode][p->n_item]);
+    return least < INFINITY ? least : (double)t->table->sum[PST_SEARCH_SUM_STASH][p->n_item];
 }
 
 static double frozen_bytes(const pst_search_problem *p, const totals *t) {
@@ -228,10 +232,7 @@ static double guess(pst_search_context *x, pst_search_config *c, const totals *t
            (!p->recompute[mode] ||
             bytes + held * (double)t->table->sum[PST_SEARCH_SUM_STASH + mode][n] / stages > memory))
         mode++;
-    c->min_bytes =
-        (uint64_t)(bytes + held *
-                               (double)t->table->sum[PST_SEARCH_SUM_STASH + smallest_mode(p)][n] /
-                               stages);
+    c->min_bytes = (uint64_t)(bytes + held * smallest_stash(p, t) / stages);
     /* the cut is uneven */
     double work =
         (double)c->bound_ns + (c->pipeline > 1 ? m * t->most_ns / t->fastest * c->data / 2 : 0);

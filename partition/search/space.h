@@ -58,6 +58,12 @@ typedef struct {
      * separate B and W */
     uint64_t *scratch[2];
     uint64_t *largest; /* [levels][n_item] likewise, elements of the largest parameter */
+    /* [levels][n_item] likewise, bytes recomputed at a time in the layer that ends with an item;
+     * [1]: with separate B and W */
+    uint64_t *layer_bytes[2];
+    /* [n_layer] first item of each layer, and the one behind it; [n_item + 1] number of layers that
+     * begin before an item, and that end there or before */
+    uint32_t n_layer, *layer_first, *layer_end, *layers_begun, *layers_ended;
     /* [n_alike] groups of items with equal costs: first item, and number of items, of each group;
      * NULL: not computed */
     uint32_t n_alike, *alike, *n_of;
@@ -66,6 +72,51 @@ typedef struct {
 static inline uint64_t pst_search_run(const pst_search_table *t, uint32_t sum, uint32_t from,
                                       uint32_t to) {
     return t->sum[sum][to] - t->sum[sum][from];
+}
+/* Returns the bytes that a layer, or a part of one, recomputes at a time. split: 1: B and W are
+ * separate passes, and what W needs counts elsewhere. */
+static inline uint64_t pst_search_again_bytes(const pst_search_table *t, uint32_t from, uint32_t to,
+                                              int split) {
+    const uint64_t all =
+        pst_search_run(t, PST_SEARCH_SUM_RECOMPUTED + PST_RECOMPUTE_LAYERS, from, to);
+    return split ? all - pst_search_run(t, PST_SEARCH_SUM_RECOMPUTED_TO_W + PST_RECOMPUTE_LAYERS,
+                                        from, to)
+                 : all;
+}
+/* Returns the number of layers of which a chunk of items [from, to) has items. */
+static inline uint32_t pst_search_layers(const pst_search_table *t, uint32_t from, uint32_t to) {
+    return t->layers_begun[to] > t->layers_ended[from] ? t->layers_begun[to] - t->layers_ended[from]
+                                                       : 0;
+}
+/* Returns the end of the items that have the costs of mode LAYERS if the chunk recomputes in a way
+ * with this mode; the items behind it have those of NONE. */
+static inline uint32_t pst_search_layers_end(const pst_search_table *t, pst_recompute_way way,
+                                             uint32_t from, uint32_t to) {
+    const uint32_t last = t->layers_ended[from] + pst_recompute_layers(way) - 1;
+    return last < t->n_layer && t->layer_end[last] < to ? t->layer_end[last] : to;
+}
+/* Returns the way in which a chunk of items [from, to) recomputes with a mode: with LAYERS as many
+ * layers as the problem says, or else all that the chunk has. */
+static inline pst_recompute_way pst_search_way(const pst_search_problem *problem,
+                                               const pst_search_table *t, pst_recompute mode,
+                                               uint32_t from, uint32_t to) {
+    if (mode != PST_RECOMPUTE_LAYERS) return (pst_recompute_way)mode;
+    const int all = !problem->layers || problem->layers == PST_RECOMPUTE_MOST_LAYERS;
+    return pst_recompute_of_layers(all ? pst_search_layers(t, from, to) : problem->layers);
+}
+/* Returns 1 if the search chooses the number of layers of chunks with this mode. */
+static inline int pst_search_chooses_layers(const pst_search_problem *problem, pst_recompute mode) {
+    return mode == PST_RECOMPUTE_LAYERS && !problem->layers;
+}
+/* Returns the sum over items [from, to) of a chunk that recomputes in this way. sum: the first of
+ * the sums by mode. */
+static inline uint64_t pst_search_run_way(const pst_search_table *t, uint32_t sum,
+                                          pst_recompute_way way, uint32_t from, uint32_t to) {
+    if (pst_recompute_mode(way) != PST_RECOMPUTE_LAYERS)
+        return pst_search_run(t, sum + way, from, to);
+    const uint32_t end = pst_search_layers_end(t, way, from, to);
+    return pst_search_run(t, sum + PST_RECOMPUTE_LAYERS, from, end) +
+           pst_search_run(t, sum + PST_RECOMPUTE_NONE, end, to);
 }
 
 /* The maximum number of micro-batches of each chunk that a schedule has in flight: from F to the

@@ -338,7 +338,7 @@ pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config 
         PST_TRY(pst_search_table_of(x, c, kind, stage, &t));
         if (!t->table) return pst_search_infeasible(t);
         uint64_t again =
-            pst_search_run(t, PST_SEARCH_SUM_AGAIN + candidate->layout.recompute[k], from, to);
+            pst_search_run_way(t, PST_SEARCH_SUM_AGAIN, candidate->layout.recompute[k], from, to);
         double shard_ns;
         PST_TRY(find_shards(x, c, candidate->layout.device, stage, &shard_ns));
         const uint64_t shards =

@@ -67,6 +67,9 @@ static void close_table(pst_search_table *t) {
     free(t->scratch[0]);
     free(t->scratch[1]);
     free(t->largest);
+    free(t->layer_bytes[0]);
+    free(t->layer_bytes[1]);
+    free(t->layer_first);
     free(t->alike);
     free(t);
 }
@@ -126,6 +129,39 @@ static pst_status range_scratch(pst_search_table *t, const uint64_t *each, uint6
     return PST_OK;
 }
 
+/* All arrays are one allocation. */
+static pst_status find_layers(pst_search_table *t) {
+    const uint64_t *layer = t->table->layer;
+    const uint32_t n = t->table->n;
+    uint32_t *at = calloc(4 * (size_t)n + 2, sizeof *at);
+    if (!at) return pst_fail(PST_ENOMEM, "no memory to search a model of %u operators", n);
+    t->layer_first = at;
+    t->layer_end = at + n;
+    t->layers_begun = at + 2 * (size_t)n;
+    t->layers_ended = at + 3 * (size_t)n + 1;
+    for (uint32_t i = 0; i < n; i++) {
+        if (layer && layer[i] == PST_LAYER_BEGINS) t->layer_first[t->n_layer++] = i;
+        if (layer && layer[i]) t->layer_end[t->n_layer - 1] = i + 1;
+        t->layers_begun[i + 1] = t->n_layer;
+    }
+    for (uint32_t j = 0; j < t->n_layer; j++) t->layers_ended[t->layer_end[j]]++;
+    for (uint32_t i = 0; i < n; i++) t->layers_ended[i + 1] += t->layers_ended[i];
+    return PST_OK;
+}
+
+/* Needs the sums. */
+static pst_status range_layers(pst_search_table *t, int split) {
+    uint64_t *each = calloc(t->table->n + (size_t)1, sizeof *each);
+    if (!each)
+        return pst_fail(PST_ENOMEM, "no memory to search a model of %u operators", t->table->n);
+    for (uint32_t j = 0; j < t->n_layer; j++)
+        each[t->layer_end[j] - 1] =
+            pst_search_again_bytes(t, t->layer_first[j], t->layer_end[j], split);
+    pst_status status = range_scratch(t, each, &t->layer_bytes[split]);
+    free(each);
+    return status;
+}
+
 static pst_status add_up(pst_search_table *t) {
     uint32_t n = t->table->n;
     t->least_cross = n > 1 ? UINT64_MAX : 0;
@@ -137,6 +173,7 @@ static pst_status add_up(pst_search_table *t) {
             if (t->table->enter[mode][i] < t->least_enter[mode])
                 t->least_enter[mode] = t->table->enter[mode][i];
     }
+    PST_TRY(find_layers(t));
     PST_TRY(range_scratch(t, t->table->scratch, &t->scratch[0]));
     PST_TRY(range_scratch(t, t->table->scratch_split, &t->scratch[1]));
     PST_TRY(range_scratch(t, t->table->largest, &t->largest));
@@ -155,7 +192,8 @@ static pst_status add_up(pst_search_table *t) {
             t->sum[PST_SEARCH_SUM_FBW + mode][i] =
                 t->sum[PST_SEARCH_SUM_FB + mode][i] + t->sum[PST_SEARCH_SUM_W][i];
         }
-    return PST_OK;
+    PST_TRY(range_layers(t, 0));
+    return range_layers(t, 1);
 }
 
 static pst_status ask(pst_search_context *x, pst_search_table *t) {

@@ -39,7 +39,8 @@ static int recomputes_all(const pst_candidate *c, uint32_t stage) {
     for (uint32_t k = 0; k < c->layout.n_chunk; k++) {
         uint32_t back = row->placement == PST_PLACE_V_SHAPE && k >= c->layout.pipeline;
         uint32_t at = back ? 2 * c->layout.pipeline - 1 - k : k % c->layout.pipeline;
-        if (at == stage && c->layout.recompute[k] != PST_RECOMPUTE_FULL) return 0;
+        const pst_recompute mode = pst_recompute_mode(c->layout.recompute[k]);
+        if (at == stage && mode != PST_RECOMPUTE_FULL && mode != PST_RECOMPUTE_LAYERS) return 0;
     }
     return 1;
 }

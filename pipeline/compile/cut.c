@@ -165,7 +165,7 @@ pst_status pst_cut_build(const pst_cut_spec *spec, const pst_chooser *chooser, p
     PST_TRY(open_cut(spec, &x));
     pst_status status = pst_tape_build(spec->graph, spec->backward, &x->tape);
     if (status == PST_OK && spec->backward && chooser && chooser->recompute)
-        status = pst_cut_recompute(x, chooser->recompute);
+        status = pst_cut_recompute(x, chooser->recompute, chooser->whole);
     if (status == PST_OK) status = find_uses(x);
     if (status == PST_OK) status = build_chunks(x, chooser);
     if (status != PST_OK) {
@@ -187,14 +187,16 @@ pst_status pst_cut_open_uses(const pst_graph *g, const uint32_t *chunk_of_node, 
     return status;
 }
 
-pst_status pst_cut_tape(const pst_graph *g, pst_recompute mode, pst_tape **tape) {
-    const uint8_t way = (uint8_t)mode;
+pst_status pst_cut_tape(const pst_graph *g, pst_recompute mode, int whole, pst_tape **tape) {
+    const pst_recompute_way way = mode == PST_RECOMPUTE_LAYERS
+                                      ? pst_recompute_of_layers(PST_RECOMPUTE_MOST_LAYERS)
+                                      : (pst_recompute_way)mode;
     uint32_t *chunk = calloc(g->n_node, sizeof *chunk);
     pst_cut x = {.graph = g, .n_chunk = 1, .n_node = g->n_node, .chunk_of_node = chunk};
     pst_status status =
         chunk ? pst_tape_build(g, 1, &x.tape)
               : pst_fail(PST_ENOMEM, "no memory for a tape of %u operators", g->n_node);
-    if (status == PST_OK && mode != PST_RECOMPUTE_NONE) status = pst_cut_recompute(&x, &way);
+    if (status == PST_OK && mode != PST_RECOMPUTE_NONE) status = pst_cut_recompute(&x, &way, whole);
     free(chunk);
     if (status == PST_OK) *tape = x.tape;
     else pst_tape_close(x.tape);

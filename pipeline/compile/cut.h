@@ -138,7 +138,10 @@ typedef struct {
                          pst_pass pass, pst_chosen *chosen);
     uint64_t (*ns)(void *arg, const pst_node *node, int extra, pst_pass pass, uint64_t flops,
                    uint64_t bytes);
-    const uint8_t *recompute; /* [n_chunk] pst_recompute; NULL: none */
+    const pst_recompute_way *recompute; /* [n_chunk]; NULL: none */
+    /* 1: a layer of {full: N} is recomputed whole, as other programs do; 0: only the operators
+     * whose values B and W read */
+    int whole;
 } pst_chooser;
 
 typedef struct {
@@ -153,8 +156,9 @@ pst_status pst_cut_build(const pst_cut_spec *spec, const pst_chooser *chooser, p
 /* Builds only use_first and use_chunk, without programs and tape. */
 pst_status pst_cut_open_uses(const pst_graph *g, const uint32_t *chunk_of_node, uint32_t n_chunk,
                              pst_cut **cut);
-/* Builds the tape of the graph as one chunk with this recomputation. The caller closes *tape. */
-pst_status pst_cut_tape(const pst_graph *g, pst_recompute mode, pst_tape **tape);
+/* Builds the tape of the graph as one chunk with this recomputation (LAYERS: of all layers), whole
+ * as in pst_chooser. The caller closes *tape. */
+pst_status pst_cut_tape(const pst_graph *g, pst_recompute mode, int whole, pst_tape **tape);
 /* Builds a synthetic cut without a model, for studies of schedules: each program has one step of
  * the given duration (BW: b + w), and neighbouring chunks exchange one value of `bytes` bytes in
  * each direction. */

@@ -25,8 +25,8 @@ static inline pst_pass pst_cut_step_pass(const pst_cut *cut, uint32_t step) {
     return cut->tape->step[step].again ? PST_PASS_B : cut->tape->step[step].pass;
 }
 
-/* recompute.c: adds recomputation to the tape. mode: [n_chunk] pst_recompute. */
-pst_status pst_cut_recompute(pst_cut *cut, const uint8_t *mode);
+/* recompute.c: adds recomputation to the tape. way: [n_chunk]; whole: as in pst_chooser. */
+pst_status pst_cut_recompute(pst_cut *cut, const pst_recompute_way *way, int whole);
 
 /* local.c: sets order, low, high and channel of *spread, and cut->n_channel. */
 pst_status pst_spread_open(pst_cut *cut, pst_spread *spread);

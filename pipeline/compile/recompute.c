@@ -1,23 +1,30 @@
 /* Recomputation: rewrites the tape so that B and W of a chunk read copies of F's values, and puts
- * the F steps that compute these copies before the chunk's first B. Lifetimes, memory, channels and
- * times follow from the tape, so no other code depends on recomputation. The copies have the same
- * bits as the originals: same kernels, same inputs, and dropout is indexed by (seed, name, sample).
+ * the F steps that compute these copies before the chunk's first B (layers: the layer's).
+ * Lifetimes, memory, channels and times follow from the tape, so no other code depends on
+ * recomputation. The copies have the same bits as the originals: same kernels, same inputs, and
+ * dropout is indexed by (seed, name, sample).
  *
- * full: everything that F computes from the inputs of the chunk. selective: operators with little
+ * full: everything that F computes from the inputs of the chunk. layers: everything that F computes
+ * in the first N layers of the chunk, from the inputs of each layer: the copies of one layer are in
+ * memory at a time. The first layers, because their B comes last, when the kept activations of the
+ * others are no longer needed. selective: operators with little
  * work per byte of output (op.h), if their inputs are available when B begins, and outputs that can
  * be computed from values that B reads anyway (the output of an activation function from its
  * input). Operators with graph outputs (losses) run only once; the values that they save are
  * kept. */
+#include "graph/layers.h"
 #include "pipeline/compile/cut_parts.h"
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct {
     const pst_cut *cut;
-    const uint8_t *mode; /* [n_chunk] pst_recompute */
-    uint8_t *redo;       /* [n_node] pst_again: how F may be recomputed */
-    uint8_t *again;      /* [n_step] 1: an F step that is recomputed */
-    uint8_t *back;       /* [n_value] 1: some B or W of the current chunk reads it */
+    const pst_recompute_way *way; /* [n_chunk] */
+    int whole;                    /* as in pst_chooser */
+    uint32_t *part;               /* [n_node] what is recomputed together: 0, or 1 + a layer */
+    uint8_t *redo;                /* [n_node] pst_again: how F may be recomputed */
+    uint8_t *again; /* [n_step] 1: an F step that is recomputed; 2: its copy is on the new tape */
+    uint8_t *back;  /* [n_value] 1: some B or W of the current chunk reads it */
     /* [n_value] the copy that B and W of the value's chunk read instead; PST_NONE: no copy */
     uint32_t *copy;
     uint32_t *moved; /* [n_step] index on the new tape */
@@ -27,11 +34,17 @@ static uint32_t chunk_of(const rewriting *x, uint32_t step) {
     return pst_cut_step_chunk(x->cut, step);
 }
 
-/* The F step of chunk c that computes the value and may be recomputed; PST_NONE. */
-static uint32_t source(const rewriting *x, uint32_t value, uint32_t c) {
+/* Whether two steps belong to the same chunk and are recomputed together. */
+static int together(const rewriting *x, uint32_t a, uint32_t b) {
+    const pst_tape_step *step = x->cut->tape->step;
+    return chunk_of(x, a) == chunk_of(x, b) && x->part[step[a].node] == x->part[step[b].node];
+}
+
+/* The F step that computes the value and may be recomputed for step s; PST_NONE. */
+static uint32_t source(const rewriting *x, uint32_t value, uint32_t s) {
     const pst_tape *tape = x->cut->tape;
     uint32_t d = tape->value[value].def_step;
-    if (d == PST_NONE || tape->step[d].pass != PST_PASS_F || chunk_of(x, d) != c) return PST_NONE;
+    if (d == PST_NONE || tape->step[d].pass != PST_PASS_F || !together(x, d, s)) return PST_NONE;
     uint8_t how = x->redo[tape->step[d].node];
     int can = how == PST_AGAIN_F ||
               (how == PST_AGAIN_RESTORE && tape->value[value].kind == PST_VALUE_TENSOR);
@@ -53,8 +66,7 @@ static int has_inputs(const rewriting *x, uint32_t s) {
         const pst_operand *o = step->operand + i;
         if (o->kind != PST_OPERAND_VALUE || !(o->access & PST_READ)) continue;
         int is_data = x->cut->tape->value[o->index].def_step == PST_NONE;
-        if (!is_data && !x->back[o->index] && source(x, o->index, chunk_of(x, s)) == PST_NONE)
-            return 0;
+        if (!is_data && !x->back[o->index] && source(x, o->index, s) == PST_NONE) return 0;
     }
     return 1;
 }
@@ -97,8 +109,7 @@ static int spoils_input(const rewriting *x, uint32_t s) {
     const pst_tape_step *step = x->cut->tape->step + s;
     for (uint32_t i = 0; i < step->n_operand; i++) {
         const pst_operand *o = step->operand + i;
-        if (o->must && source(x, step->operand[o->share].index, chunk_of(x, s)) == PST_NONE)
-            return 1;
+        if (o->must && source(x, step->operand[o->share].index, s) == PST_NONE) return 1;
     }
     return 0;
 }
@@ -114,16 +125,44 @@ static uint8_t how_again(const rewriting *x, uint32_t s, int full) {
     return n ? PST_AGAIN_RESTORE : PST_AGAIN_NOT;
 }
 
+/* Numbers the first layers of the chunks with mode LAYERS. */
+static void choose_layers(const rewriting *x) {
+    const pst_cut *cut = x->cut;
+    uint32_t n_layer = 0, last = PST_NONE;
+    pst_graph_layers(cut->graph, x->part);
+    for (uint32_t n = 0; n < cut->n_node; n++) {
+        const uint32_t layer = x->part[n], c = cut->chunk_of_node[n];
+        if (n && c != cut->chunk_of_node[n - 1]) {
+            n_layer = 0;
+            last = PST_NONE;
+        }
+        n_layer += layer != PST_NONE && layer != last;
+        last = layer == PST_NONE ? last : layer;
+        x->part[n] =
+            layer != PST_NONE && n_layer <= pst_recompute_layers(x->way[c]) ? 1 + layer : 0;
+    }
+}
+
 static void choose_nodes(const rewriting *x, uint32_t c) {
     const pst_graph *g = x->cut->graph;
-    int full = x->mode[c] == PST_RECOMPUTE_FULL;
+    const pst_recompute mode = pst_recompute_mode(x->way[c]);
     mark_back(x, c);
     for (uint32_t s = 0; s < x->cut->tape->n_step && x->cut->tape->step[s].pass == PST_PASS_F;
          s++) {
         uint32_t n = x->cut->tape->step[s].node;
         if (chunk_of(x, s) != c || makes_output(g, g->node + n)) continue;
-        x->redo[n] = how_again(x, s, full);
+        if (mode == PST_RECOMPUTE_LAYERS && !x->part[n]) continue;
+        x->redo[n] = how_again(x, s, mode != PST_RECOMPUTE_SELECTIVE);
     }
+}
+
+/* Programs that recompute whole layers repeat operators whose values nothing reads, too. */
+static void mark_whole(const rewriting *x) {
+    const pst_tape_step *step = x->cut->tape->step;
+    for (uint32_t s = 0; s < x->cut->tape->n_step; s++)
+        if (step[s].pass == PST_PASS_F && x->part[step[s].node] &&
+            x->redo[step[s].node] == PST_AGAIN_F)
+            x->again[s] = 1;
 }
 
 /* Marks, from the end to the start, the values that B and W read, and the values that the steps
@@ -140,7 +179,7 @@ static uint32_t mark_again(const rewriting *x) {
         for (uint32_t i = 0; i < step->n_operand; i++) {
             const pst_operand *o = step->operand + i;
             if (o->kind != PST_OPERAND_VALUE || !(o->access & PST_READ)) continue;
-            uint32_t from = source(x, o->index, chunk_of(x, s));
+            uint32_t from = source(x, o->index, s);
             if (from != PST_NONE) x->again[from] = 1;
         }
     }
@@ -161,7 +200,7 @@ static pst_status copy_values(const rewriting *x) {
         for (uint32_t i = 0; x->again[s] && i < tape->step[s].n_operand; i++) {
             const pst_operand *o = tape->step[s].operand + i;
             if (o->kind != PST_OPERAND_VALUE || !(o->access & PST_WRITE)) continue;
-            if (source(x, o->index, chunk_of(x, s)) == PST_NONE) continue; /* kept */
+            if (source(x, o->index, s) == PST_NONE) continue; /* kept */
             x->copy[o->index] = tape->n_value;
             value[tape->n_value++] = value[o->index];
         }
@@ -188,8 +227,8 @@ static void append(const rewriting *x, uint32_t s, int again, pst_tape_step *ste
     for (uint32_t i = 0; (again || to->pass != PST_PASS_F) && i < to->n_operand; i++) {
         pst_operand *o = to->operand + i;
         if (o->kind != PST_OPERAND_VALUE || x->copy[o->index] == PST_NONE) continue;
-        if (chunk_of(x, tape->value[o->index].def_step) != chunk_of(x, s))
-            continue; /* another chunk has received the original */
+        if (!together(x, tape->value[o->index].def_step, s))
+            continue; /* another chunk has received the original, another layer has kept it */
         o->index = x->copy[o->index];
         if (o->access & PST_WRITE) tape->value[o->index].def_step = *n;
     }
@@ -197,16 +236,26 @@ static void append(const rewriting *x, uint32_t s, int again, pst_tape_step *ste
     ++*n;
 }
 
-/* Inserts the recomputed steps before the first B or W of their chunk; then renumbers definitions.
- */
+/* What is recomputed together with step s. */
+static void append_again(const rewriting *x, uint32_t s, pst_tape_step *step, uint8_t *is_sum,
+                         uint32_t *n) {
+    for (uint32_t f = 0; f < s; f++)
+        if (x->again[f] == 1 && together(x, f, s)) {
+            append(x, f, 1, step, is_sum, n);
+            x->again[f] = 2;
+        }
+}
+
+/* Inserts the recomputed steps before the first B or W of their chunk or layer; then renumbers
+ * definitions. */
 static void fill(const rewriting *x, uint32_t n_original, pst_tape_step *step, uint8_t *is_sum) {
     pst_tape *tape = x->cut->tape;
-    uint32_t n = 0, c = PST_NONE;
+    uint32_t n = 0, last = PST_NONE;
     for (uint32_t s = 0; s < tape->n_step; s++) {
         int back = tape->step[s].pass != PST_PASS_F;
-        for (uint32_t f = 0; back && chunk_of(x, s) != c && f < s; f++)
-            if (x->again[f] && chunk_of(x, f) == chunk_of(x, s)) append(x, f, 1, step, is_sum, &n);
-        if (back) c = chunk_of(x, s);
+        if (back && (last == PST_NONE || !together(x, last, s)))
+            append_again(x, s, step, is_sum, &n);
+        if (back) last = s;
         append(x, s, 0, step, is_sum, &n);
     }
     for (uint32_t v = 0; v < n_original; v++)
@@ -221,8 +270,10 @@ static void fill(const rewriting *x, uint32_t n_original, pst_tape_step *step, u
 
 static pst_status rewrite(const rewriting *x) {
     pst_tape *tape = x->cut->tape;
+    choose_layers(x);
     for (uint32_t c = 0; c < x->cut->n_chunk; c++)
-        if (x->mode[c] != PST_RECOMPUTE_NONE) choose_nodes(x, c);
+        if (x->way[c] != PST_RECOMPUTE_NONE) choose_nodes(x, c);
+    if (x->whole) mark_whole(x);
     uint32_t more = mark_again(x), n_value = tape->n_value;
     if (!more) return PST_OK;
     pst_tape_step *step = malloc(((size_t)tape->n_step + more) * sizeof *step);
@@ -239,19 +290,22 @@ static pst_status rewrite(const rewriting *x) {
     return status;
 }
 
-pst_status pst_cut_recompute(pst_cut *cut, const uint8_t *mode) {
+pst_status pst_cut_recompute(pst_cut *cut, const pst_recompute_way *way, int whole) {
     const pst_tape *tape = cut->tape;
     size_t n_value = tape->n_value + (size_t)1, n_step = tape->n_step + (size_t)1;
     rewriting x = {.cut = cut,
-                   .mode = mode,
+                   .way = way,
+                   .whole = whole,
+                   .part = calloc(cut->n_node, sizeof *x.part),
                    .redo = calloc(cut->n_node, 1),
                    .again = calloc(n_step, 1),
                    .back = calloc(n_value, 1),
                    .copy = calloc(n_value, sizeof *x.copy),
                    .moved = calloc(n_step, sizeof *x.moved)};
-    pst_status status = x.redo && x.again && x.back && x.copy && x.moved
+    pst_status status = x.part && x.redo && x.again && x.back && x.copy && x.moved
                             ? rewrite(&x)
                             : pst_fail(PST_ENOMEM, "no memory to plan recomputation");
+    free(x.part);
     free(x.redo);
     free(x.again);
     free(x.back);

@@ -1,22 +1,48 @@
 /* See layout.h. */
 #include "pipeline/layout/layout.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const recompute_name[PST_RECOMPUTE_COUNT] = {"none", "selective", "full"};
+static const char *const recompute_name[] = {"none", "selective", "full"};
+enum { NAMES = sizeof recompute_name / sizeof *recompute_name };
 
-const char *pst_recompute_name(pst_recompute r) {
-    return (unsigned)r < PST_RECOMPUTE_COUNT ? recompute_name[r] : "?";
+const char *pst_recompute_text(pst_recompute_way way, char text[PST_RECOMPUTE_TEXT]) {
+    const pst_recompute mode = pst_recompute_mode(way);
+    if (mode == PST_RECOMPUTE_LAYERS)
+        snprintf(text, PST_RECOMPUTE_TEXT, "{full: %u}", pst_recompute_layers(way));
+    else
+        snprintf(text, PST_RECOMPUTE_TEXT, "%s",
+                 (uint32_t)mode < NAMES ? recompute_name[mode] : "?");
+    return text;
 }
 
-pst_status pst_recompute_find(const char *name, pst_recompute *recompute) {
-    for (uint32_t i = 0; i < PST_RECOMPUTE_COUNT; i++)
-        if (!strcmp(recompute_name[i], name)) {
-            *recompute = (pst_recompute)i;
+int pst_recompute_keeps_more(pst_recompute_way a, pst_recompute_way b) {
+    static const uint8_t rank[PST_RECOMPUTE_COUNT] = {[PST_RECOMPUTE_NONE] = 0,
+                                                      [PST_RECOMPUTE_SELECTIVE] = 1,
+                                                      [PST_RECOMPUTE_LAYERS] = 2,
+                                                      [PST_RECOMPUTE_FULL] = 3};
+    const uint8_t of_a = rank[pst_recompute_mode(a)], of_b = rank[pst_recompute_mode(b)];
+    return of_a != of_b ? of_a < of_b : a < b;
+}
+
+pst_status pst_recompute_find(const char *text, pst_recompute_way *way) {
+    unsigned layers = 0;
+    int end = 0;
+    for (uint32_t i = 0; i < NAMES; i++)
+        if (!strcmp(recompute_name[i], text)) {
+            *way = i;
             return PST_OK;
         }
-    return pst_fail(PST_EINPUT, "unknown recomputation '%.40s'; expected none, selective or full",
-                    name);
+    if (sscanf(text, "{full: %8u}%n", &layers, &end) == 1 && end && !text[end] && layers &&
+        layers <= PST_RECOMPUTE_MOST_LAYERS) {
+        *way = pst_recompute_of_layers(layers);
+        return PST_OK;
+    }
+    return pst_fail(PST_EINPUT,
+                    "unknown recomputation '%.40s'; expected none, selective, full or {full: N} "
+                    "with N layers per chunk",
+                    text);
 }
 
 void pst_layout_close(pst_layout *l) {
@@ -78,7 +104,7 @@ pst_status pst_layout_copy(const pst_layout *from, pst_layout *layout) {
 pst_status pst_layout_open_cut(pst_layout *l, uint32_t n_item, uint32_t n_chunk) {
     uint32_t *first = calloc(n_chunk + (size_t)1, sizeof *first);
     uint32_t *rank = calloc(n_chunk + (size_t)1, sizeof *rank);
-    uint8_t *recompute = calloc(n_chunk + (size_t)1, sizeof *recompute);
+    pst_recompute_way *recompute = calloc(n_chunk + (size_t)1, sizeof *recompute);
     if (!first || !rank || !recompute) {
         free(first);
         free(rank);

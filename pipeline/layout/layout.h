@@ -13,12 +13,29 @@ typedef enum {
     PST_RECOMPUTE_NONE,
     PST_RECOMPUTE_SELECTIVE,
     PST_RECOMPUTE_FULL,
+    PST_RECOMPUTE_LAYERS, /* {full: N}: the first N layers, each of them before its own B */
     PST_RECOMPUTE_COUNT
 } pst_recompute;
-/* Returns "none", "selective" or "full". */
-const char *pst_recompute_name(pst_recompute recompute);
-/* Finds a mode by name. EINPUT: the name is unknown; pst_error() lists the names. */
-pst_status pst_recompute_find(const char *name, pst_recompute *recompute);
+/* How a chunk recomputes: NONE, SELECTIVE or FULL, or the value of pst_recompute_of_layers. */
+typedef uint32_t pst_recompute_way;
+/* Maximum number of layers of {full: N}; a chunk with fewer layers than N recomputes all of them.
+ * PST_RECOMPUTE_TEXT: bytes of a way as text. */
+enum { PST_RECOMPUTE_MOST_LAYERS = 0xffffff, PST_RECOMPUTE_TEXT = 24 };
+/* Returns the way in which the first `layers` layers are recomputed; NONE for 0. */
+static inline pst_recompute_way pst_recompute_of_layers(uint32_t layers) {
+    return layers ? PST_RECOMPUTE_LAYERS | layers << 8 : PST_RECOMPUTE_NONE;
+}
+static inline pst_recompute pst_recompute_mode(pst_recompute_way way) {
+    return (pst_recompute)(way & 0xff);
+}
+/* Returns the number of layers of a way with mode LAYERS, else 0. */
+static inline uint32_t pst_recompute_layers(pst_recompute_way way) { return way >> 8; }
+/* Returns 1 if a chunk keeps more activations with a than with b, in general. */
+int pst_recompute_keeps_more(pst_recompute_way a, pst_recompute_way b);
+/* Writes "none", "selective", "full" or "{full: N}", and returns text. */
+const char *pst_recompute_text(pst_recompute_way way, char text[PST_RECOMPUTE_TEXT]);
+/* Reads what pst_recompute_text writes. EINPUT: pst_error() lists what is expected. */
+pst_status pst_recompute_find(const char *text, pst_recompute_way *way);
 
 typedef struct {
     /* number of stages, replicas, and tensor ranks (of the widest stage) */
@@ -39,8 +56,8 @@ typedef struct {
     char schedule[32];
     uint32_t chunks; /* chunks per stage; 0: the default of the schedule */
     uint32_t n_recompute;
-    /* [n_recompute] pst_recompute; n_recompute is 1 (for all chunks) or the number of chunks */
-    uint8_t *recompute;
+    /* [n_recompute]; n_recompute is 1 (for all chunks) or the number of chunks */
+    pst_recompute_way *recompute;
     /* The cut; n_chunk 0: the layout has no cut yet. An item is an operator: in the search, of the
      * whole model; in a run, of the graph of one tensor rank. */
     uint32_t n_item, n_chunk;

@@ -205,8 +205,9 @@ static void print_stages(const pst_plan *p, const pst_graph *graph, FILE *out) {
     const pst_layout *l = &p->layout;
     for (uint32_t c = 0; c < l->n_chunk; c++) {
         uint32_t first = l->first_item[c], last = l->first_item[c + 1] - 1;
+        char recompute[PST_RECOMPUTE_TEXT];
         fprintf(out, "  - {chunk: %u, rank: %u, nodes: [%u, %u], recompute: %s}", c,
-                l->rank_of_chunk[c], first, last, pst_recompute_name(l->recompute[c]));
+                l->rank_of_chunk[c], first, last, pst_recompute_text(l->recompute[c], recompute));
         if (graph) {
             fputs("  # ", out);
             print_name(graph->node[first].name, out);

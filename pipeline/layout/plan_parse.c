@@ -141,18 +141,25 @@ static pst_status read_job(reader *r, const yaml_node_t *const *value) {
                : PST_OK;
 }
 
-static pst_status read_recompute(const reader *r, const yaml_node_t *node, uint8_t *recompute) {
-    pst_recompute mode;
-    pst_status status = pst_recompute_find(pst_yaml_text(node), &mode);
-    if (status != PST_OK) return pst_yaml_at(&r->yaml, node, status);
-    *recompute = (uint8_t)mode;
-    return PST_OK;
+/* A name, or {full: N}. */
+static pst_status read_recompute(reader *r, const yaml_node_t *node, pst_recompute_way *recompute) {
+    static const pst_yaml_key row[] = {{"full", 1}};
+    const yaml_node_t *value[PST_YAML_KEYS];
+    uint32_t layers;
+    if (node->type == YAML_MAPPING_NODE) {
+        PST_TRY(pst_yaml_mapping(&r->yaml, node, row, 1, value));
+        PST_TRY(pst_yaml_u32(&r->yaml, value[0], 1, PST_RECOMPUTE_MOST_LAYERS, &layers));
+        *recompute = pst_recompute_of_layers(layers);
+        return PST_OK;
+    }
+    pst_status status = pst_recompute_find(pst_yaml_text(node), recompute);
+    return status == PST_OK ? PST_OK : pst_yaml_at(&r->yaml, node, status);
 }
 
 /* One chunk: {chunk: 0, rank: 0, nodes: [0, 11], recompute: none}. *next: the operator with which
  * it has to begin; set to the one after it. */
 static pst_status read_chunk(reader *r, const yaml_node_t *node, uint32_t chunk, uint32_t *rank,
-                             uint8_t *recompute, uint32_t *next) {
+                             pst_recompute_way *recompute, uint32_t *next) {
     static const pst_yaml_key row[] = {{"chunk", 1}, {"rank", 1}, {"nodes", 1}, {"recompute", 0}};
     const yaml_node_t *value[PST_YAML_KEYS];
     pst_yaml *y = &r->yaml;
@@ -173,7 +180,7 @@ static pst_status read_chunk(reader *r, const yaml_node_t *node, uint32_t chunk,
  * of that key. */
 static pst_status read_chunks(reader *r, const yaml_node_t *ranks) {
     uint32_t rank, most = 0;
-    uint8_t recompute;
+    pst_recompute_way recompute;
     char wrong[80];
     for (uint32_t c = 0; c < r->head.layout.n_chunk; c++) {
         PST_TRY(read_chunk(r, pst_yaml_item(&r->yaml, r->chunks, c), c, &rank, &recompute,

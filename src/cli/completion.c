@@ -7,7 +7,8 @@
 
 /* "a|b|c" as "a b c". */
 static void put_choices(const char *choices, FILE *out) {
-    for (; *choices; choices++) fputc(*choices == '|' ? ' ' : *choices, out);
+    for (; *choices && choices[1] != '{'; choices++) /* {NAME: N} comes last */
+        fputc(*choices == '|' ? ' ' : *choices, out);
 }
 
 /* Writes the built-in names of `kind`, then `other` unless it is NULL, "" or one of these names.

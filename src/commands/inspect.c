@@ -188,8 +188,9 @@ static pst_status inspect_plan(const char *path, FILE *out) {
     for (uint32_t c = 0; c < l->n_chunk; c++) {
         fprintf(out, "chunk %u on %s %u: operators %u to %u", c, stage, l->rank_of_chunk[c],
                 l->first_item[c], l->first_item[c + 1] - 1);
+        char recompute[PST_RECOMPUTE_TEXT];
         if (l->recompute[c])
-            fprintf(out, ", recomputation %s", pst_recompute_name(l->recompute[c]));
+            fprintf(out, ", recomputation %s", pst_recompute_text(l->recompute[c], recompute));
         fputc('\n', out);
     }
     for (uint32_t r = 0; r < l->pipeline; r++)

@@ -153,6 +153,10 @@ int pst_config_is_auto(const pst_config *config);
 void pst_config_set_steps(pst_config *config, int64_t steps);
 /* Sets model.labels. ENOMEM. */
 pst_status pst_config_set_labels(pst_config *config, char *const *label, uint32_t n);
+/* Returns 1 if an item of parallel.recompute leaves the number of layers to the planner. */
+int pst_config_chooses_layers(const char *recompute);
+/* Makes a key one that is not given: a plan may replace its value. */
+void pst_config_leave_open(pst_config *config, const char *section, const char *key);
 /* 1: the data has tokens of a tokenizer that is not "byte". */
 int pst_config_has_tokenizer(const pst_config *config);
 /* Sets a key as an override would. EINPUT, ENOMEM. */

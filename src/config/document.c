@@ -72,6 +72,28 @@ static pst_status scalar_text(const pst_row *row, const yaml_node_t *node, const
     return PST_OK;
 }
 
+/* The string of a value or item: a scalar, or {NAME: NUMBER} if the row allows one. written:
+ * [PST_ROW_TEXT_BYTES]. */
+static pst_status value_text(yaml_document_t *document, const pst_row *row, const yaml_node_t *node,
+                             char *written, const char **text) {
+    if (node->type != YAML_MAPPING_NODE || !pst_row_has_counted(row))
+        return scalar_text(row, node, text);
+    const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+    if (node->data.mapping.pairs.top - pair != 1)
+        return pst_row_refuse(row, "a mapping without or with several keys");
+    const char *name, *number;
+    const yaml_node_t *value = yaml_document_get_node(document, pair->value);
+    PST_TRY(scalar_text(row, yaml_document_get_node(document, pair->key), &name));
+    if (is_absent(value)) { /* {full:3} without a blank */
+        snprintf(written, PST_ROW_TEXT_BYTES, "{%.200s}", name);
+    } else {
+        PST_TRY(scalar_text(row, value, &number));
+        snprintf(written, PST_ROW_TEXT_BYTES, "{%.200s: %.200s}", name, number);
+    }
+    *text = written;
+    return PST_OK;
+}
+
 /* Reads a sequence into a LIST; *at is the node that an error message is about. */
 static pst_status read_items(yaml_document_t *document, const pst_row *row, pst_config *config,
                              yaml_node_t *node, yaml_node_t **at) {
@@ -83,8 +105,9 @@ static pst_status read_items(yaml_document_t *document, const pst_row *row, pst_
         return pst_row_refuse(row, "an empty list");
     for (; item < node->data.sequence.items.top; item++) {
         const char *text = NULL;
+        char written[PST_ROW_TEXT_BYTES];
         *at = yaml_document_get_node(document, *item);
-        PST_TRY(scalar_text(row, *at, &text));
+        PST_TRY(value_text(document, row, *at, written, &text));
         PST_TRY(pst_row_add(row, config, text));
     }
     return PST_OK;
@@ -150,13 +173,14 @@ static pst_status read_value(walk *w, const pst_row *row, const yaml_node_t *key
     if (origin->line && origin->file == w->file->name)
         return at_node(w, key, given_twice(row, origin->line));
     const char *text = NULL;
+    char written[PST_ROW_TEXT_BYTES];
     yaml_node_t *at = node;
     pst_status status;
     if (row->type == PST_ROW_NAMED)
         status = read_named(w->document, row, w->reading->config, node, &at);
     else if (pst_row_is_list(row) && node->type == YAML_SEQUENCE_NODE)
         status = read_items(w->document, row, w->reading->config, node, &at);
-    else if ((status = scalar_text(row, node, &text)) == PST_OK)
+    else if ((status = value_text(w->document, row, node, written, &text)) == PST_OK)
         status = pst_row_set(row, w->reading->config, text);
     if (status != PST_OK) return at_value(w, at, row, status);
     *origin = (pst_row_origin){.line = node->start_mark.line + 1,

@@ -107,7 +107,7 @@ static const foreign_key keys[] = {
      "virtual_stages|vpp",
      "parallel.chunks", NULL},
     {"activation_checkpointing|gradient_checkpointing|recompute_granularity|recompute_activations|"
-     "remat",
+     "recompute_num_layers|remat",
      "parallel.recompute", NULL},
     {"accelerator", "parallel.device", NULL},
     {"backend|dist_backend|distributed_backend", "parallel.transport", NULL},
@@ -150,7 +150,8 @@ static const foreign_value values[] = {
      "use 'gelu_tanh' for the approximation with tanh (GPT-2's) or 'gelu_erf' for the exact "
      "function"},
     {"model.activation", "gelu_new|gelu_fast|gelu_pytorch_tanh", "did you mean 'gelu_tanh'?"},
-    {"parallel.recompute", "true|uniform|block", "did you mean 'full'?"},
+    {"parallel.recompute", "true|uniform", "did you mean 'full'?"},
+    {"parallel.recompute", "block", "did you mean '{full: N}' with N layers per chunk?"},
     {"parallel.recompute", "false", "did you mean 'none'?"},
 };
 

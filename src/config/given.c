@@ -24,6 +24,13 @@ pst_status pst_config_at(const pst_config *config, const char *section, const ch
 
 int pst_config_is_auto(const pst_config *config) { return !strcmp(config->parallel.plan, "auto"); }
 
+int pst_config_chooses_layers(const char *recompute) { return !strcmp(recompute, "{full: auto}"); }
+
+void pst_config_leave_open(pst_config *config, const char *section, const char *key) {
+    const pst_row *row = pst_row_find(section, key);
+    if (row) config->given[row - pst_rows] = 0;
+}
+
 int pst_config_has_tokenizer(const pst_config *config) {
     return strcmp(config->data.tokenizer, "byte") != 0; /* kinds without tokens refuse the key */
 }

@@ -356,11 +356,13 @@ static const pst_row rows[] = {
     WHOLE(parallel, chunks, "0", 0, 64,
           "Number of chunks per rank; 0: the schedule's default (interleaved: 2; solved: the best "
           "of 1 to 4)."),
-    {"parallel", "recompute", PST_ROW_LIST, "none", 0, 0, FILLED, "none|selective|full",
-     AT(parallel.recompute), AT(parallel.n_recompute),
+    {"parallel", "recompute", PST_ROW_LIST, "none", 1, 0xffffff, FILLED,
+     "none|selective|full|{full: N}", AT(parallel.recompute), AT(parallel.n_recompute),
      "What the backward pass recomputes instead of keeping in memory. selective: cheap operators "
-     "(attention, norms, activation functions); full: everything except a chunk's inputs; or a "
-     "list with one of these per chunk.",
+     "(attention, norms, activation functions); full: everything except a chunk's inputs; {full: "
+     "N}: the first N layers of each chunk, one layer at a time, from their stored inputs; {full: "
+     "auto}: as few layers as memory asks for, chosen by the planner; or a list with one of these "
+     "per chunk.",
      NULL},
     TEXT(parallel, post_validation, "false", 0, "true|false",
          "Optimizer steps do not wait for the norm of all gradients. If the norm then requires a "

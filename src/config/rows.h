@@ -37,7 +37,8 @@ typedef struct {
     const char *fallback; /* the default as text; NULL for lists and required keys */
     double min, max;      /* WHOLE, WHOLES, REAL, BYTES; max INFINITY: no maximum */
     unsigned flags;
-    const char *allowed;  /* TEXT: "a|b|c", NULL any; WHOLE, REAL: a word for 0 */
+    /* TEXT, LIST: "a|b|{c: N}", NULL any; WHOLE, REAL: a word for 0 */
+    const char *allowed;
     size_t offset, count; /* in struct pst_config; count (uint32_t) of a LIST, of WHOLES */
     const char *help;
     const char *former_name; /* a former full path, which files and overrides may still use; the
@@ -82,6 +83,8 @@ const char *pst_row_foreign_at(size_t i, const char **names);
 /* Sets a value from text; a list gets this text as its only item. EINPUT: "expected a number > 0,
  * found 'abc'". */
 pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text);
+/* Whether `allowed` has an item {NAME: N}: a word with a number in [min, max] or "auto". */
+int pst_row_has_counted(const pst_row *row);
 /* Checks a text for a TEXT, LIST or WHOLES row; EINPUT as for pst_row_set. */
 pst_status pst_row_check_text(const pst_row *row, const char *text);
 static inline int pst_row_is_list(const pst_row *row) {

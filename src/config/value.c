@@ -57,12 +57,34 @@ static int is_utf8(const char *text) {
     return 1;
 }
 
+int pst_row_has_counted(const pst_row *row) { return row->allowed && strchr(row->allowed, '{'); }
+
+/* Splits "{name: count}". */
+static int read_counted(const char *text, char name[16], char count[16]) {
+    int end = 0;
+    return sscanf(text, "{ %15[a-z] : %15[a-z0-9] } %n", name, count, &end) == 2 && end &&
+           !text[end];
+}
+
+/* Whether the text is "{name: N}" as in `allowed`, with a number within the row's range or auto. */
+static int is_counted(const pst_row *row, const char *text) {
+    char name[16], count[16], start[20];
+    int64_t whole;
+    if (!pst_row_has_counted(row) || !read_counted(text, name, count)) return 0;
+    snprintf(start, sizeof start, "{%s: ", name);
+    return strstr(row->allowed, start) &&
+           (!strcmp(count, "auto") ||
+            (pst_number_whole(count, &whole) && whole >= row->min && whole <= row->max));
+}
+
 static pst_status check_choice(const pst_row *row, const char *text) {
     char copy[PST_ROW_TEXT_BYTES], *rest = copy, *item;
     const char *names[16];
     size_t n = 0;
+    if (is_counted(row, text)) return PST_OK;
     snprintf(copy, sizeof copy, "%s", row->allowed);
     while (n < 16 && (item = strsep(&rest, "|"))) {
+        if (strchr(item, '{')) continue;
         if (strcmp(item, text) == 0) return PST_OK;
         names[n++] = item;
     }
@@ -125,9 +147,13 @@ void pst_row_drop(const pst_row *row, pst_config *config, const char *name) {
 pst_status pst_row_add(const pst_row *row, pst_config *config, const char *text) {
     char ***items = (char ***)((char *)config + row->offset);
     uint32_t n = *count_of(row, config);
-    char number[PST_NUMBER_BYTES];
+    char number[PST_NUMBER_BYTES], name[16], count[16], counted[40];
     int64_t whole;
     PST_TRY(pst_row_check_text(row, text));
+    if (pst_row_has_counted(row) && read_counted(text, name, count)) {
+        snprintf(counted, sizeof counted, "{%s: %s}", name, count);
+        text = counted;
+    }
     if (row->type == PST_ROW_WHOLES && pst_number_whole(text, &whole)) {
         snprintf(number, sizeof number, "%lld", (long long)whole);
         text = number;
@@ -246,7 +272,8 @@ static void print_items(const pst_row *row, const pst_config *config, printer pr
     fputc('[', out);
     for (uint32_t i = 0; i < *count_of(row, config); i++) {
         fputs(i ? ", " : "", out);
-        print(item[i], out);
+        if (pst_row_has_counted(row)) fputs(item[i], out); /* without quotes, also {NAME: NUMBER} */
+        else print(item[i], out);
     }
     fputc(']', out);
 }

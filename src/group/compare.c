@@ -168,7 +168,7 @@ static uint64_t hash_plan(const pst_plan *plan) {
     const pst_layout *l = &plan->layout;
     uint64_t hash = pst_hash64(l->first_item, (l->n_chunk + (size_t)1) * sizeof *l->first_item, 0);
     hash = pst_hash64(l->rank_of_chunk, l->n_chunk * sizeof *l->rank_of_chunk, hash);
-    return pst_hash64(l->recompute, l->n_chunk, hash);
+    return pst_hash64(l->recompute, l->n_chunk * sizeof *l->recompute, hash);
 }
 
 static uint64_t hash_list(const pst_job *job, uint64_t hash) {

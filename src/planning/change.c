@@ -53,6 +53,17 @@ static const char *const key_name[KEYS] = {"recompute", "zero",     "micro_batch
                                            "schedule",  "chunks",   "sequence",
                                            "tensor",    "pipeline", "data"};
 
+/* Of the chunk that keeps least; one word for a shell. */
+static const char *name_recompute(const pst_layout *l, char text[PST_RECOMPUTE_TEXT]) {
+    pst_recompute_way least = l->recompute[0];
+    for (uint32_t c = 1; c < l->n_chunk; c++)
+        if (pst_recompute_keeps_more(least, l->recompute[c])) least = l->recompute[c];
+    pst_recompute_text(least, text);
+    if (pst_recompute_layers(least))
+        snprintf(text, PST_RECOMPUTE_TEXT, "{full:%u}", pst_recompute_layers(least));
+    return text;
+}
+
 /* Names the value that the search found for a key. */
 static void name_change(key k, const pst_candidate *candidate, char *out) {
     const uint32_t value[KEYS] = {[ZERO] = candidate->layout.zero,
@@ -61,11 +72,9 @@ static void name_change(key k, const pst_candidate *candidate, char *out) {
                                   [TENSOR] = candidate->layout.tensor,
                                   [PIPELINE] = candidate->layout.pipeline,
                                   [DATA] = candidate->layout.data};
-    uint8_t most = 0;
-    for (uint32_t c = 0; c < candidate->layout.n_chunk; c++)
-        most = candidate->layout.recompute[c] > most ? candidate->layout.recompute[c] : most;
+    char recompute[PST_RECOMPUTE_TEXT];
     const char *text = NULL;
-    if (k == RECOMPUTE) text = pst_recompute_name((pst_recompute)most);
+    if (k == RECOMPUTE) text = name_recompute(&candidate->layout, recompute);
     if (k == SCHEDULE) text = candidate->layout.schedule;
     if (k == SEQUENCE) text = "true";
     const char *section = k == MICRO_BATCH ? "train" : "parallel";

@@ -17,8 +17,8 @@ typedef struct {
     const pst_layout *layout;
     const char *schedule, *torch; /* torch: its name in PyTorch; NULL: none */
     const char *program;
-    pst_recompute recompute; /* the most of all chunks */
-    uint32_t chunks;         /* per stage */
+    pst_recompute_way recompute; /* of the chunk that keeps least */
+    uint32_t chunks;             /* per stage */
     FILE *out;
 } job;
 
@@ -65,6 +65,7 @@ pst_status pst_planning_is_even(const pst_planning *planning, const pst_layout *
 static pst_status report_lacks(const job *j) {
     const pst_layout *l = j->layout;
     int even = 1, own_order = 0, uneven_replicas = 0, mixed = 0;
+    char recompute[PST_RECOMPUTE_TEXT];
     PST_TRY(pst_planning_is_even(j->x, j->layout, &even));
     for (uint32_t r = 0; l->device && r < pst_grid_size(pst_layout_grid(l)); r++)
         own_order |= l->device[r] != r;
@@ -75,7 +76,7 @@ static pst_status report_lacks(const job *j) {
     if (uneven_replicas) lacks(j, "different numbers of micro-batches per replica");
     if (mixed)
         lacks(j, "recomputation that differs between chunks; %s on all is exported",
-              pst_recompute_name(j->recompute));
+              pst_recompute_text(j->recompute, recompute));
     if (l->tensor_before) lacks(j, "different tensor degrees of stages; %u is exported", l->tensor);
     lacks(j, "the model's other sizes, data and learning rate: add them");
     return PST_OK;
@@ -101,11 +102,17 @@ static pst_status export_megatron(const job *j) {
     if (l->data > 1 && l->zero) fputs("--use-distributed-optimizer\n", out);
     if (l->data > 1 && l->zero == 2)
         lacks(j, "ZeRO 2; the distributed optimizer shards the states alone");
+    const uint32_t layers = pst_recompute_layers(j->recompute);
     if (j->recompute == PST_RECOMPUTE_SELECTIVE) fputs("--recompute-granularity selective\n", out);
     if (j->recompute == PST_RECOMPUTE_FULL)
         fputs("--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers "
               "1\n",
               out);
+    if (layers)
+        fprintf(out,
+                "--recompute-granularity full\n--recompute-method block\n"
+                "--recompute-num-layers %u\n",
+                layers);
     if (m->dtype == PST_BF16 || m->dtype == PST_F8) fputs("--bf16\n", out);
     if (m->dtype == PST_F8) fputs("--fp8-format hybrid\n", out);
     if (m->dtype == PST_F16) fputs("--fp16\n", out);
@@ -145,7 +152,12 @@ static pst_status export_torchtitan(const job *j) {
     else if (j->x->model.dtype == PST_F32) fputs("--training.mixed_precision_param=float32\n", out);
     else lacks(j, "precision %s", j->x->config->train.precision);
     /* a subcommand, which comes last */
-    fprintf(out, "activation_checkpoint:%s\n", pst_recompute_name(j->recompute));
+    char recompute[PST_RECOMPUTE_TEXT];
+    const uint32_t layers = pst_recompute_layers(j->recompute);
+    if (layers && layers * l->n_chunk < j->x->model.layers)
+        lacks(j, "recomputation of %u layers of each chunk; full recomputes all", layers);
+    fprintf(out, "activation_checkpoint:%s\n",
+            layers ? "full" : pst_recompute_text(j->recompute, recompute));
     return PST_OK;
 }
 
@@ -176,9 +188,10 @@ static pst_status export_deepspeed(const job *j) {
     if (l->pipeline > 1 && !is(j, ONE_F_ONE_B)) lacks(j, "schedule %s; it uses 1F1B", j->schedule);
     if (l->pipeline > 1 && l->zero == 2) lacks(j, "ZeRO 2 with a pipeline");
     if (l->tensor > 1 && l->sequence) lacks(j, "sequence parallelism of tensor ranks");
+    char recompute[PST_RECOMPUTE_TEXT];
     if (j->recompute != PST_RECOMPUTE_NONE)
         lacks(j, "recomputation %s in a file: call its checkpointing functions in the model",
-              pst_recompute_name(j->recompute));
+              pst_recompute_text(j->recompute, recompute));
     return PST_OK;
 }
 
@@ -220,8 +233,8 @@ pst_status pst_planning_export(const pst_planning *x, FILE *out) {
     PST_TRY(pst_schedule_find(j.schedule, &row));
     j.torch = row->torch;
     for (uint32_t c = 0; c < best->layout.n_chunk; c++)
-        if (best->layout.recompute[c] > j.recompute)
-            j.recompute = (pst_recompute)best->layout.recompute[c];
+        if (pst_recompute_keeps_more(j.recompute, best->layout.recompute[c]))
+            j.recompute = best->layout.recompute[c];
     PST_TRY(programs[find(j.program)].write(&j));
     PST_TRY(report_lacks(&j));
     return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write the export") : PST_OK;

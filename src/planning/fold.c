@@ -61,5 +61,6 @@ void pst_planning_fold_table(pst_cost_table *t, const uint32_t *first, uint32_t 
     fold(t->scratch_split, first, n, MOST);
     fold(t->largest, first, n, MOST);
     fold(t->cross, first, n, FIRST);
+    fold(t->layer, first, n, FIRST);
     t->n = n;
 }

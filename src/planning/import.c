@@ -119,6 +119,7 @@ typedef struct {
     pst_planning *x;
     pst_recipe_file file;
     values v;
+    char recompute[PST_RECOMPUTE_TEXT]; /* {full: N} */
     /* keys of the run file and their values */
     struct {
         char key[KEY_TEXT], value[KEY_TEXT];
@@ -275,8 +276,10 @@ static pst_status read_megatron(job *j) {
     v->zero = v->distributed > 0;
     v->precision = v->fp8 ? "fp8" : precision_of(v);
     if (v->recompute_on > 0 && !v->recompute) v->recompute = "selective";
-    if (v->method && strcmp(v->method, "uniform") != 0) forget(j, "recompute-method");
-    if (v->recompute_layers > 1) forget(j, "recompute-num-layers");
+    if (v->method && !strcmp(v->method, "block") && v->recompute_layers > 0) {
+        snprintf(j->recompute, sizeof j->recompute, "{full: %" PRId64 "}", v->recompute_layers);
+        v->recompute = j->recompute;
+    } else if (v->recompute_layers > 1) forget(j, "recompute-num-layers");
     if (v->grouped <= 0) v->groups = 0;
     return PST_OK;
 }
@@ -413,10 +416,10 @@ static pst_status check_sizes(const job *j) {
 static pst_status set_keys(job *j) {
     const values *v = &j->v;
     const pst_config *c = j->x->config;
-    pst_recompute mode;
+    pst_recompute_way way;
     const char *recompute = v->recompute ? v->recompute : "none";
     char zero[KEY_TEXT];
-    if (pst_recompute_find(recompute, &mode) != PST_OK)
+    if (pst_recompute_find(recompute, &way) != PST_OK)
         return pst_fail_in(PST_EINPUT, "--import %s: recomputation", j->file.file);
     set_number(j, "parallel.pipeline", v->pipeline);
     set_number(j, "parallel.data", v->data);

@@ -30,9 +30,13 @@ static json_t *degrees_of(pst_grid grid) {
 
 static json_t *recompute_of(const pst_candidate *candidate) {
     json_t *list = json_array();
-    for (uint32_t c = 0; c < candidate->layout.n_chunk; c++)
-        json_array_append_new(
-            list, json_string(pst_recompute_name((pst_recompute)candidate->layout.recompute[c])));
+    for (uint32_t c = 0; c < candidate->layout.n_chunk; c++) {
+        const pst_recompute_way way = candidate->layout.recompute[c];
+        const uint32_t layers = pst_recompute_layers(way);
+        char text[PST_RECOMPUTE_TEXT];
+        json_array_append_new(list, layers ? json_pack("{s:i}", "full", (int)layers)
+                                           : json_string(pst_recompute_text(way, text)));
+    }
     return list;
 }
 

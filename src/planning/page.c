@@ -18,13 +18,15 @@ static void append(char *text, size_t capacity, const char *format, ...) {
 }
 
 /* The mode of all chunks, or that they differ. */
-static void recompute_text(const uint8_t *recompute, uint32_t n, char *text, size_t capacity) {
+static void recompute_text(const pst_recompute_way *recompute, uint32_t n, char *text,
+                           size_t capacity) {
+    char all[PST_RECOMPUTE_TEXT];
     for (uint32_t c = 1; c < n; c++)
         if (recompute[c] != recompute[0]) {
             snprintf(text, capacity, "different per chunk");
             return;
         }
-    snprintf(text, capacity, "%s", pst_recompute_name((pst_recompute)recompute[0]));
+    snprintf(text, capacity, "%s", pst_recompute_text(recompute[0], all));
 }
 
 /* --- words ------------------------------------------------------------------------------------ */
@@ -168,8 +170,7 @@ static void add_chunks(const pst_prepared *p, pst_plan_page *page) {
     for (uint32_t c = 0; c < page->n_chunk; c++) {
         pst_plan_chunk *chunk = &page->chunk[c];
         chunk->stage = p->plan->layout.rank_of_chunk[c];
-        snprintf(chunk->recompute, sizeof chunk->recompute, "%s",
-                 pst_recompute_name((pst_recompute)p->plan->layout.recompute[c]));
+        pst_recompute_text(p->plan->layout.recompute[c], chunk->recompute);
         chunk->first = c ? page->chunk[c - 1].end : 0;
         for (chunk->end = chunk->first; chunk->end < page->n_op && page->op[chunk->end].chunk == c;
              chunk->end++)

@@ -317,21 +317,43 @@ static pst_status choose_schedule(pst_planning *x) {
     return choose_all_schedules(x);
 }
 
+/* Other programs recompute layer by layer; FSDP all layers or none. */
+static void allow_modes(pst_planning *x) {
+    const int other = pst_costs_program_is_other(&x->program);
+    uint8_t *allowed = x->problem.recompute;
+    for (pst_recompute mode = PST_RECOMPUTE_NONE; mode <= PST_RECOMPUTE_FULL; mode++) {
+        char text[PST_RECOMPUTE_TEXT];
+        allowed[mode] =
+            (uint8_t)pst_planning_allows(x, "recompute", pst_recompute_text(mode, text));
+    }
+    allowed[PST_RECOMPUTE_LAYERS] = allowed[PST_RECOMPUTE_FULL];
+    if (other) allowed[PST_RECOMPUTE_FULL] = 0;
+    if (!pst_planning_allows(x, "recompute", "{full: 1}"))
+        x->problem.layers = PST_RECOMPUTE_MOST_LAYERS;
+}
+
 static pst_status choose_recompute(pst_planning *x) {
     const pst_config *c = x->config;
-    pst_recompute mode;
+    pst_search_problem *p = &x->problem;
+    pst_recompute_way way;
+    memset(p->recompute, 0, sizeof p->recompute);
+    p->layers = 0;
     if (!is_given(x, "parallel", "recompute")) {
-        for (mode = PST_RECOMPUTE_NONE; mode < PST_RECOMPUTE_COUNT; mode++)
-            x->problem.recompute[mode] =
-                (uint8_t)pst_planning_allows(x, "recompute", pst_recompute_name(mode));
+        allow_modes(x);
         return PST_OK;
     }
     if (c->parallel.n_recompute != 1)
         return pst_fail(PST_EINPUT, "parallel.recompute: expected one mode for all chunks; omit it "
                                     "to choose a mode per chunk");
-    PST_TRY(pst_recompute_find(c->parallel.recompute[0], &mode));
-    memset(x->problem.recompute, 0, sizeof x->problem.recompute);
-    x->problem.recompute[mode] = 1;
+    if (pst_config_chooses_layers(c->parallel.recompute[0])) {
+        p->recompute[PST_RECOMPUTE_NONE] = p->recompute[PST_RECOMPUTE_LAYERS] = 1;
+        return PST_OK;
+    }
+    PST_TRY(pst_recompute_find(c->parallel.recompute[0], &way));
+    if (way == PST_RECOMPUTE_FULL && pst_costs_program_is_other(&x->program))
+        way = pst_recompute_of_layers(PST_RECOMPUTE_MOST_LAYERS);
+    p->recompute[pst_recompute_mode(way)] = 1;
+    p->layers = pst_recompute_layers(way);
     return PST_OK;
 }
 

@@ -33,17 +33,20 @@ static void print_seconds(uint64_t ns, FILE *out) {
     else fprintf(out, "%.3f ms", (double)ns * 1e-6);
 }
 
-/* "none", or "selective on 3 of 8 chunks, full on 1". */
+/* "none", or "selective on 3 of 8 chunks, {full: 2} on 1 of 8 chunks". */
 static void print_recompute(const pst_candidate *candidate, FILE *out) {
-    uint32_t count[PST_RECOMPUTE_COUNT] = {0};
-    for (uint32_t c = 0; c < candidate->layout.n_chunk; c++)
-        count[candidate->layout.recompute[c]]++;
-    for (uint32_t m = 0, said = 0; m < PST_RECOMPUTE_COUNT; m++) {
-        if (!count[m] || (m == PST_RECOMPUTE_NONE && count[m] < candidate->layout.n_chunk))
-            continue;
-        fprintf(out, "%s%s", said++ ? ", " : "", pst_recompute_name((pst_recompute)m));
-        if (count[m] < candidate->layout.n_chunk)
-            fprintf(out, " on %u of %u chunks", count[m], candidate->layout.n_chunk);
+    const pst_recompute_way *way = candidate->layout.recompute;
+    const uint32_t n = candidate->layout.n_chunk;
+    for (uint32_t c = 0, said = 0; c < n; c++) {
+        uint32_t count = 0, before = 0;
+        char text[PST_RECOMPUTE_TEXT];
+        for (uint32_t k = 0; k < n; k++) {
+            count += way[k] == way[c];
+            before += k < c && way[k] == way[c];
+        }
+        if (before || (way[c] == PST_RECOMPUTE_NONE && count < n)) continue;
+        fprintf(out, "%s%s", said++ ? ", " : "", pst_recompute_text(way[c], text));
+        if (count < n) fprintf(out, " on %u of %u chunks", count, n);
     }
 }
 

@@ -97,7 +97,7 @@ static pst_status check_cut(const pst_prepared *p) {
 }
 
 /* The recomputation of each of the schedule's chunks. */
-static pst_status fill_recompute(const pst_prepared *p, uint8_t *recompute) {
+static pst_status fill_recompute(const pst_prepared *p, pst_recompute_way *recompute) {
     const pst_layout *l = &p->plan->layout;
     uint32_t n = l->n_recompute, n_chunk = p->schedule->n_chunk;
     if (n != 1 && n != n_chunk)
@@ -119,7 +119,8 @@ static pst_status solve_cut(pst_prepared *p) {
     chooser_arg arg = {.p = p, .graph = p->graph};
     const pst_chooser predict = {.arg = &arg, .ns = predict_ns};
     double *slow = malloc(p->grid.pipeline * sizeof *slow);
-    uint8_t *recompute = p->options.infer ? NULL : malloc(p->schedule->n_chunk);
+    pst_recompute_way *recompute =
+        p->options.infer ? NULL : malloc(p->schedule->n_chunk * sizeof *recompute);
     pst_status status =
         slow && (recompute || p->options.infer)
             ? PST_OK
@@ -199,7 +200,8 @@ static pst_status build_cuts(const pst_prepared *p, int split, int train, pst_cu
     chooser_arg arg = {
         .p = p,
         .device = {.ops = p->options.device, .isa = p->options.isa, .threads = p->options.threads}};
-    pst_chooser chooser = {&arg, choose, predict_ns, p->plan->layout.recompute};
+    pst_chooser chooser = {&arg, choose, predict_ns, p->plan->layout.recompute,
+                           pst_costs_program_is_other(p->costs.program)};
     uint32_t n_chunk = p->plan->layout.n_chunk;
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
         const pst_graph *g = arg.graph = p->graphs[t];

@@ -3,6 +3,7 @@
  * keys are chosen again.) */
 #include "prepare/layout.h"
 #include "base/bytes.h"
+#include "graph/layers.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,18 +116,47 @@ static int reschedule(advice *a) {
     return 0;
 }
 
-static int recompute(advice *a) {
+/* Whether the layout fits if all chunks recompute in this way. */
+static int fits_with(const advice *a, pst_recompute_way way) {
     pst_layout l;
-    for (uint8_t mode = PST_RECOMPUTE_SELECTIVE; mode <= PST_RECOMPUTE_FULL; mode++) {
-        if (!layout_of(a, &l)) continue;
-        l.n_recompute = 1; /* allocated: the list has at least one item */
-        l.recompute[0] = mode;
-        if (!fits(a, &l)) continue;
-        snprintf(a->text, sizeof a->text, "%sparallel.recompute=%s would fit", where(a),
-                 pst_recompute_name((pst_recompute)mode));
-        return 1;
+    if (!layout_of(a, &l)) return 0;
+    l.n_recompute = 1; /* allocated: the list has at least one item */
+    l.recompute[0] = way;
+    return fits(a, &l);
+}
+
+static uint32_t count_layers(const pst_graph *g) {
+    uint32_t n = 0, *layer = malloc(g->n_node * sizeof *layer);
+    if (layer) pst_graph_layers(g, layer);
+    for (uint32_t i = 0; layer && i < g->n_node; i++)
+        if (layer[i] != PST_NONE) n = layer[i] + 1;
+    free(layer);
+    return n;
+}
+
+/* The fewest layers of each chunk with which the layout fits; 0: not even with all of them. */
+static uint32_t fewest_layers(const advice *a) {
+    const uint32_t chunks = a->p->schedule->n_chunk, layers = count_layers(a->p->graph);
+    uint32_t low = 1, high = layers ? (layers + chunks - 1) / chunks + 1 : 0;
+    if (!high || !fits_with(a, pst_recompute_of_layers(high))) return 0;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (fits_with(a, pst_recompute_of_layers(middle))) high = middle;
+        else low = middle + 1;
     }
-    return 0;
+    return high;
+}
+
+static int recompute(advice *a) {
+    char text[PST_RECOMPUTE_TEXT];
+    uint32_t layers = 0;
+    if (fits_with(a, PST_RECOMPUTE_SELECTIVE)) pst_recompute_text(PST_RECOMPUTE_SELECTIVE, text);
+    else if ((layers = fewest_layers(a)))
+        snprintf(text, sizeof text, "{full:%u}", layers); /* one word for a shell */
+    else if (fits_with(a, PST_RECOMPUTE_FULL)) pst_recompute_text(PST_RECOMPUTE_FULL, text);
+    else return 0;
+    snprintf(a->text, sizeof a->text, "%sparallel.recompute=%s would fit", where(a), text);
+    return 1;
 }
 
 /* Whether the layout fits with n_rank ranks and micro-batches of this size. */

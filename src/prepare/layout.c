@@ -8,13 +8,16 @@
 
 static pst_status read_recompute(const pst_config *c, pst_layout *l) {
     l->n_recompute = c->parallel.n_recompute;
-    l->recompute = malloc(l->n_recompute + (size_t)1);
+    l->recompute = malloc((l->n_recompute + (size_t)1) * sizeof *l->recompute);
     if (!l->recompute)
         return pst_fail(PST_ENOMEM, "no memory for the recomputation of %u chunks", l->n_recompute);
     for (uint32_t k = 0; k < l->n_recompute; k++) {
-        pst_recompute mode;
-        PST_TRY(pst_recompute_find(c->parallel.recompute[k], &mode));
-        l->recompute[k] = (uint8_t)mode;
+        if (pst_config_chooses_layers(c->parallel.recompute[k]))
+            return pst_fail(
+                PST_EINPUT,
+                "parallel.recompute: the number of {full: auto} is chosen by a plan; use "
+                "penstock plan, parallel.plan: auto, or {full: N} with N layers");
+        PST_TRY(pst_recompute_find(c->parallel.recompute[k], &l->recompute[k]));
     }
     return PST_OK;
 }

@@ -47,7 +47,8 @@ static char *list_text(const pst_plan *plan, uint32_t n,
 }
 
 static void print_recompute(const pst_plan *plan, uint32_t i, FILE *out) {
-    fputs(pst_recompute_name(plan->layout.recompute[i]), out);
+    char text[PST_RECOMPUTE_TEXT];
+    fputs(pst_recompute_text(plan->layout.recompute[i], text), out);
 }
 
 static void print_micros(const pst_plan *plan, uint32_t i, FILE *out) {
@@ -71,18 +72,32 @@ static pst_status set_list(pst_config *c, const char *file, const char *key, cha
     return status;
 }
 
-/* One mode if it is the same for all chunks, else a list. A value of the run file with the same
+/* Whether a plan may replace the value of the run file: {full: auto}, and full, which other
+ * programs do layer by layer (penstock plan --program). */
+static int is_replaced(const char *given, const pst_layout *l) {
+    const int any = pst_config_chooses_layers(given);
+    int layers = any || !strcmp(given, "full");
+    for (uint32_t i = 0; i < l->n_chunk; i++)
+        layers = layers && (pst_recompute_mode(l->recompute[i]) == PST_RECOMPUTE_LAYERS ||
+                            (any && l->recompute[i] == PST_RECOMPUTE_NONE));
+    return layers;
+}
+
+/* One way if it is the same for all chunks, else a list. A value of the run file with the same
  * meaning is kept. */
 static pst_status set_recompute(pst_config *c, const pst_plan *plan, const char *file) {
     const pst_layout *l = &plan->layout;
     uint32_t n = c->parallel.n_recompute, same = 1;
     int given = pst_config_given(c, "parallel", "recompute") && (n == 1 || n == l->n_chunk);
     for (uint32_t i = 0; i < l->n_chunk; i++) {
-        const char *name = pst_recompute_name(l->recompute[i]);
+        char text[PST_RECOMPUTE_TEXT];
+        pst_recompute_text(l->recompute[i], text);
         same &= l->recompute[i] == l->recompute[0];
-        given = given && !strcmp(c->parallel.recompute[n == 1 ? 0 : i], name);
+        given = given && !strcmp(c->parallel.recompute[n == 1 ? 0 : i], text);
     }
     if (given) return PST_OK;
+    if (n == 1 && is_replaced(c->parallel.recompute[0], l))
+        pst_config_leave_open(c, "parallel", "recompute");
     uint32_t items = same ? 1 : l->n_chunk;
     return set_list(c, file, "recompute", list_text(plan, items, print_recompute));
 }

@@ -161,7 +161,7 @@ static pst_status find_limit(selection *c) {
     pst_layout layout = *c->layout; /* shallow: only read below */
     selection one = *c;
     pst_prepared *p;
-    uint8_t least = PST_RECOMPUTE_FULL;
+    pst_recompute_way least = layout.n_recompute ? layout.recompute[0] : PST_RECOMPUTE_NONE;
     c->limit = (uint64_t)c->config->parallel.memory;
     if (!c->limit && layout.n_chunk) PST_TRY(find_limit_of_cut(c));
     if (c->limit) return PST_OK;
@@ -169,7 +169,7 @@ static pst_status find_limit(selection *c) {
     layout.n_chunk = 0; /* the cut may have another placement */
     layout.first_item = layout.rank_of_chunk = NULL;
     for (uint32_t i = 0; i < layout.n_recompute; i++)
-        if (layout.recompute[i] < least) least = layout.recompute[i];
+        if (pst_recompute_keeps_more(layout.recompute[i], least)) least = layout.recompute[i];
     if (layout.n_recompute > 1 && layout.n_recompute != layout.pipeline) {
         layout.recompute = &least;
         layout.n_recompute = 1;

@@ -80,9 +80,10 @@ static void list_operators(const pst_layout *l, char text[LAYOUT_TEXT]) {
 
 static void list_recompute(const pst_layout *l, char text[LAYOUT_TEXT]) {
     size_t at = 0;
+    char way[PST_RECOMPUTE_TEXT];
     for (uint32_t c = 0; c < l->n_chunk && at < LAYOUT_TEXT; c++)
         at += (size_t)snprintf(text + at, LAYOUT_TEXT - at, "%s%s", c ? ", " : "",
-                               pst_recompute_name(l->recompute[c]));
+                               pst_recompute_text(l->recompute[c], way));
 }
 
 static void describe_layout(const pst_plan *plan, char text[N_LAYOUT][LAYOUT_TEXT]) {

@@ -50,7 +50,7 @@ typedef struct {
     uint64_t ns; /* time of all passes for one micro-batch, on the slowest rank of the stage */
     uint64_t parameters;
     uint64_t crossing; /* bytes sent to the next chunk per micro-batch */
-    char recompute[16];
+    char recompute[24];
 } pst_plan_chunk;
 
 /* Memory in use from `us` until the next sample. */

@@ -22,6 +22,8 @@ has '--tensor-model-parallel-size 2' '--pipeline-model-parallel-size 2' '--micro
 # shellcheck disable=SC2086
 export_to megatron $even schedule=zb-h1 zero=2
 lacks 'schedule zb-h1' 'ZeRO 2' "the model's other sizes"
+export_to megatron pipeline=2 data=1 tensor=1 schedule=1f1b micro_batch=1 'recompute={full:1}'
+has '--recompute-granularity full' '--recompute-method block' '--recompute-num-layers 1'
 export_to megatron pipeline=2 data=1 tensor=1 schedule=interleaved chunks=2 micro_batch=1
 has '--num-virtual-stages-per-pipeline-rank 2'
 
@@ -34,6 +36,11 @@ cp out titan.txt
 # shellcheck disable=SC2086
 export_to torchtitan $even schedule=v-half
 lacks 'schedule v-half'
+
+# shellcheck disable=SC2086
+export_to torchtitan $even schedule=1f1b 'recompute={full:1}'
+has activation_checkpoint:full
+lacks 'recomputation of 1 layers of each chunk'
 
 export_to deepspeed pipeline=1 data=1 tensor=2 micro_batch=2 sequence=false zero=0 recompute=none
 cp out deepspeed.json

@@ -30,6 +30,7 @@ same() { # PROGRAM ARGUMENT...: plans, exports, imports
 same megatron pipeline=2 data=2 tensor=2 micro_batch=2 zero=1 sequence=true recompute=full schedule=1f1b --program megatron-core
 grep -q '"imported": "Megatron-LM"' answer || fail "not said: $(cat answer)"
 same megatron pipeline=2 data=4 tensor=1 micro_batch=1 zero=1 recompute=none schedule=interleaved chunks=2 --program penstock
+same megatron pipeline=2 data=4 tensor=1 micro_batch=1 zero=1 'recompute={full:1}' schedule=1f1b --program penstock
 same torchtitan pipeline=2 data=4 tensor=1 micro_batch=2 zero=2 recompute=none schedule=1f1b --program penstock
 same torchtitan pipeline=2 data=2 tensor=2 micro_batch=2 zero=0 sequence=true recompute=full schedule=zb-v --program penstock
 same deepspeed pipeline=1 data=8 tensor=1 micro_batch=2 zero=1 recompute=none schedule=1f1b --program megatron-core

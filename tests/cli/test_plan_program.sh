@@ -36,6 +36,16 @@ for line in '^program  *fsdp: ' 'contradicts it: parallel.pipeline=1, not 2' 'pa
 done
 plan --program fsdp zero=0 >over.json && grep -q '"parallel.zero=2, not 0"' over.json || fail "not in the JSON"
 
+# other programs recompute layer by layer: SC'21's 7.5 billion parameters fit in 80 GB
+sed 's/layers: 12, heads: 16, channels: 2048/layers: 36, heads: 32, channels: 4096/; s/batch: 64, micro_batch: 4/batch: 512, micro_batch: 16/' gpt.yaml >large.yaml
+large='pipeline=1 tensor=4 data=32 sequence=false recompute=full zero=0 precision=fp16 schedule=1f1b'
+# shellcheck disable=SC2086
+"$PENSTOCK" plan large.yaml $large --cluster '16x8 a100-80 nvlink:600GB/s ib:8x200Gb/s' --program megatron-2021 --json >out ||
+    fail "does not fit: $(cat out)"
+grep -A 2 '"recompute": \[' out | grep -q '"full": 36' || fail "not layer by layer: $(grep -A 3 recompute out)"
+# shellcheck disable=SC2086
+"$PENSTOCK" plan large.yaml $large --cluster '16x8 a100-80 nvlink:600GB/s ib:8x200Gb/s' >out 2>&1 && fail "36 layers at once fit"
+
 # the plan of another program, simulated: with its durations only if it is named
 "$PENSTOCK" plan gpt.yaml data=16 pipeline=1 zero=1 --cluster "$cluster" --program megatron-2021 -o plan.yaml >out ||
     fail "plan to simulate"

@@ -45,6 +45,7 @@ expect() {
 expect 'parallel.tensor is given as 1, but plan runs/run/plan.yaml says 2' plan=runs/run/plan.yaml tensor=1
 expect 'parallel.zero is given as 1, but .* says 2' plan=runs/run/plan.yaml zero=1
 expect 'parallel.recompute is given as \[full\], but' plan=runs/run/plan.yaml recompute=full
+expect 'the number of {full: auto} is chosen by a plan' 'recompute={full: auto}'
 expect 'train.batch is 16, but .* 8 micro-batches of 1' plan=runs/run/plan.yaml batch=16
 expect '34 operators, but this model has 47' plan=runs/run/plan.yaml layers=3
 expect 'another model' plan=runs/run/plan.yaml channels=64

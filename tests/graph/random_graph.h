@@ -37,7 +37,7 @@ static inline uint32_t random_param(pst_graph *g, uint64_t d0, uint64_t d1, uint
 static inline uint32_t random_narrow(pst_graph *g, uint32_t x) {
     char name[PST_NAME_MAX];
     if (g->tensor[x].dtype == g->dtype) return x;
-    snprintf(name, sizeof(name), "n%u", g->n_node);
+    snprintf(name, sizeof(name), "l.%u.n%u", g->n_node / 3, g->n_node);
     MUST(pst_graph_add(g, &(pst_new_node){"narrow", name, NULL, &x, 1, NULL, 0}, &x));
     return x;
 }
@@ -47,7 +47,7 @@ static inline uint32_t random_attention(pst_graph *g, uint32_t qkv, uint64_t sta
     pst_attr attr = {.heads = 2, .bidirectional = (uint32_t)(next_random(&state) % 2)};
     uint32_t in[2] = {qkv, pst_graph_find_tensor(g, "lengths")}, out;
     char name[PST_NAME_MAX];
-    snprintf(name, sizeof(name), "n%u", g->n_node);
+    snprintf(name, sizeof(name), "l.%u.n%u", g->n_node / 3, g->n_node);
     MUST(
         pst_graph_add(g,
                       &(pst_new_node){"attention", name, &attr, in,
@@ -68,7 +68,7 @@ static inline uint32_t random_op(pst_graph *g, uint32_t x, uint32_t y, uint32_t 
         in[0] = y;
         in[1] = x;
     }
-    snprintf(name, sizeof(name), "n%u", g->n_node);
+    snprintf(name, sizeof(name), "l.%u.n%u", g->n_node / 3, g->n_node);
     switch (kind) {
     case 0:
         attr.wide = g->node[0].attr.wide & x;

@@ -41,6 +41,7 @@ static inline pst_cost_table *case_table(const search_case *k, uint32_t kind, ui
     t->elements = case_values(n);
     t->accumulated = case_values(n);
     t->kept = case_values(n);
+    t->layer = case_values(n);
     for (int r = 0; r < PST_RECOMPUTE_COUNT; r++) {
         t->stash[r] = case_values(n);
         t->enter[r] = case_values(n);
@@ -60,16 +61,18 @@ static inline pst_cost_table *case_table(const search_case *k, uint32_t kind, ui
         t->w_ns[i] = k->w[i] * longer / tensor;
         t->exchange_ns[i] = 2 * exchange;
         t->again_ns[1][i] = t->f_ns[i] / 8;
-        t->again_ns[2][i] = t->f_ns[i];
+        t->again_ns[2][i] = t->again_ns[3][i] = t->f_ns[i];
+        t->layer[i] = i % 3 ? PST_LAYER_INSIDE : PST_LAYER_BEGINS;
         t->stash[0][i] = k->stash[i] * micro / tensor;
         t->stash[1][i] = t->stash[0][i] / 2;
         t->stash[2][i] = t->stash[0][i] / 16;
+        t->stash[3][i] = t->stash[0][i] / 8;
         const uint32_t parts = sequence ? tensor : 1;
         t->cross[i] = i ? k->cross[i] * micro / parts : 0;
         for (int r = 0; r < PST_RECOMPUTE_COUNT; r++)
             t->enter[r][i] = i ? k->enter[i] * micro / tensor : 0;
         t->recomputed[1][i] = t->stash[0][i] / 2;
-        t->recomputed[2][i] = t->stash[0][i];
+        t->recomputed[2][i] = t->recomputed[3][i] = t->stash[0][i];
         for (int r = 0; r < PST_RECOMPUTE_COUNT; r++) {
             if (r) t->recomputed_to_w[r][i] = t->recomputed[r][i] / 2;
             t->stash_to_w[r][i] = t->stash[r][i] / 2;
@@ -94,6 +97,7 @@ static inline void case_table_close(pst_cost_table *t) {
     free(t->elements);
     free(t->accumulated);
     free(t->kept);
+    free(t->layer);
     for (int r = 0; r < PST_RECOMPUTE_COUNT; r++) {
         free(t->stash[r]);
         free(t->again_ns[r]);

@@ -343,6 +343,39 @@ static void more_memory_than_thought(void **unused) {
     case_close(k);
 }
 
+/* {full: auto}: with a number that is the same for all chunks, no fewer layers fit, and the step is
+ * no shorter. */
+static void as_few_layers_as_fit(void **unused) {
+    (void)unused;
+    search_case *k = even(24, 1, 4);
+    pst_search_result *r;
+    uint32_t most = 0, all = 0, fixed = 0;
+    k->problem.pipeline = CHOICES(4);
+    k->problem.data = k->problem.tensor = CHOICES(1);
+    k->problem.recompute[PST_RECOMPUTE_LAYERS] = 1;
+    k->problem.memory = 6 * 10 * 16 + 6 * 100 * 3;
+    MUST(pst_search(&k->problem, &r));
+    assert_non_null(r->best);
+    const uint64_t step = r->best->step_ns;
+    for (uint32_t s = 0; s < 4; s++) {
+        const uint32_t n = pst_recompute_layers(r->best->layout.recompute[s]);
+        assert_true(r->best->peak_bytes[s] <= k->problem.memory);
+        most = n > most ? n : most;
+        all += n;
+    }
+    assert_true(most && all < 4 * most);
+    pst_search_result_close(r);
+    k->problem.recompute[PST_RECOMPUTE_NONE] = 0;
+    for (int fits = 0; !fits && fixed < 8; pst_search_result_close(r)) {
+        k->problem.layers = ++fixed;
+        MUST(pst_search(&k->problem, &r));
+        fits = r->best != NULL;
+        assert_true(!fits || r->best->step_ns >= step);
+    }
+    assert_int_equal(fixed, most);
+    case_close(k);
+}
+
 static void contradictions(void **unused) {
     (void)unused;
     search_case *k = even(6, 1, 2);
@@ -369,6 +402,7 @@ int main(void) {
         cmocka_unit_test(time_limit_ends_it),
         cmocka_unit_test(what_is_verified_counts),
         cmocka_unit_test(more_memory_than_thought),
+        cmocka_unit_test(as_few_layers_as_fit),
         cmocka_unit_test(contradictions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

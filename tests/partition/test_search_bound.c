@@ -89,7 +89,7 @@ static uint64_t descend(pst_search_context *x, const pst_search_config *c, pst_c
     random_cut(l, state);
     uint32_t mode =
         x->problem->recompute[PST_RECOMPUTE_NONE] ? PST_RECOMPUTE_NONE : PST_RECOMPUTE_FULL;
-    memset(l->layout.recompute, (int)mode, l->layout.n_chunk);
+    for (uint32_t k = 0; k < l->layout.n_chunk; k++) l->layout.recompute[k] = mode;
     uint64_t least = score(x, c, l);
     for (uint32_t i = 0; i < DESCENTS && l->layout.n_chunk > 1; i++) {
         uint32_t j = 1 + case_below(state, l->layout.n_chunk - 1), was = l->layout.first_item[j];

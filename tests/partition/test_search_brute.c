@@ -105,7 +105,7 @@ static void try_schedule(brute *b, uint32_t schedule, pst_candidate like) {
     const pst_schedule_row *row;
     uint32_t first[64] = {0}, micros[8], device[8], in_flight[8];
     uint64_t peak[8];
-    uint8_t recompute[64] = {0};
+    pst_recompute_way recompute[64] = {0};
     assert_int_equal(pst_schedule_find(b->problem->schedule[schedule], &row), PST_OK);
     strcpy(like.layout.schedule, row->name);
     like.layout.chunks = row->n_virtual ? row->n_virtual : 2;

@@ -16,11 +16,17 @@ typedef struct {
     pst_job *job, *eval;
     pst_slots *slots, *eval_slots;
     pst_memory_map **layout; /* [n_rank] */
-    /* set before build_case: each chunk in one of the three ways, at random, and perhaps
+    /* set before build_case: each chunk in one of the ways, at random, and perhaps
      * post-validation */
     int recomputes;
-    uint8_t recompute[256]; /* [n_chunk] pst_recompute */
+    pst_recompute_way recompute[256]; /* [n_chunk] */
 } test_case;
+
+static inline pst_recompute_way random_way(uint64_t *state) {
+    const pst_recompute mode = next_random(state) % PST_RECOMPUTE_COUNT;
+    if (mode != PST_RECOMPUTE_LAYERS) return (pst_recompute_way)mode;
+    return pst_recompute_of_layers(1 + (uint32_t)(next_random(state) % 4));
+}
 
 /* Kernel scratch of odd sizes, the same for the same step in every case. */
 static inline pst_status choose_odd_scratch(void *arg, const pst_graph *g, const pst_node *node,
@@ -138,8 +144,7 @@ static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint
     t->n_rank = n_rank;
     t->n_chunk = n_chunk;
     t->chunk_of_node = random_chunks(t->g->n_node, n_chunk, state);
-    for (uint32_t c = 0; t->recomputes && c < n_chunk; c++)
-        t->recompute[c] = (uint8_t)(next_random(state) % PST_RECOMPUTE_COUNT);
+    for (uint32_t c = 0; t->recomputes && c < n_chunk; c++) t->recompute[c] = random_way(state);
     if (t->recomputes) {
         chooser.recompute = t->recompute;
         cost.post = (int)(next_random(state) % 2);

@@ -78,7 +78,7 @@ static void assert_same_layout(const pst_layout *p, const pst_layout *q) {
     assert_memory_equal(q->first_item, p->first_item, (p->n_chunk + 1) * sizeof(uint32_t));
     assert_memory_equal(q->rank_of_chunk, p->rank_of_chunk, p->n_chunk * sizeof(uint32_t));
     assert_int_equal(q->n_recompute, p->n_recompute);
-    assert_memory_equal(q->recompute, p->recompute, p->n_chunk);
+    assert_memory_equal(q->recompute, p->recompute, p->n_chunk * sizeof *p->recompute);
 }
 
 static void assert_same_job(const pst_plan *p, const pst_plan *q) {

@@ -20,11 +20,11 @@ static void random_cuts_pass(void **unused) {
             uint32_t n_chunk =
                 1 + (uint32_t)(next_random(&state) % (g->n_node < 9 ? g->n_node : 9));
             uint32_t *chunk = random_chunks(g->n_node, n_chunk, &state);
-            uint8_t recompute[9];
+            pst_recompute_way recompute[9];
             pst_cut *cut;
-            for (uint32_t c = 0; c < n_chunk; c++)
-                recompute[c] = (uint8_t)(next_random(&state) % PST_RECOMPUTE_COUNT);
+            for (uint32_t c = 0; c < n_chunk; c++) recompute[c] = random_way(&state);
             chooser.recompute = next_random(&state) % 2 ? recompute : NULL;
+            chooser.whole = (int)(next_random(&state) % 2);
             MUST(pst_cut_build(&(pst_cut_spec){g, chunk, n_chunk, kind == 1, kind < 2}, &chooser,
                                &cut));
             MUST(pst_cut_check(cut));
@@ -81,11 +81,14 @@ static void recomputation_by_hand(void **unused) {
     uint64_t row = 2 * 64 * 4, C = 128;   /* b x T rows of floats */
     static const char *const again[] = {
         "", "h.1.ln_1 h.1.attn h.1.ln_2 h.1.mlp.c_fc ",
+        "h.1.ln_1 h.1.attn.c_attn h.1.attn h.1.attn.c_proj h.1.attn.add h.1.ln_2 h.1.mlp.c_fc ",
         "h.1.ln_1 h.1.attn.c_attn h.1.attn h.1.attn.c_proj h.1.attn.add h.1.ln_2 h.1.mlp.c_fc "};
     uint64_t kept[] = {(C + 2 + C + 3 * C + C + 4 + C + 2 + C + 8 * C) * row,
-                       (C + 3 * C + C + 4 * C) * row, C * row};
-    for (uint8_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
-        uint8_t recompute[] = {PST_RECOMPUTE_NONE, mode, PST_RECOMPUTE_FULL};
+                       (C + 3 * C + C + 4 * C) * row, C * row, C * row};
+    for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
+        const pst_recompute_way way =
+            mode == PST_RECOMPUTE_LAYERS ? pst_recompute_of_layers(1) : mode;
+        pst_recompute_way recompute[] = {PST_RECOMPUTE_NONE, way, PST_RECOMPUTE_FULL};
         pst_chooser chooser = {.recompute = recompute};
         pst_cut *cut;
         char text[512];
@@ -102,6 +105,47 @@ static void recomputation_by_hand(void **unused) {
         assert_string_equal(text, "");
         pst_cut_close(cut);
     }
+    free(chunk);
+    pst_graph_close(g);
+}
+
+/* All blocks in one chunk: {full: N} runs the first N again, each right before its own B, and keeps
+ * their inputs alone; what it works on is one block at a time. */
+static void layers_by_hand(void **unused) {
+    (void)unused;
+    pst_model_config config = {
+        .kind = "gpt", .preset = "nano", .micro_batch = 2, .activation = PST_ACT_GELU_TANH};
+    pst_graph *g;
+    MUST(pst_model_gpt.preset(&config));
+    MUST(pst_model_gpt.build(&config, &g));
+    uint32_t *chunk = calloc(g->n_node, sizeof *chunk);
+    uint64_t row = 2 * 64 * 4, C = 128, kept[6], scratch[6]; /* b x T rows of floats */
+    const uint64_t block = (C + 2 + C + 3 * C + C + 4 + C + 2 + C + 8 * C) * row;
+    const uint32_t layers = config.layers;
+    assert_true(layers >= 3 && layers < 5);
+    for (uint32_t n = 0; n <= layers + 1; n++) {
+        pst_recompute_way recompute[] = {pst_recompute_of_layers(n)};
+        pst_cut *cut;
+        char text[2048], last[24] = "";
+        MUST(pst_cut_build(&(pst_cut_spec){g, chunk, 1, 0, 1},
+                           &(pst_chooser){.recompute = recompute}, &cut));
+        MUST(pst_cut_check(cut));
+        print_again(cut, 0, text, sizeof text);
+        if (n) snprintf(last, sizeof last, "h.%u.ln_1 ", (n < layers ? n : layers) - 1);
+        assert_true(!strncmp(text, last, strlen(last)) && (n || !*text));
+        kept[n] = kept_bytes(cut, 0);
+        scratch[n] = cut->chunk[0].program[PST_OP_BW].scratch_bytes;
+        if (n && n <= layers) assert_int_equal(kept[n - 1] - kept[n], block - C * row);
+        pst_cut_close(cut);
+    }
+    assert_int_equal(kept[layers + 1], kept[layers]);
+    assert_int_equal(scratch[layers], scratch[1]);
+    pst_recompute_way full[] = {PST_RECOMPUTE_FULL};
+    pst_cut *cut;
+    MUST(
+        pst_cut_build(&(pst_cut_spec){g, chunk, 1, 0, 1}, &(pst_chooser){.recompute = full}, &cut));
+    assert_true(cut->chunk[0].program[PST_OP_BW].scratch_bytes > 2 * scratch[layers]);
+    pst_cut_close(cut);
     free(chunk);
     pst_graph_close(g);
 }
@@ -189,9 +233,9 @@ static void synthetic_cuts_pass(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_cuts_pass),    cmocka_unit_test(recomputation_by_hand),
-        cmocka_unit_test(small_cut_by_hand),   cmocka_unit_test(wrong_chunks_are_refused),
-        cmocka_unit_test(synthetic_cuts_pass),
+        cmocka_unit_test(random_cuts_pass),         cmocka_unit_test(recomputation_by_hand),
+        cmocka_unit_test(layers_by_hand),           cmocka_unit_test(small_cut_by_hand),
+        cmocka_unit_test(wrong_chunks_are_refused), cmocka_unit_test(synthetic_cuts_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ static const char *any(const char *const *of, uint32_t n) { return of[draw(0, n 
 static job_case random_case(void) {
     static const char *const schedules[] = {"gpipe", "1f1b", "interleaved",
                                             "zb-h1", "zb-v", "1f1b-early"};
-    static const char *const recompute[] = {"none", "selective", "full"};
+    static const char *const recompute[] = {"none", "selective", "full", "{full: 1}"};
     job_case x = {.pipeline = draw(1, 4), .tensor = draw(1, 4), .data = draw(1, 4)};
     uint32_t micros = x.pipeline * draw(1, 3) * x.data; /* as interleaved wants it */
     x.micro = draw(1, 2);
@@ -58,7 +58,7 @@ static job_case random_case(void) {
         "all}}\n",
         8 + draw(0, 3), draw(0, 1) ? 48 : 600, draw(0, 1) ? 256 : 6001, x.batch, x.micro, precision,
         x.batch % 2 ? "fp32" : "same", x.pipeline, x.tensor, x.data, zero, schedule,
-        any(recompute, 3), post ? "true" : "false", sequence ? "true" : "false",
+        any(recompute, 4), post ? "true" : "false", sequence ? "true" : "false",
         x.per_node ? cluster_file : "", compress, down ? "int4" : "none");
     return x;
 }

@@ -33,7 +33,7 @@ static shape random_yaml(char *yaml, size_t bytes) {
                                                                                 "gelu_erf", "relu"};
     static const char *const precisions[] = {"fp32", "fp32", "fp16", "bf16"};
     static const char *const optimizers[] = {"adamw", "adamw", "adamw", "sgd", "adam", "lamb"};
-    static const char *const ways[] = {"none", "none", "none", "selective", "full"};
+    static const char *const ways[] = {"none", "none", "selective", "full", "{full: 1}"};
     uint32_t heads = 1 + below(5), channels = heads * (1 + below(13)), micro_batch = 1 + below(3),
              n_micro = 1 + below(6);
     shape s = {.ranks = 1 + below(4), .threads = 1 + below(2), .eval_micro = 1 + below(7)};

@@ -72,7 +72,7 @@ static int follow(const char *text, const char *schedule, uint64_t limit) {
     if (!strncmp(advice, "no other schedule", 17)) return 0;
     if (!strncmp(advice, "parallel.schedule=1f1b would", 28))
         snprintf(first, sizeof first, "parallel.schedule=1f1b");
-    else if (sscanf(advice, "parallel.recompute=%15s would fit", how) == 1) {
+    else if (sscanf(advice, "parallel.recompute=%15s would fit", how) == 1) { /* {full:2}, too */
         snprintf(second, sizeof second, "parallel.recompute=%s", how);
         n = 2;
     } else if (sscanf(advice, "-n %u", &n_rank) == 1 && !strstr(advice, "train.micro_batch="))

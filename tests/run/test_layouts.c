@@ -87,11 +87,11 @@ static void test_solved_schedule(void **state) {
 static void test_recompute(void **state) {
     (void)state;
     static const char *const schedules[] = {"gpipe", "1f1b", "zb-h1", "zb-v"};
-    static const char *const ways[] = {"none", "selective", "full"};
+    static const char *const ways[] = {"none", "selective", "full", "{full: 1}", "{full: 2}"};
     for (int s = 0; s < 4; s++)
         for (int n = 1; n <= 3; n++) {
-            uint64_t peak[3] = {0};
-            for (int w = 0; w < 3; w++) {
+            uint64_t peak[5] = {0};
+            for (int w = 0; w < 5; w++) {
                 char a[64], b[64], name[64];
                 const char *override[] = {a, b};
                 snprintf(a, sizeof a, "parallel.schedule=%s", schedules[s]);
@@ -105,9 +105,10 @@ static void test_recompute(void **state) {
                 }
             }
             assert_true(peak[1] < peak[0]);
+            assert_true(peak[3] < peak[0] && peak[4] <= peak[3]);
             if (!strcmp(schedules[s], "gpipe")) assert_true(peak[2] < peak[1]);
         }
-    const char *each[] = {"parallel.recompute=[full, none, selective]"},
+    const char *each[] = {"parallel.recompute=[full, {full: 1}, selective]"},
                *wrong[] = {"parallel.recompute=[full, none]"};
     run_result r = run_here(YAML, "each", 3, "", each, 1);
     same(&r, "each");

@@ -54,7 +54,9 @@ static void same_bits(const char *yaml, const char *what, const char *more) {
         {4, {"parallel.tensor=4", "parallel.recompute=full"}},
         {4, {"parallel.tensor=2", "parallel.pipeline=2", "parallel.post_validation=true"}},
         {2, {"parallel.tensor=2", "parallel.sequence=true"}},
-        {8, {"parallel.tensor=4", "parallel.sequence=true", "parallel.pipeline=2"}},
+        {8,
+         {"parallel.tensor=4", "parallel.sequence=true", "parallel.pipeline=2",
+          "parallel.recompute={full: 1}"}},
         {1, {"parallel.sequence=true"}},
         {2, {"parallel.pipeline=2", "parallel.schedule=zb-h1"}},
     };

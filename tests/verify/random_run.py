@@ -49,7 +49,7 @@ def choose(seed, bf16):
         "train.seed": r.randrange(1000), "train.optimizer": r.choice(["adamw", "adamw", "sgd"]),
         "train.lr": r.choice([0.001, 0.02]), "train.clip": r.choice([0, 0.1, 1]),
         "train.warmup": r.choice([0, 2]),
-        "parallel.recompute": r.choice(["none", "selective", "full"]),
+        "parallel.recompute": r.choice(["none", "selective", "full", "{full: 1}"]),
         "parallel.post_validation": r.choice(["false", "true"]),
         "parallel.threads": r.choice([1, 2]),
         "train.precision": r.choice(["fp32", "fp32", "fp32", "fp16"] + (["bf16"] if bf16 else [])),
