@@ -276,8 +276,9 @@ static pst_status read_megatron(job *j) {
     v->zero = v->distributed > 0;
     v->precision = v->fp8 ? "fp8" : precision_of(v);
     if (v->recompute_on > 0 && !v->recompute) v->recompute = "selective";
-    if (v->method && !strcmp(v->method, "block") && v->recompute_layers > 0) {
-        snprintf(j->recompute, sizeof j->recompute, "{full: %" PRId64 "}", v->recompute_layers);
+    const int block = v->method && !strcmp(v->method, "block");
+    if (block && v->recompute_layers > 0 && v->recompute_layers <= PST_RECOMPUTE_MOST_LAYERS) {
+        pst_recompute_text(pst_recompute_of_layers((uint32_t)v->recompute_layers), j->recompute);
         v->recompute = j->recompute;
     } else if (v->recompute_layers > 1) forget(j, "recompute-num-layers");
     if (v->grouped <= 0) v->groups = 0;
