@@ -11,6 +11,8 @@ typedef struct pst_config pst_config;
 
 /* Maximum number of ranks in a job, and of pipeline stages. */
 #define PST_RANKS_MAX 1024
+/* Maximum number of ranks of a job that is only planned or simulated. */
+#define PST_PLANNED_RANKS_MAX 65536
 
 /* Reads the YAML file `path`, applies n_override strings "section.key=value" and sets every other
  * key to its default. "key=value" is enough if only one section has the key; a key of a nested

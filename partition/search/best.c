@@ -18,7 +18,7 @@ enum {
     FINALISTS = 6,
     VERIFIED = 12,
     VERIFIED_MOST = 64,
-    NEAREST = 6,
+    NEAREST = 2,
     ROW_EVALUATIONS = 32,
     ROUNDS = 3,
     NEAR_PASSES = 32768
@@ -416,7 +416,8 @@ static pst_status verify_near(pst_search_state *s) {
         if (!set->row.fits ||
             (double)pst_search_step_of(set) > NEARLY * (double)pst_search_shortest(s))
             break;
-        passes += (uint64_t)set->row.best->layout.n_chunk * set->row.best->layout.n_micro;
+        passes += (uint64_t)set->row.best->layout.n_chunk * set->row.best->layout.n_micro +
+                  set->row.best->layout.n_item;
         if (passes > NEAR_PASSES) break;
         if (!is_verified(set)) PST_TRY(verify_one(s, set));
     }

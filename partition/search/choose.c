@@ -41,6 +41,7 @@ pst_status pst_search_evaluate_row(pst_search_state *s, pst_search_candidates *s
         const uint32_t most = far ? 1 : FIRST_EVALUATIONS;
         if (!set->small && k >= (set->row.fits ? most : FITTING_EVALUATIONS)) break;
         if (s->x.problem->any && set->row.fits) break;
+        if (s->x.problem->any && c->bound_ns == PST_SEARCH_TOO_LARGE) continue;
         if (far && k && c->pipeline >= LONG_PIPELINE) {
             c = smallest(set);
             last = 1;
@@ -112,6 +113,7 @@ static uint32_t find_open(pst_search_state *s, open_config *open, int all) {
         for (uint32_t k = 0; k < s->set[i].n_config; k++) {
             pst_search_config *c = &s->set[i].config[k];
             if (c->evaluated || c->bound_ns >= best ||
+                (s->x.problem->any && c->bound_ns == PST_SEARCH_TOO_LARGE) ||
                 (!all && (!pst_search_has_one_chunk(s, c) || c->bound_ns >= many)))
                 continue;
             open[n++] = (open_config){&s->set[i], c};

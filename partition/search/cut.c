@@ -107,7 +107,8 @@ static pst_status fill_stage(pst_search_context *x, cut_state *g, const uint32_t
     const uint64_t left = g->c->reserve + g->c->cut_reserve;
     double first = 0;
     s->capacity = UINT64_MAX;
-    for (uint32_t k = 0; k < g->c->data; k++) {
+    const uint32_t alike = x->uniform ? g->c->data : 1; /* replicas that this group stands for */
+    for (uint32_t k = 0; k < g->c->data; k += alike) {
         const uint32_t *group = device + begin + k * tensor;
         double speed = of[*group].speed;
         uint32_t kind = of[*group].kind, option = s->first_option + kind;
@@ -117,7 +118,7 @@ static pst_status fill_stage(pst_search_context *x, cut_state *g, const uint32_t
             if (capacity < s->capacity) s->capacity = capacity;
             if (of[group[t]].speed < speed) speed = of[group[t]].speed;
         }
-        s->speed[option] += speed;
+        s->speed[option] += alike * speed;
         s->slowest = k && s->slowest < speed ? s->slowest : speed;
         if (speed > g->fastest[option]) g->fastest[option] = speed;
         if (k && (speed != first || kind != of[device[begin]].kind)) g->even = 0;

@@ -90,8 +90,9 @@ typedef struct {
     uint64_t tied;
     uint32_t tied_stage;
     uint64_t tied_gradient_ns, tied_weight_ns; /* times of these messages */
-    uint64_t *seen;                            /* [data] hashes of replicas */
-    double *period;                            /* [data] longest stage of each */
+    uint64_t *seen, *linked; /* [data] hashes of replicas: of their times, and of their links */
+    uint32_t n_seen, n_linked;
+    double *period;                       /* [data] longest stage of each */
     double *other_nodes_ns, *own_node_ns; /* [pipeline x data] ns in which a rank sends its messages
                            to other nodes, and within its node */
     double *node_bytes; /* [cluster's nodes] bytes that leave and enter each node */
@@ -107,8 +108,9 @@ typedef struct {
 static pst_status open_score(pst_search_context *x, const pst_search_config *c,
                              const pst_candidate *candidate, score *s) {
     uint32_t p = candidate->layout.pipeline;
-    uint64_t *all = calloc(
-        6 * (size_t)p + candidate->layout.n_chunk + (size_t)candidate->layout.data, sizeof *all);
+    uint64_t *all =
+        calloc(6 * (size_t)p + candidate->layout.n_chunk + 2 * (size_t)candidate->layout.data,
+               sizeof *all);
     *s = (score){.end_ns = all, .flush = calloc(p, sizeof *s->flush)};
     s->other_nodes_ns =
         calloc((2 * (size_t)p + 1) * candidate->layout.data + x->problem->cluster->n_node,
@@ -124,10 +126,11 @@ static pst_status open_score(pst_search_context *x, const pst_search_config *c,
     s->early_ns = all + 4 * (size_t)p;
     s->hops = all + 5 * (size_t)p;
     s->seen = s->hops + candidate->layout.n_chunk;
+    s->linked = s->seen + candidate->layout.data;
     s->period = s->node_bytes + x->problem->cluster->n_node;
     PST_TRY(pst_search_flight_of(x, c->schedule, p, candidate->layout.n_chunk / p,
                                  pst_search_most_micros(candidate), &s->flight));
-    PST_TRY(pst_search_times_open(candidate->layout.n_chunk, &s->times));
+    PST_TRY(pst_search_times_open(x->problem, candidate, &s->times));
     return pst_search_flush_of(x, c, candidate->layout.device, s->flush, &s->norm_latency_ns);
 }
 
@@ -282,11 +285,34 @@ static void send_early(score *s, uint32_t pipeline, int overlaps) {
     }
 }
 
+/* Adds a hash to the first *n of the list; returns 1 if it is there already. */
+static int was_seen(uint64_t *list, uint32_t *n, uint64_t hash) {
+    for (uint32_t i = 0; i < *n; i++)
+        if (list[i] == hash) return 1;
+    list[(*n)++] = hash;
+    return 0;
+}
+
+/* Sets the times of a replica. *again 1: an earlier replica takes the same time. */
+static pst_status fill_times(pst_search_context *x, const pst_search_config *c,
+                             const pst_candidate *candidate, score *s, uint32_t replica,
+                             int *again) {
+    const pst_search_replicas of = {s->flight->stage, s->times.beside};
+    if (x->uniform && was_seen(s->linked, &s->n_linked,
+                               pst_search_replica_hash(x->problem, candidate, &of, replica))) {
+        *again = 1;
+        return PST_OK;
+    }
+    PST_TRY(pst_search_times_fill(x, c, candidate, s->flight, replica, &s->times));
+    *again = was_seen(s->seen, &s->n_seen, hash_of(candidate, s, replica));
+    return PST_OK;
+}
+
 /* When the passes of each stage end: end_ns. */
 static pst_status run_all(pst_search_context *x, const pst_search_config *c,
                           pst_candidate *candidate, score *s, pst_search_how how, int no_hops) {
-    uint32_t n_seen = 0;
     uint64_t longest = 0;
+    s->n_seen = s->n_linked = 0;
     s->how = how;
     s->no_hops = no_hops;
     if (!candidate->layout.micros[0]) PST_TRY(set_micros(x, c, candidate, s));
@@ -298,13 +324,10 @@ static pst_status run_all(pst_search_context *x, const pst_search_config *c,
                sizeof *s->other_nodes_ns);
     for (uint32_t k = 0; k < candidate->layout.data; k++) {
         double bubble = 0;
-        PST_TRY(pst_search_times_fill(x, c, candidate, s->flight, k, &s->times));
+        int again = 0;
+        PST_TRY(fill_times(x, c, candidate, s, k, &again));
         load_replica(x, c, candidate, s, k);
-        uint32_t i = 0;
-        uint64_t h = hash_of(candidate, s, k);
-        while (i < n_seen && s->seen[i] != h) i++;
-        if (i < n_seen) continue;
-        s->seen[n_seen++] = h;
+        if (again) continue;
         if (is_beyond(x, c, candidate, s, k)) s->beyond = 1;
         else PST_TRY(run(x, c, candidate, s, k, &bubble));
         if (s->beyond) return PST_OK;
@@ -317,6 +340,9 @@ static pst_status run_all(pst_search_context *x, const pst_search_config *c,
             }
         }
     }
+    /* the times that remain are those of the last replica */
+    PST_TRY(
+        pst_search_times_fill(x, c, candidate, s->flight, candidate->layout.data - 1, &s->times));
     if (how == PST_SCORE_PATH && !no_hops && !x->free_links) wait_for_links(x, c, candidate, s);
     return PST_OK;
 }
@@ -406,7 +432,7 @@ static pst_status find_most(pst_search_context *x, const pst_search_config *c,
                                                                                 zero 2 only the last
                                                                                 sums are exposed */
     memset(s->early_ns, 0, candidate->layout.pipeline * sizeof *s->early_ns);
-    s->most_ns = s->seen + candidate->layout.data;
+    s->most_ns = s->linked + candidate->layout.data;
     for (uint32_t r = 0; r < candidate->layout.pipeline; r++) {
         const uint64_t others = around + sums_and_norm_of(c, candidate, s, 1, r);
         s->most_ns[r] = x->limit_ns > others ? x->limit_ns - others : 0;
@@ -467,13 +493,12 @@ static pst_status add_elements(pst_search_context *x, const pst_search_config *c
     return PST_OK;
 }
 
-static pst_status time_tied(const pst_search_context *x, const pst_search_config *c,
-                            const pst_candidate *candidate, score *s) {
+static pst_status time_tied(const pst_search_context *x, const pst_candidate *candidate, score *s) {
     const pst_search_problem *p = x->problem;
     pst_cluster_link link;
     if (!s->tied) return PST_OK;
-    PST_TRY(pst_search_tied_link(p, c, candidate->layout.device, s->tied_stage, s->flight->stage[0],
-                                 &link));
+    const uint32_t between[] = {s->tied_stage, s->flight->stage[0]};
+    PST_TRY(pst_search_tied_link(p, candidate, s->times.beside, between, &link));
     s->tied_gradient_ns = link.latency_ns + pst_search_wire_ns(&link, s->tied * p->grad_bytes);
     s->tied_weight_ns = link.latency_ns + pst_search_wire_ns(&link, s->tied * p->weight_bytes);
     return PST_OK;
@@ -484,7 +509,7 @@ static pst_status predict(pst_search_context *x, const pst_search_config *c,
     uint64_t flush;
     PST_TRY(open_score(x, c, candidate, s));
     PST_TRY(add_elements(x, c, candidate, s));
-    PST_TRY(time_tied(x, c, candidate, s));
+    PST_TRY(time_tied(x, candidate, s));
     if (how == PST_SCORE_SIMULATE) {
         PST_TRY(run_all(x, c, candidate, s, PST_SCORE_PATH, 0));
         candidate->bound_ns = step_of(c, candidate, s, 1, &candidate->flush_ns);
@@ -518,7 +543,7 @@ static pst_status attribute(pst_search_context *x, const pst_search_config *c,
     uint64_t flush;
     PST_TRY(open_score(x, c, candidate, s));
     PST_TRY(add_elements(x, c, candidate, s));
-    PST_TRY(time_tied(x, c, candidate, s));
+    PST_TRY(time_tied(x, candidate, s));
     PST_TRY(run_all(x, c, candidate, s, PST_SCORE_PATH, 1));
     uint64_t without_messages = step_of(c, candidate, s, 0, &flush);
     candidate->message_ns =

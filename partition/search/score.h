@@ -54,15 +54,33 @@ uint32_t pst_search_most_micros(const pst_candidate *candidate);
  * to itself takes no time. */
 int pst_search_link(const pst_cluster *cluster, uint32_t a, uint32_t b, pst_cluster_link *link);
 
+/* --- alike.c: replicas that take the same time */
+/* Sets beside[stage x data + k] to the number of replicas of the stage on the node of replica k.
+ * ENOMEM. */
+pst_status pst_search_count_beside(const pst_search_problem *problem,
+                                   const pst_candidate *candidate, uint32_t *beside);
+typedef struct {
+    const uint32_t *stage;  /* [n_chunk] stage of each chunk */
+    const uint32_t *beside; /* from pst_search_count_beside */
+} pst_search_replicas;
+/* Returns a hash of the links of a replica: on uniform devices, replicas with equal hashes take the
+ * same time. */
+uint64_t pst_search_replica_hash(const pst_search_problem *problem, const pst_candidate *candidate,
+                                 const pst_search_replicas *of, uint32_t replica);
+
+/* --- stage.c: durations of a replica */
 /* Durations of passes and messages of one replica of a layout. */
 typedef struct {
     pst_pass_ns *ns; /* [n_chunk] durations of the passes of each chunk */
     /* [n_chunk] link from a chunk to the next one, with this message's share of the bandwidth;
      * bytes_per_s 0: messages take no time */
     pst_cluster_link *next_link;
-    uint64_t *bytes; /* [n_chunk] bytes of a message to the next chunk */
+    uint64_t *bytes;  /* [n_chunk] bytes of a message to the next chunk */
+    uint32_t *beside; /* from pst_search_count_beside */
 } pst_search_times;
-pst_status pst_search_times_open(uint32_t n_chunk, pst_search_times *t);
+/* The caller closes *times, also after a failure. ENOMEM. */
+pst_status pst_search_times_open(const pst_search_problem *problem, const pst_candidate *candidate,
+                                 pst_search_times *times);
 void pst_search_times_close(pst_search_times *t);
 static inline uint64_t pst_search_wire_ns(const pst_cluster_link *link, uint64_t bytes) {
     return link->bytes_per_s > 0 ? (uint64_t)((double)bytes * 1e9 / link->bytes_per_s + 0.5) : 0;
@@ -78,23 +96,15 @@ pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config 
                                  const pst_candidate *candidate, const pst_search_flight *flight,
                                  uint32_t replica, pst_search_times *times);
 
-/* Durations of the flush of a stage for an order of devices: ns per element of the parameters, and
- * latencies in ns. */
-typedef struct {
-    /* sum_ns: gradient sums of a step (zero 2: of a micro-batch); gather_ns: all-gather of the
-     * updated weights */
-    double sum_ns, norm_ns, step_ns, gather_ns;
-    uint64_t sum_latency_ns, gather_latency_ns;
-} pst_search_flush;
 /* Computes flush[0..pipeline), and *norm_latency_ns: the time until all ranks know the gradient
  * norm. EINPUT: a link is missing. */
 pst_status pst_search_flush_of(pst_search_context *x, const pst_search_config *c,
                                const uint32_t *device, pst_search_flush *flush,
                                uint64_t *norm_latency_ns);
-/* Sets *link to the link over which gradients of tied parameters go from stage `from`, the last
- * that uses them, to stage `to`: the slowest one of all replicas. */
-pst_status pst_search_tied_link(const pst_search_problem *problem, const pst_search_config *c,
-                                const uint32_t *device, uint32_t from, uint32_t to,
+/* Sets *link to the link over which gradients of tied parameters go from stage[0], the last that
+ * uses them, to stage[1]: the slowest one of all replicas. */
+pst_status pst_search_tied_link(const pst_search_problem *problem, const pst_candidate *candidate,
+                                const uint32_t *beside, const uint32_t stage[2],
                                 pst_cluster_link *link);
 
 /* --- path_bound.c */

@@ -15,7 +15,7 @@
 #include "pipeline/layout/layout.h"
 
 /* Allowed values of a parameter of the search, ascending; a single value is fixed by the user. */
-enum { PST_SEARCH_VALUES = 32, PST_SEARCH_SCHEDULES = 16 };
+enum { PST_SEARCH_VALUES = 128, PST_SEARCH_SCHEDULES = 16 };
 typedef struct {
     uint32_t n, value[PST_SEARCH_VALUES];
 } pst_search_values;

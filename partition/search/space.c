@@ -348,7 +348,7 @@ static pst_status add_chunks(pst_search_context *x, pst_search_config c, const t
         c.bound_ns = bound_of(x, &c, t);
         c.guess_ns = (uint64_t)guess(x, &c, t);
         if (is_too_large(x, &c, t))
-            c.bound_ns = UINT64_MAX - 1; /* it may still be the nearest one */
+            c.bound_ns = PST_SEARCH_TOO_LARGE; /* it may still be the nearest one */
         PST_TRY(add(l, &c));
     }
     return PST_OK;

@@ -140,6 +140,9 @@ typedef struct {
  * path. */
 enum { PST_SEARCH_CACHED = 12, PST_SEARCH_ACTIONS = 1 << 22, PST_SEARCH_PASSES = 1 << 22 };
 
+/* bound_ns of a configuration that cannot fit in memory */
+#define PST_SEARCH_TOO_LARGE (UINT64_MAX - 1)
+
 /* A configuration: all choices of a layout except the order of devices and the cut. */
 typedef struct {
     /* schedule: index into problem->schedule */
@@ -172,6 +175,14 @@ static inline pst_grid pst_search_grid_of(const pst_search_config *c) {
     return (pst_grid){c->pipeline, c->data, c->tensor, c->before, 0};
 }
 
+/* Durations of the flush of a stage for an order of devices: ns per element of the parameters, and
+ * latencies in ns. */
+typedef struct {
+    /* sum_ns: gradient sums of a step (zero 2: of a micro-batch); gather_ns: all-gather of the
+     * updated weights */
+    double sum_ns, norm_ns, step_ns, gather_ns;
+    uint64_t sum_latency_ns, gather_latency_ns;
+} pst_search_flush;
 typedef struct {
     const pst_search_problem *problem;
     const pst_schedule_row *row[PST_SEARCH_SCHEDULES];
@@ -194,6 +205,11 @@ typedef struct {
     pst_search_flight **flight;
     pst_search_cached cached[PST_SEARCH_CACHED];
     uint32_t next_cached;
+    struct {
+        uint64_t hash;        /* of configuration and order of devices; 0: none */
+        pst_search_flush *of; /* [pipeline] */
+        uint64_t norm_latency_ns;
+    } flush;             /* the flush that was computed last */
     uint64_t *path_ends; /* scratch memory of the longest path */
     size_t path_ends_capacity;
     uint64_t n_layout, n_simulated, n_verified;

@@ -1,5 +1,6 @@
 /* Times of a stage: from the cost table of its devices' kind, their speed, and the links to the
  * next stage and to other replicas. */
+#include "base/hash.h"
 #include "partition/search/score.h"
 #include "pipeline/compile/job.h"
 #include "pipeline/compile/share.h"
@@ -39,37 +40,30 @@ static uint32_t device_of(const pst_search_config *c, const uint32_t *device, ui
     return device[pst_grid_rank(pst_search_grid_of(c), stage, replica, 0)];
 }
 
-/* Ranks of a stage on one node: they send to the next stage at about the same time. Between stages
- * of different width, the narrower one's number of ranks counts. */
-static uint32_t ranks_beside(const pst_cluster *cluster, const pst_search_config *c,
-                             const uint32_t *device, uint32_t stage, uint32_t next,
-                             uint32_t replica) {
-    uint32_t own = pst_grid_degree(pst_search_grid_of(c), stage),
-             its = pst_grid_degree(pst_search_grid_of(c), next);
-    uint32_t n = 0, node = cluster->device[device_of(c, device, stage, replica)].node;
-    for (uint32_t k = 0; k < c->data; k++)
-        n += cluster->device[device_of(c, device, stage, k)].node == node;
-    return n * (own < its ? own : its);
-}
-
-static pst_status find_hop(const pst_cluster *cluster, const pst_search_config *c,
-                           const uint32_t *device, const uint32_t stage[2], uint32_t replica,
+/* Replicas of a stage on one node send to the next stage at about the same time. Between stages of
+ * different width, the narrower one's number of ranks counts. beside: replicas of stage[0] on the
+ * node. */
+static pst_status find_hop(const pst_cluster *cluster, const pst_candidate *c,
+                           const uint32_t *beside, const uint32_t stage[2], uint32_t replica,
                            pst_cluster_link *link) {
-    const uint32_t from = stage[0], to = stage[1];
-    uint32_t a = device_of(c, device, from, replica), b = device_of(c, device, to, replica);
+    const pst_grid grid = pst_layout_grid(&c->layout);
+    const uint32_t own = pst_grid_degree(grid, stage[0]), its = pst_grid_degree(grid, stage[1]);
+    const uint32_t a = c->layout.device[pst_grid_rank(grid, stage[0], replica, 0)],
+                   b = c->layout.device[pst_grid_rank(grid, stage[1], replica, 0)];
     if (!pst_search_link(cluster, a, b, link)) return no_link(cluster, a, b);
     if (cluster->device[a].node == cluster->device[b].node) return PST_OK;
-    link->bytes_per_s =
-        shared(cluster, a, link->bytes_per_s, ranks_beside(cluster, c, device, from, to, replica));
+    const uint32_t ranks =
+        beside[(size_t)stage[0] * c->layout.data + replica] * (own < its ? own : its);
+    link->bytes_per_s = shared(cluster, a, link->bytes_per_s, ranks);
     return PST_OK;
 }
 
-pst_status pst_search_tied_link(const pst_search_problem *problem, const pst_search_config *c,
-                                const uint32_t *device, uint32_t from, uint32_t to,
+pst_status pst_search_tied_link(const pst_search_problem *problem, const pst_candidate *c,
+                                const uint32_t *beside, const uint32_t stage[2],
                                 pst_cluster_link *link) {
-    for (uint32_t k = 0; k < c->data; k++) {
+    for (uint32_t k = 0; k < c->layout.data; k++) {
         pst_cluster_link its;
-        PST_TRY(find_hop(problem->cluster, c, device, (const uint32_t[]){from, to}, k, &its));
+        PST_TRY(find_hop(problem->cluster, c, beside, stage, k, &its));
         if (!k || its.bytes_per_s < link->bytes_per_s) link->bytes_per_s = its.bytes_per_s;
         if (!k || its.latency_ns > link->latency_ns) link->latency_ns = its.latency_ns;
     }
@@ -78,19 +72,23 @@ pst_status pst_search_tied_link(const pst_search_problem *problem, const pst_sea
 
 /* --- passes ----------------------------------------------------------------------------------- */
 
-pst_status pst_search_times_open(uint32_t n_chunk, pst_search_times *t) {
+pst_status pst_search_times_open(const pst_search_problem *problem, const pst_candidate *c,
+                                 pst_search_times *t) {
+    const uint32_t n_chunk = c->layout.n_chunk;
     t->ns = malloc(n_chunk * sizeof *t->ns);
     t->next_link = malloc(n_chunk * sizeof *t->next_link);
     t->bytes = malloc(n_chunk * sizeof *t->bytes);
-    return t->ns && t->next_link && t->bytes
-               ? PST_OK
-               : pst_fail(PST_ENOMEM, "no memory to score %u chunks", n_chunk);
+    t->beside = malloc((size_t)c->layout.pipeline * c->layout.data * sizeof *t->beside);
+    if (!t->ns || !t->next_link || !t->bytes || !t->beside)
+        return pst_fail(PST_ENOMEM, "no memory to score %u chunks", n_chunk);
+    return pst_search_count_beside(problem, c, t->beside);
 }
 
 void pst_search_times_close(pst_search_times *t) {
     free(t->ns);
     free(t->next_link);
     free(t->bytes);
+    free(t->beside);
     *t = (pst_search_times){0};
 }
 
@@ -290,9 +288,9 @@ static uint64_t find_norm_latency(const pst_cluster *cluster, const uint32_t *de
     return 2 * longest;
 }
 
-pst_status pst_search_flush_of(pst_search_context *x, const pst_search_config *c,
-                               const uint32_t *device, pst_search_flush *flush,
-                               uint64_t *norm_latency_ns) {
+static pst_status find_flush(pst_search_context *x, const pst_search_config *c,
+                             const uint32_t *device, pst_search_flush *flush,
+                             uint64_t *norm_latency_ns) {
     const pst_cluster *cluster = x->problem->cluster;
     uint32_t *count = calloc(2 * (size_t)cluster->n_node, sizeof *count);
     if (!count) return pst_fail(PST_ENOMEM, "no memory to score a layout");
@@ -304,6 +302,40 @@ pst_status pst_search_flush_of(pst_search_context *x, const pst_search_config *c
     *norm_latency_ns = find_norm_latency(cluster, device, pst_grid_size(pst_search_grid_of(c)));
     free(count);
     return status;
+}
+
+/* Of all that a flush depends on. Not 0. */
+static uint64_t hash_flush(const pst_search_config *c, const uint32_t *device) {
+    const uint32_t of[] = {c->pipeline,
+                           c->tensor,
+                           c->data,
+                           c->zero,
+                           c->sequence,
+                           c->micro_batch,
+                           c->schedule * (c->before != NULL)};
+    uint64_t hash = pst_hash64(of, sizeof of, c->before != NULL);
+    hash = pst_hash64(device, pst_grid_size(pst_search_grid_of(c)) * sizeof *device, hash);
+    if (c->before)
+        hash = pst_hash64(c->before, (c->pipeline + (size_t)1) * sizeof *c->before, hash);
+    return hash ? hash : 1;
+}
+
+pst_status pst_search_flush_of(pst_search_context *x, const pst_search_config *c,
+                               const uint32_t *device, pst_search_flush *flush,
+                               uint64_t *norm_latency_ns) {
+    const uint64_t hash = hash_flush(c, device);
+    const size_t bytes = c->pipeline * sizeof *flush;
+    if (x->flush.hash != hash) {
+        x->flush.hash = 0;
+        pst_search_flush *of = realloc(x->flush.of, bytes);
+        if (!of) return pst_fail(PST_ENOMEM, "no memory to score a layout");
+        x->flush.of = of;
+        PST_TRY(find_flush(x, c, device, of, &x->flush.norm_latency_ns));
+        x->flush.hash = hash;
+    }
+    memcpy(flush, x->flush.of, bytes);
+    *norm_latency_ns = x->flush.norm_latency_ns;
+    return PST_OK;
 }
 
 /* --- passes and messages ---------------------------------------------------------------------- */
@@ -353,8 +385,7 @@ pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config 
         times->bytes[k] = t->table->cross[to];
         PST_TRY(check_border(x, c, t, kind, flight->stage[k + 1], to));
         const uint32_t hop[] = {stage, flight->stage[k + 1]};
-        PST_TRY(
-            find_hop(p->cluster, c, candidate->layout.device, hop, replica, &times->next_link[k]));
+        PST_TRY(find_hop(p->cluster, candidate, times->beside, hop, replica, &times->next_link[k]));
     }
     wait_for_messages(p->program, candidate->layout.n_chunk, times);
     return PST_OK;

@@ -30,10 +30,12 @@ static void compare(const pst_search_problem *problem, pst_search_context *x) {
             c->device[d].kind == c->device->kind && c->device[d].speed == c->device->speed;
         x->uniform &= pst_search_capacity(problem, d) == pst_search_capacity(problem, 0);
     }
-    for (uint32_t n = 1; n < c->n_node; n++)
+    for (uint32_t n = 1; n < c->n_node; n++) {
+        x->uniform &= c->node[n].node_bytes_per_s == c->node->node_bytes_per_s;
         for (uint32_t k = 0; k < PST_LEVEL_COUNT; k++)
             x->uniform &= c->node[n].link[k].latency_ns == c->node->link[k].latency_ns &&
                           c->node[n].link[k].bytes_per_s == c->node->link[k].bytes_per_s;
+    }
     x->uniform &= x->same_speed;
 }
 
@@ -81,6 +83,7 @@ void pst_search_context_close(pst_search_context *x) {
     free(x->table);
     free(x->flight);
     free(x->path_ends);
+    free(x->flush.of);
 }
 
 /* --- tables ----------------------------------------------------------------------------------- */

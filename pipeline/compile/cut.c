@@ -61,21 +61,19 @@ static pst_status make_step(const pst_cut *cut, const pst_chooser *chooser, cons
     return PST_OK;
 }
 
-static pst_status build_program(pst_cut *cut, const pst_chooser *chooser, const uint32_t *local,
+static pst_status build_program(pst_cut *cut, const pst_chooser *chooser, const pst_spread *spread,
                                 uint32_t c, uint8_t opcode) {
+    const pst_chunk_steps *of = &spread->steps;
     pst_program *p = cut->chunk[c].program + opcode;
     uint32_t n = 0;
-    for (uint32_t s = 0; s < cut->tape->n_step; s++)
-        n += pst_cut_step_chunk(cut, s) == c &&
-             pass_in_program(opcode, pst_cut_step_pass(cut, s), cut->split);
+    for (uint32_t i = of->first[c]; i < of->first[c + 1]; i++)
+        n += pass_in_program(opcode, pst_cut_step_pass(cut, of->step[i]), cut->split);
     if (!n) return PST_OK;
     if (!(p->step = calloc(n, sizeof *p->step)))
         return pst_fail(PST_ENOMEM, "no memory for a pass of %u operators", n);
-    for (uint32_t s = 0; s < cut->tape->n_step; s++) {
-        if (pst_cut_step_chunk(cut, s) != c ||
-            !pass_in_program(opcode, pst_cut_step_pass(cut, s), cut->split))
-            continue;
-        PST_TRY(make_step(cut, chooser, local, s, p->step + p->n_step));
+    for (uint32_t i = of->first[c]; i < of->first[c + 1]; i++) {
+        if (!pass_in_program(opcode, pst_cut_step_pass(cut, of->step[i]), cut->split)) continue;
+        PST_TRY(make_step(cut, chooser, spread->local, of->step[i], p->step + p->n_step));
         p->ns += p->step[p->n_step++].ns;
     }
     return PST_OK;
@@ -85,7 +83,7 @@ static pst_status build_chunk(pst_cut *cut, const pst_chooser *chooser, pst_spre
                               uint32_t c) {
     PST_TRY(pst_cut_locals(cut, spread, c));
     for (uint8_t opcode = PST_OP_F; opcode <= PST_OP_BW; opcode++)
-        PST_TRY(build_program(cut, chooser, spread->local, c, opcode));
+        PST_TRY(build_program(cut, chooser, spread, c, opcode));
     PST_TRY(pst_cut_buffers(cut, c));
     PST_TRY(pst_cut_classes(cut, c));
     return pst_cut_place_scratch(cut, c);
@@ -142,6 +140,19 @@ static pst_status find_uses(pst_cut *cut) {
             if (!g->param[g->node[n].param[i]].frozen)
                 cut->use_chunk[cut->use_first[g->node[n].param[i]] + g->node[n].use[i]] =
                     cut->chunk_of_node[n];
+    cut->param_from = malloc(2 * (size_t)cut->n_chunk * sizeof *cut->param_from);
+    if (!cut->param_from) return pst_fail(PST_ENOMEM, "no memory for the uses of parameters");
+    cut->param_to = cut->param_from + cut->n_chunk;
+    for (uint32_t c = 0; c < cut->n_chunk; c++) {
+        cut->param_from[c] = n_param;
+        cut->param_to[c] = 0;
+    }
+    for (uint32_t p = n_param; p-- > 0;) {
+        if (cut->use_first[p] == cut->use_first[p + 1]) continue;
+        const uint32_t c = cut->use_chunk[cut->use_first[p]];
+        cut->param_from[c] = p;
+        if (!cut->param_to[c]) cut->param_to[c] = p + 1;
+    }
     return PST_OK;
 }
 
@@ -218,6 +229,7 @@ void pst_cut_close(pst_cut *cut) {
     free(cut->class_);
     free(cut->use_first);
     free(cut->use_chunk);
+    free(cut->param_from);
     free(cut);
 }
 

@@ -120,6 +120,9 @@ typedef struct {
      * 1] - 1] */
     uint32_t *use_first;
     uint32_t *use_chunk; /* chunk of each use */
+    /* [n_chunk] all parameters whose first use is in the chunk are in [param_from, param_to), which
+     * is empty if there are none */
+    uint32_t *param_from, *param_to;
 } pst_cut;
 
 /* Callbacks that choose kernels and predict durations, and the recomputation of each chunk;

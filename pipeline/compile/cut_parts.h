@@ -1,7 +1,14 @@
-/* The phases of building a cut. Private to cut.c, recompute.c, local.c and liveness.c. */
+/* The phases of building a cut. Private to cut.c, chunk_steps.c,
+ * recompute.c, local.c and liveness.c. */
 #ifndef PST_PIPELINE_COMPILE_CUT_PARTS_H
 #define PST_PIPELINE_COMPILE_CUT_PARTS_H
 #include "pipeline/compile/cut.h"
+
+/* The steps of the tape by chunk: those of chunk c are step[first[c]] to step[first[c + 1] - 1], in
+ * the order of the tape. */
+typedef struct {
+    uint32_t *first, *step;
+} pst_chunk_steps;
 
 /* Properties of the values of the tape, computed before the chunks are built. */
 typedef struct {
@@ -12,6 +19,10 @@ typedef struct {
     uint32_t *low, *high;
     uint32_t *channel; /* [n_value] channel at the first chunk boundary that the value crosses */
     uint32_t *local;   /* [n_value] scratch: index of the value's local in the current chunk */
+    /* the values of chunk c are value[first[c]] to value[first[c + 1] - 1], in the order of
+     * `order`; of input data also some that the chunk does not read */
+    uint32_t *first, *value;
+    pst_chunk_steps steps;
 } pst_spread;
 
 /* Returns the chunk of a tape step. */
@@ -24,6 +35,12 @@ static inline uint32_t pst_cut_step_chunk(const pst_cut *cut, uint32_t step) {
 static inline pst_pass pst_cut_step_pass(const pst_cut *cut, uint32_t step) {
     return cut->tape->step[step].again ? PST_PASS_B : cut->tape->step[step].pass;
 }
+
+/* chunk_steps.c: makes the list for the current tape. The caller closes it, also after a failure.
+ * ENOMEM.
+ */
+pst_status pst_chunk_steps_open(const pst_cut *cut, pst_chunk_steps *x);
+void pst_chunk_steps_close(pst_chunk_steps *x);
 
 /* recompute.c: adds recomputation to the tape. way: [n_chunk]; whole: as in pst_chooser. */
 pst_status pst_cut_recompute(pst_cut *cut, const pst_recompute_way *way, int whole);

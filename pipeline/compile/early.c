@@ -61,9 +61,11 @@ static int is_single(const pst_job_builder *b, uint32_t param) {
 static void find_ready(const pst_job_builder *b, pst_early *e) {
     const pst_program *program = last_program(b);
     const uint32_t chunk = last_action(b->schedule, b->stage)->chunk;
-    for (uint32_t p = 0; p < b->cut->graph->n_param; p++) {
-        int other = is_single(b, p) && b->cut->use_chunk[b->cut->use_first[p]] != chunk;
-        e->ready[p] = other ? 0 : PST_NONE;
+    memset(e->ready, 0xff, b->cut->graph->n_param * sizeof *e->ready);
+    for (uint32_t c = 0; c < b->cut->n_chunk; c++) {
+        if (c == chunk || b->job->rank_of_chunk[c] != b->stage) continue;
+        for (uint32_t p = b->cut->param_from[c]; p < b->cut->param_to[c]; p++)
+            if (is_single(b, p) && b->cut->use_chunk[b->cut->use_first[p]] == c) e->ready[p] = 0;
     }
     for (uint32_t s = 0; s < program->n_step; s++)
         for (uint32_t i = 0; i < program->step[s].n_operand; i++) {

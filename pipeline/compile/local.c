@@ -80,13 +80,38 @@ static pst_status number_channels(pst_cut *cut, pst_spread *x) {
     return PST_OK;
 }
 
+/* The values of each chunk: first, value. */
+static pst_status list_values(const pst_cut *cut, pst_spread *x) {
+    const uint32_t n_value = cut->tape->n_value;
+    uint32_t *count = x->first = calloc(cut->n_chunk + (size_t)2, sizeof *x->first);
+    if (!count) return pst_fail(PST_ENOMEM, "no memory to divide %u values among chunks", n_value);
+    for (uint32_t v = 0; v < n_value; v++)
+        for (uint32_t c = x->low[v]; c < cut->n_chunk && c <= x->high[v]; c++) count[c + 2]++;
+    for (uint32_t c = 0; c < cut->n_chunk; c++) count[c + 2] += count[c + 1];
+    x->value = malloc((count[cut->n_chunk + 1] + (size_t)1) * sizeof *x->value);
+    if (!x->value)
+        return pst_fail(PST_ENOMEM, "no memory to divide %u values among chunks", n_value);
+    for (uint32_t i = 0; i < n_value; i++) {
+        const uint32_t v = x->order[i];
+        for (uint32_t c = x->low[v]; c < cut->n_chunk && c <= x->high[v]; c++)
+            x->value[count[c + 1]++] = v;
+    }
+    return PST_OK;
+}
+
 pst_status pst_spread_open(pst_cut *cut, pst_spread *x) {
     size_t n = cut->tape->n_value ? cut->tape->n_value : 1;
-    *x = (pst_spread){calloc(n, 4), calloc(n, 4), calloc(n, 4), calloc(n, 4), calloc(n, 4)};
+    *x = (pst_spread){.order = calloc(n, sizeof *x->order),
+                      .low = calloc(n, sizeof *x->low),
+                      .high = calloc(n, sizeof *x->high),
+                      .channel = calloc(n, sizeof *x->channel),
+                      .local = calloc(n, sizeof *x->local)};
     if (!x->order || !x->low || !x->high || !x->channel || !x->local)
         return pst_fail(PST_ENOMEM, "no memory to divide %zu values among chunks", n);
     order_values(cut, x->order);
     find_range(cut, x);
+    PST_TRY(list_values(cut, x));
+    PST_TRY(pst_chunk_steps_open(cut, &x->steps));
     return number_channels(cut, x);
 }
 
@@ -96,14 +121,17 @@ void pst_spread_close(pst_spread *x) {
     free(x->high);
     free(x->channel);
     free(x->local);
+    free(x->first);
+    free(x->value);
+    pst_chunk_steps_close(&x->steps);
 }
 
 /* --- locals ----------------------------------------------------------------------------------- */
 
 static void mark_uses(const pst_cut *cut, const pst_spread *x, uint32_t c, pst_chunk *chunk) {
-    for (uint32_t s = 0; s < cut->tape->n_step; s++) {
+    for (uint32_t k = x->steps.first[c]; k < x->steps.first[c + 1]; k++) {
+        const uint32_t s = x->steps.step[k];
         const pst_tape_step *step = cut->tape->step + s;
-        if (pst_cut_step_chunk(cut, s) != c) continue;
         for (uint32_t i = 0; i < step->n_operand; i++)
             if (step->operand[i].kind == PST_OPERAND_VALUE && step->operand[i].access & PST_READ)
                 chunk->local[x->local[step->operand[i].index]].uses |=
@@ -113,10 +141,9 @@ static void mark_uses(const pst_cut *cut, const pst_spread *x, uint32_t c, pst_c
 
 /* Chunk c uses data only if one of its steps reads it; low..high alone does not say that. */
 static void mark_data(const pst_cut *cut, pst_spread *x, uint32_t c) {
-    for (uint32_t v = 0; v < cut->tape->n_value; v++) x->local[v] = PST_NONE;
-    for (uint32_t s = 0; s < cut->tape->n_step; s++) {
-        const pst_tape_step *step = cut->tape->step + s;
-        if (pst_cut_step_chunk(cut, s) != c) continue;
+    for (uint32_t i = x->first[c]; i < x->first[c + 1]; i++) x->local[x->value[i]] = PST_NONE;
+    for (uint32_t k = x->steps.first[c]; k < x->steps.first[c + 1]; k++) {
+        const pst_tape_step *step = cut->tape->step + x->steps.step[k];
         for (uint32_t i = 0; i < step->n_operand; i++)
             if (step->operand[i].kind == PST_OPERAND_VALUE) x->local[step->operand[i].index] = 0;
     }
@@ -153,11 +180,9 @@ pst_status pst_cut_locals(pst_cut *cut, pst_spread *x, uint32_t c) {
     uint32_t n = 0;
     for (int fill = 0; fill < 2; fill++) {
         n = 0;
-        for (uint32_t i = 0; i < cut->tape->n_value; i++) {
-            uint32_t v = x->order[i];
-            int here =
-                is_data(cut, v) ? x->local[v] != PST_NONE : x->low[v] <= c && c <= x->high[v];
-            if (!here) continue;
+        for (uint32_t i = x->first[c]; i < x->first[c + 1]; i++) {
+            const uint32_t v = x->value[i];
+            if (is_data(cut, v) && x->local[v] == PST_NONE) continue;
             if (fill) {
                 chunk->local[n] = make_local(cut, x, v, c);
                 x->local[v] = n;

@@ -27,7 +27,8 @@ typedef struct {
     uint8_t *back;  /* [n_value] 1: some B or W of the current chunk reads it */
     /* [n_value] the copy that B and W of the value's chunk read instead; PST_NONE: no copy */
     uint32_t *copy;
-    uint32_t *moved; /* [n_step] index on the new tape */
+    uint32_t *moved;       /* [n_step] index on the new tape */
+    pst_chunk_steps steps; /* of the old tape */
 } rewriting;
 
 static uint32_t chunk_of(const rewriting *x, uint32_t step) {
@@ -74,13 +75,13 @@ static int has_inputs(const rewriting *x, uint32_t s) {
 static void mark_back(const rewriting *x, uint32_t c) {
     const pst_tape *tape = x->cut->tape;
     memset(x->back, 0, tape->n_value);
-    for (uint32_t s = 0; s < tape->n_step; s++)
-        for (uint32_t i = 0; i < tape->step[s].n_operand; i++) {
-            const pst_operand *o = tape->step[s].operand + i;
-            if (tape->step[s].pass != PST_PASS_F && chunk_of(x, s) == c &&
-                o->kind == PST_OPERAND_VALUE && o->access & PST_READ)
-                x->back[o->index] = 1;
+    for (uint32_t k = x->steps.first[c]; k < x->steps.first[c + 1]; k++) {
+        const pst_tape_step *step = tape->step + x->steps.step[k];
+        for (uint32_t i = 0; i < step->n_operand && step->pass != PST_PASS_F; i++) {
+            const pst_operand *o = step->operand + i;
+            if (o->kind == PST_OPERAND_VALUE && o->access & PST_READ) x->back[o->index] = 1;
         }
+    }
 }
 
 /* The operands of the F step from which the node's output can be restored; 0: none. */
@@ -147,10 +148,10 @@ static void choose_nodes(const rewriting *x, uint32_t c) {
     const pst_graph *g = x->cut->graph;
     const pst_recompute mode = pst_recompute_mode(x->way[c]);
     mark_back(x, c);
-    for (uint32_t s = 0; s < x->cut->tape->n_step && x->cut->tape->step[s].pass == PST_PASS_F;
-         s++) {
-        uint32_t n = x->cut->tape->step[s].node;
-        if (chunk_of(x, s) != c || makes_output(g, g->node + n)) continue;
+    for (uint32_t k = x->steps.first[c]; k < x->steps.first[c + 1]; k++) {
+        const uint32_t s = x->steps.step[k], n = x->cut->tape->step[s].node;
+        if (x->cut->tape->step[s].pass != PST_PASS_F) break;
+        if (makes_output(g, g->node + n)) continue;
         if (mode == PST_RECOMPUTE_LAYERS && !x->part[n]) continue;
         x->redo[n] = how_again(x, s, mode != PST_RECOMPUTE_SELECTIVE);
     }
@@ -239,11 +240,13 @@ static void append(const rewriting *x, uint32_t s, int again, pst_tape_step *ste
 /* What is recomputed together with step s. */
 static void append_again(const rewriting *x, uint32_t s, pst_tape_step *step, uint8_t *is_sum,
                          uint32_t *n) {
-    for (uint32_t f = 0; f < s; f++)
-        if (x->again[f] == 1 && together(x, f, s)) {
-            append(x, f, 1, step, is_sum, n);
-            x->again[f] = 2;
-        }
+    const uint32_t c = chunk_of(x, s), end = x->steps.first[c + 1];
+    for (uint32_t k = x->steps.first[c]; k < end && x->steps.step[k] < s; k++) {
+        const uint32_t f = x->steps.step[k];
+        if (x->again[f] != 1 || !together(x, f, s)) continue;
+        append(x, f, 1, step, is_sum, n);
+        x->again[f] = 2;
+    }
 }
 
 /* Inserts the recomputed steps before the first B or W of their chunk or layer; then renumbers
@@ -268,8 +271,12 @@ static void fill(const rewriting *x, uint32_t n_original, pst_tape_step *step, u
     tape->n_step = n;
 }
 
-static pst_status rewrite(const rewriting *x) {
+static pst_status rewrite(rewriting *x) {
     pst_tape *tape = x->cut->tape;
+    int any = 0;
+    for (uint32_t c = 0; c < x->cut->n_chunk; c++) any |= x->way[c] != PST_RECOMPUTE_NONE;
+    if (!any) return PST_OK;
+    PST_TRY(pst_chunk_steps_open(x->cut, &x->steps));
     choose_layers(x);
     for (uint32_t c = 0; c < x->cut->n_chunk; c++)
         if (x->way[c] != PST_RECOMPUTE_NONE) choose_nodes(x, c);
@@ -311,5 +318,6 @@ pst_status pst_cut_recompute(pst_cut *cut, const pst_recompute_way *way, int who
     free(x.back);
     free(x.copy);
     free(x.moved);
+    pst_chunk_steps_close(&x.steps);
     return status;
 }

@@ -87,25 +87,27 @@ static void finish_message(pst_summary *x, uint64_t all) {
     x->packed /= all ? (double)all : 1;
 }
 
-static pst_summary group_of(const pst_job_builder *b, uint32_t chunk, group_fn takes) {
+/* Of the parameters [from, to) that `takes` accepts. */
+static pst_summary group_in(const pst_job_builder *b, uint32_t from, uint32_t to, uint32_t of,
+                            group_fn takes) {
     const pst_graph *g = b->cut->graph;
     const int early = pst_early_is_on(b);
     uint64_t all = 0;
     pst_summary x = {.param = PST_NONE,
                      .segments = takes == is_sharded ? ROUND_SEGMENTS : SEGMENTS};
-    for (uint32_t p = 0; g && early && p < g->n_param; p++) {
-        if (!takes(b, p, chunk)) continue;
+    for (uint32_t p = from; g && early && p < to; p++) {
+        if (!takes(b, p, of)) continue;
         count_pieces(b, p, PST_NONE);
         if (x.param == PST_NONE) x.param = p;
     }
-    for (uint32_t p = 0; g && p < g->n_param; p++)
-        if (takes(b, p, chunk)) add_message(b, &x, p, &all);
+    for (uint32_t p = from; g && p < to; p++)
+        if (takes(b, p, of)) add_message(b, &x, p, &all);
     finish_message(&x, all);
     if (g && early) add_up_owners(b, &x);
     for (uint32_t k = 0; g && !early && k < b->job->grid.data; k++) {
         uint64_t own = 0, pieces = 0;
-        for (uint32_t p = 0; p < g->n_param; p++) {
-            if (!takes(b, p, chunk)) continue;
+        for (uint32_t p = from; p < to; p++) {
+            if (!takes(b, p, of)) continue;
             uint64_t n = pst_share_to(b->share, p, k) - pst_share_from(b->share, p, k);
             own += n;
             pieces += pst_share_messages(b->share, n);
@@ -116,13 +118,17 @@ static pst_summary group_of(const pst_job_builder *b, uint32_t chunk, group_fn t
     return x;
 }
 
+static pst_summary group_of(const pst_job_builder *b, uint32_t chunk, group_fn takes) {
+    return group_in(b, b->cut->param_from[chunk], b->cut->param_to[chunk], chunk, takes);
+}
+
 static int is_param(const pst_job_builder *b, uint32_t param, uint32_t wanted) {
     (void)b;
     return param == wanted;
 }
 
 static pst_summary group_of_param(const pst_job_builder *b, uint32_t param) {
-    return group_of(b, param, is_param);
+    return group_in(b, param, param + 1, param, is_param);
 }
 
 pst_status pst_summary_open(pst_job_builder *b) {

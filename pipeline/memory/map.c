@@ -153,14 +153,11 @@ static int has_same_root(const pst_memory_map_builder *b, uint32_t rank) {
     return b->job->islands == 1 || pst_job_root(b->job, rank) == b->map->root;
 }
 
-static pst_status find_owned(pst_memory_map_builder *b) {
+static void find_owned(pst_memory_map_builder *b) {
     pst_memory_map *x = b->map;
-    uint32_t *order = malloc((pst_memory_map_params(b) + 1) * sizeof *order);
-    if (!order) return pst_fail(PST_ENOMEM, "no memory to build the memory map");
-    if (b->g) pst_graph_param_order(b->g, order);
-    for (uint32_t i = 0; i < pst_memory_map_params(b); i++)
-        if (x->own_to[order[i]] > x->own_from[order[i]]) x->owned[x->n_owned++] = order[i];
-    free(order);
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
+        if (x->own_to[p] > x->own_from[p]) x->owned[x->n_owned++] = p;
+    if (x->n_owned) pst_graph_order_params(b->g, x->owned, x->n_owned);
     for (uint32_t r = 0; r < x->n_rank; r++) {
         pst_grid_place at = pst_grid_at(b->job->grid, r);
         if (x->rank != x->root && r != x->rank) continue; /* rank 0 receives from all */
@@ -169,7 +166,6 @@ static pst_status find_owned(pst_memory_map_builder *b) {
         x->piece_of_rank[r] = pst_share_pieces(b->job->share[at.tensor], at.stage,
                                                pst_job_member(b->job, at.replica));
     }
-    return PST_OK;
 }
 
 static uint64_t norm_bytes(const pst_memory_map *x, uint32_t rank) {
@@ -430,14 +426,12 @@ pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map 
                                 .slots = spec->slots,
                                 .map = x};
     pst_status status = open_offsets(&b, spec->slots, spec->eval_slots);
-    if (status == PST_OK) {
-        set_owned(&b);
-        status = find_owned(&b);
-    }
     if (status != PST_OK) {
         pst_memory_map_close(x);
         return status;
     }
+    set_owned(&b);
+    find_owned(&b);
     place_weights(&b);
     find_copies(&b);
     place_state(&b, optim);

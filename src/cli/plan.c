@@ -59,7 +59,7 @@ int pst_cli_plan(const pst_cli_call *call) {
          "cluster replaces --devices and --memory; the times in the graph file then apply to the "
          "first device of the cluster.",
          &o.run.cluster},
-        {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX,
+        {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_PLANNED_RANKS_MAX,
          "Use only the first RANKS devices of the cluster; all by default. Without a cluster: use "
          "RANKS processors of this machine; by default pipeline x data x tensor if the run file "
          "sets pipeline, else all.",

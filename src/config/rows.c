@@ -308,7 +308,7 @@ static const pst_row rows[] = {
     TEXT(parallel, sequence, "false", 0, "true|false",
          "With tensor ranks: also split the activations between the tensor-parallel layers by "
          "position (sequence parallelism). Needs less memory."),
-    WHOLE(parallel, data, "0", 0, PST_RANKS_MAX,
+    WHOLE(parallel, data, "0", 0, PST_PLANNED_RANKS_MAX,
           "Replicas of the pipeline (data parallelism); each takes a part of a step's "
           "micro-batches. 0 means 1."),
     WHOLE(parallel, zero, "1", 0, 2,

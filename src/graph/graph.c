@@ -174,9 +174,12 @@ static int by_name(const void *a, const void *b, void *graph) {
     const pst_graph *g = graph;
     return strcmp(g->param[*(const uint32_t *)a].name, g->param[*(const uint32_t *)b].name);
 }
+void pst_graph_order_params(const pst_graph *g, uint32_t *param, uint32_t n) {
+    qsort_r(param, n, sizeof *param, by_name, (void *)(uintptr_t)g);
+}
 void pst_graph_param_order(const pst_graph *g, uint32_t *out) {
     for (uint32_t i = 0; i < g->n_param; i++) out[i] = i;
-    qsort_r(out, g->n_param, sizeof(out[0]), by_name, (void *)(uintptr_t)g);
+    pst_graph_order_params(g, out, g->n_param);
 }
 
 pst_dtype pst_node_factors(const pst_graph *g, const pst_node *node) {

@@ -340,6 +340,8 @@ uint32_t pst_graph_find_param(const pst_graph *g, const char *name);
 /* Parameter indices in name order (strcmp), the order of every sum over parameters; out has n_param
  * entries. */
 void pst_graph_param_order(const pst_graph *g, uint32_t *out);
+/* Sorts n parameter indices into this order. */
+void pst_graph_order_params(const pst_graph *g, uint32_t *param, uint32_t n);
 /* XXH64 over the contents of the graph. */
 uint64_t pst_graph_hash(const pst_graph *g);
 

@@ -31,11 +31,11 @@ static pst_status read_counts(const char *list, pst_budget_request *r) {
     int64_t count;
     for (const char *at = list; at;) {
         at = take_item(at, item);
-        if (!pst_number_whole(item, &count) || count < 1 || count > PST_RANKS_MAX)
+        if (!pst_number_whole(item, &count) || count < 1 || count > PST_PLANNED_RANKS_MAX)
             return pst_fail(PST_EINPUT,
                             "--gpus %.80s: expected numbers of devices from 1 to %d, such as "
                             "64,128,256",
-                            list, PST_RANKS_MAX);
+                            list, PST_PLANNED_RANKS_MAX);
         if (r->n_count && count <= r->count[r->n_count - 1])
             return pst_fail(PST_EINPUT, "--gpus %.80s: expected ascending numbers", list);
         if (r->n_count == PST_BUDGET_COUNTS)

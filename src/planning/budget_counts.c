@@ -339,7 +339,7 @@ static pst_status try_cluster(counts *k) {
     /* a file cannot be enlarged */
     int larger = pst_cluster_resize(k->cluster, have + each, text) == PST_OK;
     if (!larger) pst_error_clear();
-    return try_ascending(k, each, larger ? PST_RANKS_MAX : have);
+    return try_ascending(k, each, larger ? PST_PLANNED_RANKS_MAX : have);
 }
 
 pst_status pst_budget_run(const pst_planning *begun, FILE *out) {

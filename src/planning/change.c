@@ -3,6 +3,7 @@
  * wins. src/prepare/fits.c does the same, exactly and without a search, for a run whose layout is
  * fixed. Declared in planning/planning.h. */
 #include "base/clock.h"
+#include "partition/search/space.h"
 #include "planning/planning.h"
 #include <stdlib.h>
 #include <string.h>
@@ -141,22 +142,37 @@ static uint64_t round_up(uint64_t bytes) {
 
 enum { MEMORY_TRIES = 6, NEAR = 64 };
 
-/* Bisects between too_little, which is too small, and *bytes, with which *candidate fits, until
- * they are close. Replaces *candidate, which the caller closes. */
+/* Lower bound of the bytes that all ranks together need: every parameter and its states exist at
+ * least once. */
+static double least_bytes(const pst_planning *x) {
+    return x->parameters * x->problem.weight_bytes +
+           (x->parameters - x->frozen) * x->problem.state_bytes;
+}
+
+/* *bytes, with which *candidate fits, was near the least memory in the search before: tries less in
+ * steps that double, then bisects between what is too little and *bytes until they are close.
+ * Replaces *candidate, which the caller closes. */
 static pst_status least_memory(pst_planning *x, uint64_t too_little, int own, uint64_t *bytes,
                                pst_candidate **candidate) {
-    while (*bytes > too_little + *bytes / NEAR && !is_timed_out(x)) {
+    const double least = least_bytes(x) / x->cluster->n_device;
+    if (least > (double)too_little && least < (double)*bytes) too_little = (uint64_t)least;
+    uint64_t step = *bytes / NEAR + 1;
+    for (int below = 0; *bytes > too_little + *bytes / NEAR && !is_timed_out(x);) {
         pst_candidate *found;
-        uint64_t middle = round_up(too_little + (*bytes - too_little) / 2);
-        if (middle >= *bytes) break;
-        PST_TRY(try_memory(x, middle, own, &found));
+        uint64_t next = too_little + (*bytes - too_little) / 2;
+        if (!below && *bytes - step > next) next = *bytes - step;
+        step *= 2;
+        next = round_up(next);
+        if (next >= *bytes) break;
+        PST_TRY(try_memory(x, next, own, &found));
         if (!found) {
-            too_little = middle;
+            too_little = next;
+            below = 1;
             continue;
         }
         pst_candidate_close(*candidate);
         *candidate = found;
-        *bytes = middle;
+        *bytes = next;
     }
     return PST_OK;
 }
@@ -226,7 +242,7 @@ static pst_status repeat(const pst_cluster *from, uint32_t nodes, pst_cluster *t
     *to = *from;
     to->n_node = nodes;
     to->n_device = 0;
-    to->device = malloc(PST_RANKS_MAX * sizeof *to->device);
+    to->device = malloc(PST_PLANNED_RANKS_MAX * sizeof *to->device);
     to->node = malloc(nodes * sizeof *to->node);
     if (!to->device || !to->node)
         return pst_fail(PST_ENOMEM, "no memory for a cluster of %u nodes", nodes);
@@ -236,7 +252,7 @@ static pst_status repeat(const pst_cluster *from, uint32_t nodes, pst_cluster *t
             to->node[k].link[PST_LEVEL_NODE] = assumed;
             to->node[k].node_bytes_per_s = assumed.bytes_per_s * from->n_device;
         }
-        for (uint32_t i = 0; i < from->n_device && to->n_device < PST_RANKS_MAX; i++)
+        for (uint32_t i = 0; i < from->n_device && to->n_device < PST_PLANNED_RANKS_MAX; i++)
             if (from->device[i].node - from->device[0].node == k % have) {
                 pst_cluster_device *d = &to->device[to->n_device++];
                 *d = from->device[i];
@@ -272,14 +288,26 @@ static pst_status try_nodes(pst_planning *x, uint32_t nodes, uint32_t *devices) 
     return status;
 }
 
-/* Doubles the nodes until a layout fits, then bisects. */
+/* The largest number of nodes like this one that certainly cannot hold the model. */
+static uint32_t too_few_nodes(const pst_planning *x, uint32_t each) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < x->cluster->n_device; i++) {
+        const uint64_t bytes = pst_search_capacity(&x->problem, i);
+        most = bytes > most ? bytes : most;
+    }
+    const double nodes = least_bytes(x) / ((double)most * each);
+    return nodes >= 1 && nodes < PST_PLANNED_RANKS_MAX ? (uint32_t)nodes - 1 : 0;
+}
+
+/* Adds nodes, in steps that double, until a layout fits, then bisects. */
 static pst_status more_nodes(pst_planning *x, char *text) {
-    uint32_t have = nodes_of(x->cluster), each = x->cluster->n_device / have, fits = 0, devices = 0,
-             found = 0;
-    uint32_t low = have, high = have;
-    while (!fits && (uint64_t)high * 2 * each <= PST_RANKS_MAX) {
+    const uint32_t have = nodes_of(x->cluster), each = x->cluster->n_device / have,
+                   few = too_few_nodes(x, each);
+    uint32_t fits = 0, devices = 0, found = 0, low = have > few ? have : few, high = low, step = 1;
+    while (!fits && ((uint64_t)high + step) * each <= PST_PLANNED_RANKS_MAX && !is_timed_out(x)) {
         low = high;
-        high *= 2;
+        high += step;
+        step *= 2;
         PST_TRY(try_nodes(x, high, &fits));
     }
     if (!fits) return PST_OK;

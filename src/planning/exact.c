@@ -40,9 +40,9 @@ static void keep_margin(const pst_planning *x, pst_prepared *p) {
         c->device[i].memory = x->cluster->device[i].memory;
 }
 
-/* smaller: also the smaller batches of train.batch_warmup. */
-static pst_status prepare(pst_planning *x, const pst_candidate *found, int smaller,
-                          pst_prepared **p) {
+/* how: SMALLER: also the smaller batches of train.batch_warmup; BRIEF: without memory maps. */
+enum { SMALLER = 1, BRIEF = 2 };
+static pst_status prepare(pst_planning *x, const pst_candidate *found, int how, pst_prepared **p) {
     const uint32_t n_rank = pst_grid_size(pst_layout_grid(&found->layout));
     pst_layout layout;
     pst_prepare_options o = {.n_rank = n_rank,
@@ -51,7 +51,8 @@ static pst_status prepare(pst_planning *x, const pst_candidate *found, int small
                              .device = x->device,
                              .processors = x->processors,
                              .n_eval_micro = found->layout.n_micro,
-                             .smaller = smaller,
+                             .smaller = how == SMALLER,
+                             .brief = how == BRIEF,
                              .layout = &layout,
                              .score = 1,
                              .program = &x->program,
@@ -72,7 +73,7 @@ pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *found, pst
 pst_status pst_planning_verify(void *arg, pst_candidate *c) {
     pst_planning *x = arg;
     pst_prepared *p;
-    PST_TRY(pst_planning_prepare(x, c, &p));
+    PST_TRY(prepare(x, c, BRIEF, &p));
     take_exact(p, c);
     pst_prepared_close(p);
     return PST_OK;
@@ -89,7 +90,7 @@ static uint64_t run_steps(const pst_config *c, const pst_prepared *p) {
 pst_status pst_planning_batches(pst_planning *x) {
     pst_prepared *p;
     if (!x->config->train.batch_warmup.from) return PST_OK;
-    PST_TRY(prepare(x, x->result->best, 1, &p));
+    PST_TRY(prepare(x, x->result->best, SMALLER, &p));
     const pst_batches_row *whole = &p->batches.row[p->batches.n - 1];
     x->batches.from = p->batches.row[0].size;
     x->batches.steps = whole->step;

@@ -30,6 +30,18 @@ pst_status pst_planning_fold_nodes(const pst_graph *whole, const pst_graph *part
     return PST_OK;
 }
 
+uint32_t pst_planning_group_layers(const pst_planning *x, uint32_t *first, uint32_t n) {
+    uint32_t groups = 0;
+    if (!x->layer) return n;
+    first[groups++] = first[0];
+    for (uint32_t i = x->before_layers; i + x->layer <= n; i += x->layer)
+        first[groups++] = first[i];
+    const uint32_t rest = n - (n - x->before_layers) % x->layer;
+    if (rest < n) first[groups++] = first[rest];
+    first[groups] = first[n];
+    return groups;
+}
+
 typedef enum { SUM, MOST, FIRST } how;
 
 /* Combines the values of each operator, x[first[i]] to x[first[i + 1] - 1], into x[i]. */

@@ -80,7 +80,7 @@ pst_status pst_planning_part_of(pst_planning *x, const pst_planning_part_key *ke
     if (k->status == PST_OK) {
         pst_prepare_fit_graph(x->config, x->device, k->graph);
         k->status = pst_planning_fold_nodes(whole, k->graph, &k->first);
-        k->n = whole->n_node;
+        if (k->status == PST_OK) k->n = pst_planning_group_layers(x, k->first, whole->n_node);
     }
     if (k->status != PST_OK) snprintf(k->why, sizeof k->why, "%s", pst_error());
     *part = k;
@@ -124,6 +124,44 @@ uint32_t pst_planning_repeated(const pst_planning *x, uint32_t n, uint32_t *peri
     return (n - *period) / 2;
 }
 
+/* A model is deep if it has more operators than DEEP_ITEMS, and every device has at least
+ * LAYERS_EACH layers: then stages are even enough if layers are not divided. */
+enum { DEEP_ITEMS = 8192, LAYERS_EACH = 16 };
+
+/* Bytes of the tensors that operators from `at` on use and earlier ones make. */
+static uint64_t crossing_bytes(const pst_graph *g, uint32_t at) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < at; i++)
+        for (uint32_t k = 0; k < g->node[i].n_out; k++) {
+            int used = 0;
+            for (uint32_t j = at; j < g->n_node && !used; j++)
+                for (uint32_t l = 0; l < g->node[j].n_in; l++)
+                    used |= g->node[j].in[l] == g->node[i].out[k];
+            if (used) bytes += pst_tensor_bytes(g->tensor + g->node[i].out[k]);
+        }
+    return bytes;
+}
+
+/* Groups the operators of a deep model by layers, from the first border on where the fewest bytes
+ * cross. */
+static void group_deep(pst_planning *x, const pst_graph *few, uint32_t period) {
+    const uint32_t layer = period / 2;
+    uint64_t least = UINT64_MAX;
+    if (x->problem.n_item <= DEEP_ITEMS || !layer ||
+        x->model.layers / LAYERS_EACH < x->cluster->n_device)
+        return;
+    for (uint32_t at = few->n_node - (x->layers - 1) * layer; at-- > 1;) {
+        const uint64_t bytes = crossing_bytes(few, at + layer);
+        if (bytes > least) continue;
+        least = bytes;
+        x->before_layers = at;
+    }
+    x->layer = layer;
+    for (uint32_t i = 0; i < x->n_part; i++)
+        if (x->part[i].status == PST_OK)
+            x->part[i].n = pst_planning_group_layers(x, x->part[i].first, x->part[i].n);
+}
+
 pst_status pst_planning_shorten(pst_planning *x) {
     const pst_graph *whole, *few;
     uint32_t micro = (uint32_t)x->config->train.micro_batch, layers = x->model.layers, period;
@@ -142,5 +180,6 @@ pst_status pst_planning_shorten(pst_planning *x) {
         alike = is_alike(whole, whole->node + i, few, few->node + j);
     }
     if (!alike) x->layers = layers;
+    else group_deep(x, few, period);
     return PST_OK;
 }

@@ -114,10 +114,10 @@ static pst_status open_cluster(pst_planning *x) {
         return pst_fail(PST_EINPUT, "-n %" PRId64 ", but %s has only %u devices", o->ranks,
                         x->cluster_text, x->cluster->n_device);
     if (o->ranks) x->cluster->n_device = (uint32_t)o->ranks; /* the first ones */
-    if (x->cluster->n_device > PST_RANKS_MAX)
+    if (x->cluster->n_device > PST_PLANNED_RANKS_MAX)
         return pst_fail(PST_EINPUT,
-                        "%s has %u devices, but a job has at most %d ranks; use -n to choose fewer",
-                        x->cluster_text, x->cluster->n_device, PST_RANKS_MAX);
+                        "%s has %u devices, but at most %d can be planned; use -n to choose fewer",
+                        x->cluster_text, x->cluster->n_device, PST_PLANNED_RANKS_MAX);
     fill_memory(x);
     PST_TRY(check_links(x->cluster));
     return pst_planning_margin(x);
@@ -188,11 +188,16 @@ pst_status pst_planning_search(pst_planning *x) {
     fill_problem(x);
     PST_TRY(pst_planning_graph(x, 1, 0, (uint32_t)x->config->train.micro_batch, &part));
     x->problem.n_item = part->n;
-    for (uint32_t i = 0; i < part->graph->n_param; i++)
-        x->parameters += (double)pst_param_elements(part->graph->param + i);
+    for (uint32_t i = 0; i < part->graph->n_param; i++) {
+        const double own = (double)pst_param_elements(part->graph->param + i);
+        x->parameters += own;
+        x->frozen += part->graph->param[i].frozen ? own : 0;
+    }
     PST_TRY(pst_planning_calibrate(x));
     PST_TRY(pst_planning_profile(x, part->graph));
     PST_TRY(pst_planning_shorten(x));
+    PST_TRY(pst_planning_graph(x, 1, 0, (uint32_t)x->config->train.micro_batch, &part));
+    x->problem.n_item = part->n;
     PST_TRY(pst_planning_search_space(x));
     PST_TRY(pst_search(&x->problem, &x->result));
     x->seconds = (double)(pst_monotonic_ns() - start) * 1e-9;

@@ -18,8 +18,8 @@ typedef struct {
     pst_status status; /* EINPUT: infeasible; `why` gives the reason */
     char why[160];
     pst_graph *graph; /* graph of the first tensor rank */
-    /* number of operators of the whole model; [n + 1] index in `graph` of the first operator of
-     * each */
+    /* number of operators of the whole model, or of groups of them; [n + 1] index in `graph` of the
+     * first operator of each */
     uint32_t n, *first;
     pst_cost_table **table; /* [n_kind] NULL: not computed yet */
 } pst_planning_part;
@@ -47,9 +47,9 @@ typedef struct {
     /* of --calibrate: measured and predicted step of the run, s, and their quotient, by which all
      * durations of computation are multiplied; 0: not given */
     double measured_s, predicted_s, factor;
-    double parameters; /* number of parameters of the model */
-    const char *open;  /* a key that is searched although the run file sets it; "": none */
-    int local;         /* 1: the devices are those of this machine */
+    double parameters, frozen; /* number of parameters of the model; of those, frozen ones */
+    const char *open;          /* a key that is searched although the run file sets it; "": none */
+    int local;                 /* 1: the devices are those of this machine */
     const pst_device_ops *device; /* the device that computes; NULL: CPU cores */
     /* datasheet of this machine's device; NULL: costs are those of a nominal CPU core, or
      * measured */
@@ -74,6 +74,9 @@ typedef struct {
     pst_planning_model *models; /* [n_model] one per number of layers and micro-batch size */
     /* layers of the short model from which cost tables are made (pst_planning_shorten) */
     uint32_t layers;
+    /* of a deep model, the search cuts between layers only: operators before the first border, and
+     * of a layer; 0: it cuts between any operators */
+    uint32_t before_layers, layer;
     pst_search_result *result;
     int unverified; /* 1: the best layout is simulated, but not compiled */
     /* what a training of a number of tokens takes; NULL: not asked for. Borrowed */
@@ -150,8 +153,8 @@ pst_status pst_planning_graph(pst_planning *x, uint32_t tensor, uint32_t sequenc
  * different numbers of tensor ranks, the unsplit model. */
 pst_status pst_planning_graph_of(pst_planning *x, const pst_layout *layout,
                                  pst_planning_part **part);
-/* Chooses the number of layers of the short model. Cost tables are made for the short model and
- * extended to all layers by repetition. */
+/* Chooses the number of layers of the short model, and whether the search cuts between layers only.
+ * Cost tables are made for the short model and extended to all layers by repetition. */
 pst_status pst_planning_shorten(pst_planning *x);
 /* Which of n items of the short model are repeated for the whole model: *period items in the
  * middle; returns the index of the first. */
@@ -160,6 +163,9 @@ uint32_t pst_planning_repeated(const pst_planning *x, uint32_t n, uint32_t *peri
  * operator of the whole model begins; the caller frees it. fold_table reduces a cost table of
  * `part` to the n operators of the whole model. */
 pst_status pst_planning_fold_nodes(const pst_graph *whole, const pst_graph *part, uint32_t **first);
+/* Keeps only the first operator of each group of operators: those before the first border, each
+ * layer, and the rest (x->before_layers, x->layer). Returns the number of groups. */
+uint32_t pst_planning_group_layers(const pst_planning *x, uint32_t *first, uint32_t n);
 void pst_planning_fold_table(pst_cost_table *table, const uint32_t *first, uint32_t n);
 /* planning/layout.c: converts a layout of the search into the run's layout, with the cut in
  * operators of the run's graph and a stage for each chunk, or into a plan. The caller closes the

@@ -342,6 +342,11 @@ static pst_status build_memory(pst_prepared *p) {
         if (eval) PST_TRY(pst_memory_map_check(p->memory[r], eval, p->eval_slots[lane]));
         if (p->memory[r]->total > p->plan->peak_bytes[stage])
             p->plan->peak_bytes[stage] = p->memory[r]->total;
+        /* steps without an exchange between islands have maps to compare with */
+        if (!p->options.brief || p->options.inner || p->job->islands > 1) continue;
+        pst_prepare_time_flush_of(p, r);
+        pst_memory_map_close(p->memory[r]);
+        p->memory[r] = NULL;
     }
     return PST_OK;
 }

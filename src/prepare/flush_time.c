@@ -44,7 +44,7 @@ static uint64_t profiled_ns(const pst_prepared *p, const pst_graph *g, const pst
     return n ? pst_profile_ns(p->profile, PST_PROFILE_REDUCE, n, busy) : 0;
 }
 
-static void time_rank(const pst_prepared *p, uint32_t rank) {
+void pst_prepare_time_flush_of(pst_prepared *p, uint32_t rank) {
     const pst_graph *g = p->graphs[pst_grid_at(p->grid, rank).tensor];
     const pst_account a = pst_prepare_account(p, rank);
     pst_instr_list *list = &p->job->list[rank];
@@ -60,5 +60,5 @@ static void time_rank(const pst_prepared *p, uint32_t rank) {
 
 void pst_prepare_time_flush(pst_prepared *p) {
     for (uint32_t r = 0; r < p->options.n_rank; r++)
-        if (p->memory[r] && !p->options.infer) time_rank(p, r);
+        if (p->memory[r] && !p->options.infer) pst_prepare_time_flush_of(p, r);
 }

@@ -6,7 +6,9 @@
 
 /* Bytes of each region of a rank's memory map; the rank must have one. */
 pst_account pst_prepare_account(const pst_prepared *p, uint32_t rank);
-/* Sets the durations of NORM and STEP on every rank from the parameters that the rank owns; with a
- * profile also those of REDUCE and GATHER. */
+/* Sets the durations of NORM and STEP, on every rank that has a memory map, from the parameters
+ * that the rank owns; with a profile also those of REDUCE and GATHER. */
 void pst_prepare_time_flush(pst_prepared *p);
+/* The same on one rank, which must have a memory map. */
+void pst_prepare_time_flush_of(pst_prepared *p, uint32_t rank);
 #endif

@@ -16,6 +16,8 @@
  * replicas differ, the limit of exchanges is higher, because one lane is then less accurate: a rank
  * also waits for others in sums that it does not exchange at the same time. */
 enum { RANKS = 64, PASSES = 1 << 15, EXCHANGES = 1 << 20, UNEQUAL_EXCHANGES = 1 << 23 };
+/* ... or with more ranks x parameters. */
+enum { RANK_PARAMETERS = 1 << 20 };
 
 /* Approximate number over all replicas: each piece of a sum is sent to every other replica and
  * added (in zero 2 for every micro-batch), and its result comes back. */
@@ -55,7 +57,9 @@ void pst_prepare_choose_lane(pst_prepared *p) {
         return;
     /* the exchange of another program is known only in sum */
     if ((pst_costs_program_is_other(p->options.program) && p->cluster && p->grid.data > 1) ||
-        p->options.n_rank > RANKS || (uint64_t)p->grid.tensor * l->n_chunk * l->n_micro > PASSES ||
+        p->options.n_rank > RANKS ||
+        (uint64_t)p->options.n_rank * p->whole->n_param > RANK_PARAMETERS ||
+        (uint64_t)p->grid.tensor * l->n_chunk * l->n_micro > PASSES ||
         count_exchanges(p, l) > (are_equal(p, l) ? EXCHANGES : UNEQUAL_EXCHANGES))
         p->options.lane = 1 + longest(p, l);
 }

@@ -76,6 +76,9 @@ typedef struct {
     /* 1: the job is only predicted, not run: if it is large, pst_prepare sets `lane` to that of the
      * slowest replica. Needs a layout with a cut. */
     int score;
+    /* 1: each memory map is closed as soon as its size, and the durations that depend on it, are
+     * known. Only with `score`. */
+    int brief;
     int quiet; /* 1: print no warnings: they were already printed */
     /* Predict what this program would take (partition/cost/program.h); NULL: penstock. Only with
      * `score`. Borrowed until the prepared run is closed. */

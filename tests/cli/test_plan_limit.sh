@@ -27,6 +27,24 @@ limited --cluster '8x8 a100-40 ib:200Gb/s' --time-limit 0.01
 [ $rc = 4 ] && grep -q 'no layout fits in the memory of 64 devices: .* more on stage' err || fail "status $rc: $(cat out err)"
 ! grep -q 'would fit' err && grep -q 'no time was left to search' err || fail "tried after its time: $(cat err)"
 
+# more ranks than can be run: planned and simulated, but not trained
+limited --cluster '256x8 h100 nvlink:900GB/s ib:400Gb/s' batch=2048 --time-limit 0.01 -o many.yaml
+[ $rc = 0 ] && grep -q 'on 2048 devices' out || fail "status $rc: $(cat out err)"
+planned=$(sed -n 's/^ *step_ns: \([0-9]*\).*/\1/p' many.yaml)
+"$PENSTOCK" simulate many.yaml --json >simulated 2>err || fail "simulate: $(cat err)"
+grep -q "\"makespan_ns\": $planned" simulated || fail "planned $planned ns: $(grep makespan simulated)"
+"$PENSTOCK" train large.yaml -n 2048 >out 2>err && fail "2048 ranks are trained"
+grep -q 'from 1 to 1024' err || fail "$(cat err)"
+
+# a deep model is cut between its layers
+cat >deep.yaml <<'END_OF_FILE'
+model: {kind: gpt, layers: 1000, heads: 2, channels: 32, context: 16}
+data: {paths: [text]}
+train: {batch: 8}
+END_OF_FILE
+"$PENSTOCK" plan deep.yaml pipeline=3 data=1 --cluster '1x3 h100 nvlink:900GB/s' -o deep.plan >out 2>err || fail "deep: $(cat err)"
+[ "$(sed -n 's/.*{chunk: [1-9].*# h\.[0-9]*\.\([^ ]*\) .*/\1/p' deep.plan | sort -u | wc -l)" = 1 ] || fail "$(grep '{chunk' deep.plan)"
+
 # of rows that do not fit, where others do, what comes near is said
 limited --cluster '8x8 h100 nvlink:900GB/s ib:400Gb/s' --top 60
 grep -q '^ *8  *2  *4 .* about [0-9][0-9]\.[0-9] GiB over the memory of stage' out || fail "not what comes near: $(cat out)"
