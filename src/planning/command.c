@@ -7,8 +7,8 @@
 /* An output must not overwrite an input. */
 static pst_status check_output(const char *path, const pst_config *c,
                                const pst_plan_run_options *o) {
-    const char *const read[] = {c->source, c->parallel.profile, c->parallel.cluster, o->profile,
-                                o->cluster, o->import_};
+    const char *const read[] = {c->source,  c->parallel.profile, c->parallel.cluster,
+                                o->profile, o->cluster,          o->import_};
     for (size_t i = 0; *path && i < sizeof read / sizeof *read; i++)
         if (read[i] && pst_planned_is_file(path, read[i]))
             return pst_fail(

@@ -160,8 +160,8 @@ pst_status pst_planning_json(pst_planning *x, const char *change, const char *cl
                           overridden_of(x), "change", change, "smallest_cluster", cluster);
     int failed =
         !j ||
-        json_object_set_new(j, "imported",
-                            x->imported ? json_string(x->imported) : json_null()) != 0 ||
+        json_object_set_new(j, "imported", x->imported ? json_string(x->imported) : json_null()) !=
+            0 ||
         json_object_set_new(j, "lower_bound_s", real_if(best != NULL, seconds(r->bound_ns))) != 0 ||
         json_object_set_new(j, "gap", real_if(best != NULL, r->gap)) != 0 ||
         json_object_set_new(j, "step_s", real_if(best != NULL, step)) != 0 ||

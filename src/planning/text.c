@@ -234,8 +234,7 @@ static void print_program(const pst_planning *x, FILE *out) {
     if (strcmp(x->program.name, "penstock") != 0)
         fprintf(out, "program     %s: %s; memory is that of penstock\n", x->program.name,
                 x->program.what);
-    if (x->imported)
-        fprintf(out, "import      %s, for %s\n", x->options->import_, x->imported);
+    if (x->imported) fprintf(out, "import      %s, for %s\n", x->options->import_, x->imported);
     for (uint32_t i = 0; i < x->n_override; i++)
         fprintf(out, "            the run file contradicts it: %s\n", x->override[i]);
 }
