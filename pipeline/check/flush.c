@@ -214,8 +214,7 @@ static pst_status check_flush(flush *f) {
         const int weight = f->c->job->eager && in->queue == PST_Q_HEAD;
         const int change = !weight && pst_checker_is_change(in);
         if (in->param != PST_NONE &&
-            (in->param >= n_param ||
-             (!change && !weight && in->use >= uses_of(f->c, in->param))))
+            (in->param >= n_param || (!change && !weight && in->use >= uses_of(f->c, in->param))))
             return fail_flush(f, "unknown parameter or use of a parameter");
         if (change && (!in->n || f->c->job->down.kind == PST_CODEC_NONE))
             return fail_flush(f, "a weight is sent in the flush, but no codec is for weights");

@@ -157,13 +157,26 @@ static void choose_nodes(const rewriting *x, uint32_t c) {
     }
 }
 
+/* The F steps of the layer of step s, which is a B or W. */
+static void mark_layer(const rewriting *x, uint32_t s) {
+    const pst_tape_step *step = x->cut->tape->step;
+    const uint32_t c = chunk_of(x, s), end = x->steps.first[c + 1];
+    for (uint32_t k = x->steps.first[c]; k < end && x->steps.step[k] < s; k++) {
+        const uint32_t f = x->steps.step[k], n = step[f].node;
+        if (step[f].pass == PST_PASS_F && x->redo[n] == PST_AGAIN_F && together(x, f, s))
+            x->again[f] = 1;
+    }
+}
+
 /* Programs that recompute whole layers repeat operators whose values nothing reads, too. */
 static void mark_whole(const rewriting *x) {
     const pst_tape_step *step = x->cut->tape->step;
-    for (uint32_t s = 0; s < x->cut->tape->n_step; s++)
-        if (step[s].pass == PST_PASS_F && x->part[step[s].node] &&
-            x->redo[step[s].node] == PST_AGAIN_F)
-            x->again[s] = 1;
+    uint32_t last = PST_NONE;
+    for (uint32_t s = 0; s < x->cut->tape->n_step; s++) {
+        if (step[s].pass == PST_PASS_F || !x->part[step[s].node]) continue;
+        if (last == PST_NONE || !together(x, last, s)) mark_layer(x, s);
+        last = s;
+    }
 }
 
 /* Marks, from the end to the start, the values that B and W read, and the values that the steps

@@ -222,7 +222,8 @@ static pst_status take_launchers(const selection *c, int *found, pst_prepared **
 pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_options *options,
                               const pst_layout *layout, pst_prepared **prepared) {
     selection c = {.config = config, .options = *options, .layout = layout};
-    c.options.score = 0; /* needs all lanes together */
+    c.options.score = 0; /* needs all lanes together, */
+    c.options.brief = 0; /* and their memory maps */
     int found;
     pst_status status = take_launchers(&c, &found, prepared);
     if (found || status != PST_OK) return status;

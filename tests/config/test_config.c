@@ -343,7 +343,7 @@ static const wrong_file wrong[] = {
      "run.yaml:3:20: parallel.tensor: expected a whole number from 0 to 1024 or a list of them, "
      "found '-1'"},
     {LEAST "parallel: {data: -4}", NULL,
-     "run.yaml:3:18: parallel.data: expected a whole number from 0 to 1024, found '-4'"},
+     "run.yaml:3:18: parallel.data: expected a whole number from 0 to 65536, found '-4'"},
     {LEAST "parallel: {zero: 3}", NULL,
      "run.yaml:3:18: parallel.zero: expected a whole number from 0 to 2, found '3'"},
     {LEAST "name: a/b", NULL,

@@ -139,7 +139,8 @@ static void lanes_are_as_in_the_whole(void **unused) {
     remove(cluster_file);
     print_message("%u cases with replicas: off by %.2f%% on average, by %.2f%% at most\n", n,
                   100 * sum / n, 100 * most);
-    assert_true(most < 0.24 && sum / n < 0.04); /* docs/history/measurements-2026-11.md */
+    /* docs/history/measurements-2026-11.md; 32 % with packed gradients on slow links */
+    assert_true(most < 0.34 && sum / n < 0.04);
 }
 
 int main(void) {
