@@ -27,15 +27,9 @@ static pst_status fail_piece(const changes *x, const pst_instr *in, const char *
 
 /* Whether the parameter is one of these, and this rank has a use of it. */
 static int is_here(const changes *x, uint32_t param) {
-    const pst_cut *cut = x->c->cut;
-    const pst_job *job = x->c->job;
-    const uint32_t first = cut->use_first[param], end = cut->use_first[param + 1];
-    if (first == end || !pst_job_sends_changes(job, pst_checker_stage_of_use(x->c, param, 0),
-                                               cut->graph->param + param))
-        return 0;
-    for (uint32_t u = first; u < end; u++)
-        if (job->rank_of_chunk[cut->use_chunk[u]] == x->at.stage) return 1;
-    return 0;
+    return pst_checker_holds(x->c, param, x->at.stage) &&
+           pst_job_sends_changes(x->c->job, pst_checker_stage_of_use(x->c, param, 0),
+                                 x->c->cut->graph->param + param);
 }
 
 static uint32_t owner_of(const changes *x, uint32_t param, uint32_t replica) {

@@ -62,6 +62,12 @@ static inline uint32_t pst_checker_stage_of_use(const pst_checker *c, uint32_t p
                                                 uint32_t use) {
     return c->job->rank_of_chunk[c->cut->use_chunk[c->cut->use_first[param] + use]];
 }
+/* Returns 1 if a stage uses a parameter that is trained. */
+static inline int pst_checker_holds(const pst_checker *c, uint32_t param, uint32_t stage) {
+    for (uint32_t u = c->cut->use_first[param]; u < c->cut->use_first[param + 1]; u++)
+        if (c->job->rank_of_chunk[c->cut->use_chunk[u]] == stage) return 1;
+    return 0;
+}
 /* Allocates the arrays. The caller has set job, cuts and all_slots, and closes *c also after a
  * failure. */
 pst_status pst_checker_open(pst_checker *c);

@@ -19,14 +19,14 @@ int pst_checker_add_up(pst_interval *sum, pst_interval *with);
 /* pipeline/check/sums.c: checks that the gradients of all uses of a parameter, and all
  * accumulators, are added once, in the order of the binary tree. */
 pst_status pst_checker_sums(const pst_checker *c, uint32_t rank);
-/* pipeline/check/replicas.c: checks the gradient messages between replicas in the flush. Called
- * after the checks of NORM and STEP. */
 /* pipeline/check/changes.c: of weights, behind instruction `step`. */
 pst_status pst_checker_changes(const pst_checker *c, uint32_t rank, uint32_t step);
 /* 1: an instruction of the flush works on the weight of a parameter. */
 static inline int pst_checker_is_change(const pst_instr *in) {
     return in->param != PST_NONE && in->use == PST_NONE;
 }
+/* pipeline/check/replicas.c: checks the gradient messages between replicas in the flush. Called
+ * after the checks of NORM and STEP. */
 pst_status pst_checker_replicas(const pst_checker *c, uint32_t rank);
 /* pipeline/check/updates.c: with eager updates, checks that owners update all of their pieces once,
  * when they are summed, and that all other ranks with a parameter receive the new weights when they

@@ -33,13 +33,6 @@ static uint32_t rank_at(const outer *x, uint32_t stage, uint32_t island) {
     return pst_grid_in_lane(job->grid, stage, replica * job->grid.tensor + x->at.tensor);
 }
 
-static int holds(const outer *x, uint32_t param, uint32_t stage) {
-    const pst_cut *cut = x->c->cut;
-    for (uint32_t u = cut->use_first[param]; u < cut->use_first[param + 1]; u++)
-        if (x->c->job->rank_of_chunk[cut->use_chunk[u]] == stage) return 1;
-    return 0;
-}
-
 /* --- the list --------------------------------------------------------------------------------- */
 
 /* Every instruction names a piece; the last one ends the list. Chains are made from the end. */
@@ -117,7 +110,7 @@ static uint32_t receivers(const outer *x, uint32_t param) {
     uint32_t n = 0;
     for (uint32_t s = 0; s < grid.pipeline; s++) {
         const uint32_t degree = pst_grid_degree(grid, s);
-        if (holds(x, param, s) && x->at.tensor < degree)
+        if (pst_checker_holds(x->c, param, s) && x->at.tensor < degree)
             n += grid.data * ((degree - x->at.tensor - 1) / own + 1);
     }
     return n - 1;
@@ -126,7 +119,7 @@ static uint32_t receivers(const outer *x, uint32_t param) {
 static int is_receiver(const outer *x, const pst_piece *p, uint32_t rank) {
     const pst_grid grid = x->c->job->grid;
     const pst_grid_place to = pst_grid_at(grid, rank);
-    return holds(x, p->param, to.stage) &&
+    return pst_checker_holds(x->c, p->param, to.stage) &&
            to.tensor % pst_grid_degree(grid, x->at.stage) == x->at.tensor;
 }
 
@@ -157,7 +150,8 @@ static pst_status check_owner(const outer *x, const pst_piece *p, uint32_t first
 
 static pst_status check_other(const outer *x, const pst_piece *p, uint32_t first) {
     const uint32_t stage = pst_checker_stage_of_use(x->c, p->param, 0);
-    const int sends = stage == x->at.stage, receives = holds(x, p->param, x->at.stage);
+    const int sends = stage == x->at.stage,
+              receives = pst_checker_holds(x->c, p->param, x->at.stage);
     uint32_t send = find(x, first, PST_OP_SEND), recv = find(x, first, PST_OP_RECV), n = 0;
     for (uint32_t i = first; i != PST_NONE; i = x->next[i]) n++;
     if (n != (uint32_t)(sends + receives) || (send != PST_NONE) != sends ||

@@ -28,13 +28,6 @@ static uint32_t number_of(const updates *u, uint32_t param, uint64_t from) {
     return u->base[param] + (uint32_t)(from / pst_share_grain(u->share));
 }
 
-static int holds(const updates *u, uint32_t param, uint32_t stage) {
-    const pst_cut *cut = u->c->cut;
-    for (uint32_t i = cut->use_first[param]; i < cut->use_first[param + 1]; i++)
-        if (u->c->job->rank_of_chunk[cut->use_chunk[i]] == stage) return 1;
-    return 0;
-}
-
 static uint32_t owner_of(const updates *u, const pst_piece *at) {
     const pst_grid grid = u->c->job->grid;
     return pst_grid_in_lane(grid, pst_checker_stage_of_use(u->c, at->param, 0),
@@ -42,7 +35,8 @@ static uint32_t owner_of(const updates *u, const pst_piece *at) {
 }
 
 static int has_parameter(const updates *u, uint32_t param, uint32_t rank) {
-    return !pst_job_is_server(u->c->job, rank) && holds(u, param, pst_job_stage(u->c->job, rank)) &&
+    return !pst_job_is_server(u->c->job, rank) &&
+           pst_checker_holds(u->c, param, pst_job_stage(u->c->job, rank)) &&
            pst_grid_at(u->c->job->grid, rank).tensor == u->at.tensor;
 }
 
@@ -50,7 +44,7 @@ static int has_parameter(const updates *u, uint32_t param, uint32_t rank) {
 static uint32_t count_holders(const updates *u, uint32_t param) {
     uint32_t n = 0;
     for (uint32_t s = 0; s < u->c->job->grid.pipeline; s++)
-        n += holds(u, param, s) ? u->c->job->grid.data : 0;
+        n += pst_checker_holds(u->c, param, s) ? u->c->job->grid.data : 0;
     return n;
 }
 

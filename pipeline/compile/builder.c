@@ -68,6 +68,11 @@ uint32_t pst_builder_first_use(const pst_job_builder *b, uint32_t param, uint32_
     return use;
 }
 
+int pst_builder_holds(const pst_job_builder *b, uint32_t param, uint32_t stage) {
+    return pst_builder_first_use(b, param, stage) <
+           pst_param_gradients(&b->cut->graph->param[param]);
+}
+
 void pst_builder_wait_lent(pst_job_builder *b, uint32_t recv, uint32_t lent) {
     for (uint32_t i = lent; i != PST_NONE && b->status == PST_OK;) {
         const pst_instr *at = b->instr + i, *before = i ? at - 1 : NULL;

@@ -86,6 +86,8 @@ uint32_t pst_builder_stage_of_use(const pst_job_builder *b, uint32_t param, uint
 /* Returns the first use of a parameter on a stage; the number of uses of the parameter if there is
  * none. */
 uint32_t pst_builder_first_use(const pst_job_builder *b, uint32_t param, uint32_t stage);
+/* Returns 1 if a stage uses a parameter that is trained. */
+int pst_builder_holds(const pst_job_builder *b, uint32_t param, uint32_t stage);
 
 /* For a RECV that overwrites an accumulator: makes it wait for the SENDs of this accumulator to
  * other ranks, the last of which is `lent`. If there was no SEND, `lent` is the pass to wait for;

@@ -23,9 +23,9 @@
  * 7. With a codec for weights (job.down, zero 1): the owner PACKs what the weight differs from the
  *    copy that all ranks with the parameter have, the owner too, and SENDs it to them; all add the
  *    unpacked change to their copy, the owner in PACK, the others in UNPACK. Pieces are in the
- * order of the head, which lacks these parameters (head.c). If STEP is not applied, the change is
- * 0. job.plain: the owner copies the weight in PACK and SENDs the copy; the others RECV it into
- *    theirs.
+ *    order of the head, which lacks these parameters (head.c). Without an applied STEP the change
+ * is zero. job.plain: the owner copies the weight in PACK and SENDs the copy; the others RECV it
+ *    into theirs.
  *
  * Servers (pst_grid) are owners without passes. Parts 1 to 3 do not concern them. In part 4 a
  * server RECVs the gradient of replica 0 into its accumulator, and adds as replica 0 would.

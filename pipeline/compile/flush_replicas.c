@@ -282,11 +282,6 @@ void pst_flush_add_round(pst_job_builder *b, pst_round *round) {
 
 /* --- eager updates ---------------------------------------------------------------------------- */
 
-static int holds(const pst_job_builder *b, uint32_t param, uint32_t stage) {
-    return pst_builder_first_use(b, param, stage) <
-           pst_param_gradients(&b->cut->graph->param[param]);
-}
-
 static uint32_t emit_weight(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t peer) {
     const uint64_t bytes = at->n * pst_dtype_bytes(b->cut->graph->dtype);
     pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
@@ -306,7 +301,7 @@ static void send_to_holders(pst_job_builder *b, const piece *at, uint32_t after,
     const pst_grid grid = b->job->grid;
     uint32_t tensor = b->lane % grid.tensor;
     for (uint32_t stage = 0; stage < grid.pipeline; stage++)
-        for (uint32_t k = 0; k < grid.data && holds(b, at->param, stage); k++) {
+        for (uint32_t k = 0; k < grid.data && pst_builder_holds(b, at->param, stage); k++) {
             uint32_t lane = pst_grid_receiver(grid, stage, k * grid.tensor + tensor);
             for (; lane != PST_GRID_NO_LANE && b->status == PST_OK;
                  lane = pst_builder_next_receiver(b, stage, lane)) {
@@ -364,7 +359,7 @@ static void receive_weight(pst_job_builder *b, const piece *at, void *arg) {
     const reading *r = arg;
     const uint32_t stage = pst_builder_stage_of_use(b, at->param, 0);
     const uint32_t owner = rank_at(b, stage, at->owner);
-    if (owner == b->rank || !holds(b, at->param, b->stage)) return;
+    if (owner == b->rank || !pst_builder_holds(b, at->param, b->stage)) return;
     const uint32_t recv = emit_weight(b, PST_OP_RECV, at, owner);
     if (r->last[at->param] != PST_NONE) pst_builder_depend(b, recv, r->last[at->param]);
 }
@@ -464,7 +459,7 @@ static void spread_piece(pst_job_builder *b, const piece *at, void *arg) {
     if (pst_early_is_due(b, at->number)) return;
     int owner = pst_builder_stage_of_use(b, at->param, 0) == b->stage && at->owner == b->replica;
     if (owner) send_to_holders(b, at, s->sums->at[at->number], 1);
-    else if (holds(b, at->param, b->stage)) receive_piece(b, at, s);
+    else if (pst_builder_holds(b, at->param, b->stage)) receive_piece(b, at, s);
 }
 
 void pst_flush_spread_sums(pst_job_builder *b, const pst_flush_sums *sums, const uint32_t *lent,

@@ -122,8 +122,7 @@ static void emit_param(pst_job_builder *b, uint8_t opcode, uint32_t param, uint3
                        const uint32_t *before) {
     const uint32_t d = pst_grid_owners(b->job->grid);
     uint32_t pack = PST_NONE;
-    const int has = !b->serves && pst_builder_first_use(b, param, b->stage) <
-                                      pst_param_gradients(&b->cut->graph->param[param]);
+    const int has = !b->serves && pst_builder_holds(b, param, b->stage);
     for (uint32_t nth = 0, any = 1; any && b->status == PST_OK; nth++) {
         any = 0;
         for (uint32_t t = 1; t <= d; t++) {

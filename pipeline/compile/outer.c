@@ -121,11 +121,6 @@ static void take_step(pst_job_builder *b, const piece *at, exchange *x) {
 
 /* --- from the owner --------------------------------------------------------------------------- */
 
-static int holds(const pst_job_builder *b, uint32_t param, uint32_t stage) {
-    return pst_builder_first_use(b, param, stage) <
-           pst_param_gradients(&b->cut->graph->param[param]);
-}
-
 static void send_to(pst_job_builder *b, const piece *at, uint32_t stage, uint32_t replica,
                     uint32_t after) {
     const pst_grid grid = b->job->grid;
@@ -143,14 +138,14 @@ static void send_new(pst_job_builder *b, const piece *at, exchange *x) {
     const uint32_t n = b->job->grid.data;
     if (!at->is_own) return;
     for (uint32_t stage = 0; stage < b->job->grid.pipeline; stage++)
-        for (uint32_t k = 1; k <= n && holds(b, at->of.param, stage); k++)
+        for (uint32_t k = 1; k <= n && pst_builder_holds(b, at->of.param, stage); k++)
             send_to(b, at, stage, (b->replica + k) % n, x->at[at->number]);
 }
 
 /* What this rank has sent is not overwritten before; a few RECVs at a time, so that messages in
  * the other direction get their share of a link. */
 static void receive_new(pst_job_builder *b, const piece *at, exchange *x) {
-    if (at->is_own || !holds(b, at->of.param, b->stage)) return;
+    if (at->is_own || !pst_builder_holds(b, at->of.param, b->stage)) return;
     uint32_t recv = emit(b, PST_OP_RECV, at, rank_at(b, at->owner_stage, at->of.owner)),
              sent = x->at[at->number], *before = x->recv + x->n_recv++ % PST_PIECES_IN_FLIGHT;
     pst_builder_depend(b, recv, sent == PST_NONE ? x->step : sent);
