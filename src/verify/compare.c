@@ -146,7 +146,8 @@ static int always_equal(const pst_record *r) {
     return 0;
 }
 
-/* The loss and the norm are of many elements, whose differences average out. */
+/* The loss and the norm are of many elements, whose differences average out; but not if sums lack
+ * whole elements (a tolerance of 1 or more). */
 static double tolerance_of(const pst_compare_options *o, const pst_record *r) {
     int scalar = r->kind == PST_RECORD_SCALAR;
     double within = o->tolerance;
@@ -154,7 +155,7 @@ static double tolerance_of(const pst_compare_options *o, const pst_record *r) {
     if (r->phase == PST_RECORD_BACKWARD) within = o->gradients;
     if (r->phase == PST_RECORD_GRADIENT || (scalar && strcmp(r->tensor, "loss") != 0))
         within = o->sums;
-    return within / (scalar ? SCALAR_PART : 1);
+    return within / (scalar && within < 1 ? SCALAR_PART : 1);
 }
 
 void pst_compare_print(const pst_compare_options *o, char text[PST_COMPARE_TEXT]) {

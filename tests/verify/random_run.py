@@ -35,6 +35,22 @@ def choose_replicas(r, keys, data, micros):
         keys["parallel.reproducible.data"] = 4
 
 
+def choose_exchange(r, keys, each):
+    """Parameter servers, or codecs. each: ranks of a replica."""
+    if keys["parallel.zero"] == 2:
+        return
+    if r.random() < 0.3:
+        keys["parallel.servers"] = each * r.choice([1, 1, 2])
+    elif r.random() < 0.5 and "parallel.reproducible.data" not in keys and "parallel.gradients" not in keys:
+        keys |= {"parallel.compress.up": r.choice(["none", "int8", "int4", "2bit", "topk", "bf16"]),
+                 "parallel.compress.links": "all", "parallel.compress.min_bytes": r.choice([0, 4096]),
+                 "parallel.compress.after": r.choice([0, 0, 2])}
+        if keys["parallel.compress.up"] == "topk":
+            keys["parallel.compress.warmup"] = r.choice([0, 3])
+        if keys["parallel.zero"] == 1 and keys["train.precision"] == "fp32":
+            keys["parallel.compress.down"] = r.choice(["none", "int8", "int4", "bf16"])
+
+
 def choose(seed, bf16):
     """(kind, keys)"""
     r = random.Random(seed)
@@ -69,10 +85,13 @@ def choose(seed, bf16):
     if first and r.random() < 0.4:
         keys["train.batch_warmup.from"] = size * r.choice(first)
         keys["train.batch_warmup.tokens"] = r.choice([10, 200, 5000])
+    if data > 1:
+        choose_exchange(r, keys, stages * tensor)
     return kind, keys
 
 
 if __name__ == "__main__":
     model, chosen = choose(int(sys.argv[1]), len(sys.argv) > 2)
-    print(model, chosen["parallel.pipeline"] * chosen["parallel.data"] * chosen["parallel.tensor"])
+    replicas = chosen["parallel.pipeline"] * chosen["parallel.data"] * chosen["parallel.tensor"]
+    print(model, replicas + chosen.get("parallel.servers", 0))
     print(" ".join(f"{key}={value}" for key, value in chosen.items()))

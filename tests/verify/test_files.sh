@@ -18,6 +18,9 @@ passes 11 -n 2 parallel.data=2 parallel.zero=2 train.micro_batch=1
 grep -q "not promised: parallel.zero 2" out || fail "zero 2 is not said to be without a promise: $(cat out)"
 passes 11 -n 2 parallel.data=2 parallel.gradients=bf16 train.micro_batch=1
 grep -q "tolerance 1e-04 of the largest element, of sums of gradients 8e-03:" out || fail "no tolerance of bf16: $(cat out)"
+for codec in 2bit topk; do
+    passes 11 -n 2 parallel.data=2 parallel.compress.up=$codec parallel.compress.links=all parallel.compress.min_bytes=0
+done
 passes 11 -n 2 parallel.data=2 train.micro_batch=1 'parallel.replicas=[4, 4]'
 grep -q "^passed  as configured, against one rank *bitwise equal" out || fail "equal replicas without equal bits: $(cat out)"
 passes 11 -n 2 parallel.data=2 train.micro_batch=1 'parallel.replicas=[3, 5]'
