@@ -427,7 +427,7 @@ static const pst_row rows[] = {
      "2bit: what is sent of elements that are at least as large, in units of the gradient of the "
      "step's mean loss. auto: 1.5 times the mean magnitude of each block.",
      NULL},
-    {"parallel.compress", "rate", PST_ROW_REAL, "0.01", 0, 1, FULL | ABOVE, NULL,
+    {"parallel.compress", "rate", PST_ROW_REAL, "0.01", 0, 0.5, FULL | ABOVE, NULL,
      AT(parallel.compress.rate), 0, "topk: the share of the elements of a block that is sent.",
      NULL},
     {"parallel.compress", "after", PST_ROW_WHOLE, "0", 0, 1e12, FULL, NULL,

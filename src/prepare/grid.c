@@ -152,10 +152,11 @@ static pst_status check_number(const pst_config *c, uint32_t ranks, uint32_t n) 
     PST_TRY(check_servers(c, n));
     if (n % each)
         return fail_servers(
-            c, pst_fail(PST_EINPUT,
-                        "%u server%s for %u ranks of each replica (stages x tensor ranks); expected "
-                        "a multiple: every one of these has its own servers",
-                        n, pst_plural(n), each));
+            c,
+            pst_fail(PST_EINPUT,
+                     "%u server%s for %u ranks of each replica (stages x tensor ranks); expected "
+                     "a multiple: every one of these has its own servers",
+                     n, pst_plural(n), each));
     return ranks + n <= PST_RANKS_MAX
                ? PST_OK
                : pst_fail(PST_EINPUT, "the number of ranks is %u; expected 1 to %d", ranks + n,

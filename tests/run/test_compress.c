@@ -426,7 +426,8 @@ static void bad_input(void **state) {
     refuses("parallel.compress.block=16", "expected a power of two from 32 to 4096, or 0");
     refuses("parallel.compress.up=int7", "expected one of none, int8, int4, 2bit, topk, bf16");
     refuses("parallel.compress.threshold=-1", "expected a number from 0 to 1000000, or auto");
-    refuses("parallel.compress.rate=0", "expected a number > 0 and <= 1");
+    refuses("parallel.compress.rate=0", "expected a number > 0 and <= 0.5");
+    refuses("parallel.compress.rate=0.7", "expected a number > 0 and <= 0.5"); /* more bytes */
 }
 
 /* --- messages --------------------------------------------------------------------------------- */
