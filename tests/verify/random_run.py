@@ -1,5 +1,5 @@
 """Prints a random small run, as `penstock verify` takes it: python3 random_run.py SEED [bf16]. The first line has the
-kind of the model and the number of ranks, the second one the overrides."""
+kind of the model, the second one the number of ranks, every other one an override."""
 import random
 import sys
 
@@ -93,5 +93,5 @@ def choose(seed, bf16):
 if __name__ == "__main__":
     model, chosen = choose(int(sys.argv[1]), len(sys.argv) > 2)
     replicas = chosen["parallel.pipeline"] * chosen["parallel.data"] * chosen["parallel.tensor"]
-    print(model, replicas + chosen.get("parallel.servers", 0))
-    print(" ".join(f"{key}={value}" for key, value in chosen.items()))
+    print(model, replicas + chosen.get("parallel.servers", 0), sep="\n")
+    print("\n".join(f"{key}={value}" for key, value in chosen.items()))

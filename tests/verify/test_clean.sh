@@ -23,8 +23,9 @@ has_bf16 "runs in bf16" && bf16=bf16
 seed=${PST_SEED:-1}
 echo "seed $seed"
 for k in $(seq "$seed" $((seed + ${PST_SOAK:-10} - 1))); do
-    # shellcheck disable=SC2046,SC2086
-    set -- $(python3 -B "$SOURCE_DIR/tests/verify/random_run.py" "$k" $bf16)
+    python3 -B "$SOURCE_DIR/tests/verify/random_run.py" "$k" ${bf16:+"$bf16"} >keys
+    set --
+    while IFS= read -r key; do set -- "$@" "$key"; done <keys
     kind=$1 ranks=$2
     shift 2
     "$PENSTOCK" verify "$kind.yaml" -n "$ranks" "$@" >out 2>err </dev/null ||
