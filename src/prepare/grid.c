@@ -191,7 +191,8 @@ pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_ran
                                      given, n));
     pst_status status = replica_ranks(c, given ? given - n : 0, &ranks);
     if (status != PST_OK && given && n)
-        return pst_fail(status, "of %" PRId64 " ranks %u are servers: without them, %s", given, n,
+        return pst_fail(status, "of %" PRId64 " ranks %u %s: without %s, %s", given, n,
+                        n == 1 ? "is a server" : "are servers", n == 1 ? "it" : "them",
                         pst_error());
     PST_TRY(status);
     PST_TRY(check_number(c, ranks, n));

@@ -45,6 +45,15 @@ static pst_status train_local(pst_config *c, const pst_train_options *o, const p
     return ended(o, &end);
 }
 
+/* The ranks for which there are slots: whole pipelines, and servers (parallel.servers auto: the
+ * rest); 0: the degrees decide. */
+static int64_t ranks_of_slots(const pst_config *c, uint32_t slots) {
+    const int64_t lanes = pst_prepare_lanes(c), servers = pst_prepare_servers(c, slots);
+    if (!strcmp(c->parallel.servers, "auto")) return slots;
+    if (c->parallel.pipeline || c->parallel.n_tensors > 1) return 0;
+    return slots > servers ? (slots - servers) / lanes * lanes + servers : slots;
+}
+
 /* Starts ranks on the hosts of a file: as many as requested, else as the layout needs, else as many
  * whole pipelines as there are slots for. The ranks find errors in the run file, because they know
  * their machines. */
@@ -54,10 +63,7 @@ static pst_status train_hosts(const pst_config *c, const pst_train_options *o,
     uint32_t n_rank;
     pst_launch_end end = {0};
     PST_TRY(pst_hosts_read(o->hostfile, &hosts));
-    int64_t lanes = pst_prepare_lanes(c), slots = c->parallel.pipeline || c->parallel.n_tensors > 1
-                                                      ? 0
-                                                      : hosts.slots / lanes * lanes;
-    if (plan) slots = 0;
+    const int64_t slots = plan ? 0 : ranks_of_slots(c, hosts.slots);
     pst_status status = pst_planned_ranks(c, plan, o->ranks ? o->ranks : slots, &n_rank);
     if (status == PST_OK)
         status = pst_launch_hosts(&hosts, n_rank, (uint32_t)c->parallel.wait, o->argv, &end);

@@ -70,6 +70,10 @@ echo 'localhost slots=3' >hosts
 timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=replicas parallel.data=2 >out 2>&1 ||
     fail "replicas: $(cat out)"
 grep -q ', 2 ranks (2 replicas)' out || fail "not two replicas: $(cat out)"
+for servers in 1 auto; do
+    timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=s$servers parallel.data=2 parallel.servers=$servers >out 2>&1
+    grep -q ', 3 ranks (2 replicas + 1 server)' out || fail "servers $servers: $(cat out)"
+done
 
 # Of two hosts one answers: only the other is named.
 printf '#!/bin/sh\n[ $1 = 192.0.2.2 ] && exec sh -c "$2"\nexit 255\n' >half

@@ -107,7 +107,7 @@ expect "use parallel.zero=1" parallel.servers=1 parallel.zero=2
 expect "use parallel.compress.up=none" parallel.servers=1 parallel.compress.up=int8
 expect "use parallel.compress.down=none" parallel.servers=1 parallel.compress.down=int8
 expect "1 server for 2 ranks of each replica" parallel.servers=1 parallel.pipeline=2
-expect "of 4 ranks 1 are servers: without them, the job has 3 ranks" -n 4 parallel.servers=1
+expect "of 4 ranks 1 is a server: without it, the job has 3 ranks" -n 4 parallel.servers=1
 expect "auto needs a number of ranks" parallel.servers=auto
 expect "2 ranks, but 2 servers" -n 2 parallel.servers=2
 "$PENSTOCK" plan run.yaml parallel.servers=1 >out 2>&1
