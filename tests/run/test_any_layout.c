@@ -179,7 +179,7 @@ static layout plain(const model *m) {
 }
 
 static layout draw_layout(model *m) {
-    static const char *const recompute[] = {"none", "none", "selective", "full"};
+    static const char *const recompute[] = {"none", "{full: 1}", "selective", "full"};
     uint32_t rows;
     const pst_schedule_row *row = pst_schedule_rows(&rows);
     uint64_t *s = &m->state;
