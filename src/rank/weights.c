@@ -106,9 +106,10 @@ pst_status pst_rank_begin_outer(const pst_rank *r) {
     const pst_memory_map *x = r->memory;
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
         float *old = pst_rank_old(r, i), *velocity = pst_rank_velocity(r, i);
+        if (!old) continue;
         const uint64_t bytes = (x->outer_to[i] - x->outer_from[i]) * sizeof *old;
         const float *weight = pst_rank_weight(r, i) + (x->outer_from[i] - x->step_from[i]);
-        if (old) PST_TRY(pst_rank_copy(r, old, weight, bytes));
+        PST_TRY(pst_rank_copy(r, old, weight, bytes));
         if (velocity) PST_TRY(pst_rank_fill(r, velocity, 0, bytes));
     }
     return pst_rank_wait(r);

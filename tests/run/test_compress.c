@@ -1,4 +1,4 @@
-/* test: label=quick timeout=120
+/* test: label=full timeout=240
  * parallel.compress: replicas send packed gradients. The same bits in every pipeline, schedule and
  * with every number of threads, whoever adds, with and without recomputation and post-validation,
  * after a resume and with a fixed loss scale. What is left out of two steps is in the checkpoint,
