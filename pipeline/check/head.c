@@ -18,13 +18,6 @@ typedef struct {
     uint8_t *seen;   /* [pieces] */
 } head;
 
-/* The rank that updates owner k's part of a parameter. */
-static uint32_t owner_of(const head *h, uint32_t param, uint32_t k) {
-    uint32_t chunk = h->c->cut->use_chunk[h->c->cut->use_first[param]];
-    pst_grid grid = h->c->job->grid;
-    return pst_grid_in_lane(grid, h->c->job->rank_of_chunk[chunk], k * grid.tensor + h->at.tensor);
-}
-
 /* Every chunk of this rank that uses the parameter waits for it; *holds: there is one. recv
  * PST_NONE: only sets *holds. A server has no chunks. */
 static pst_status check_readers(const head *h, uint32_t param, uint32_t recv, int *holds) {
@@ -65,7 +58,7 @@ static pst_status check_piece(const head *h, uint32_t i) {
     uint32_t k = stepped_by(h, in);
     if (k == h->share->n_owner)
         return pst_checker_fail_at(h->c, h->rank, i, "the elements are not exactly one shard");
-    uint32_t owner = owner_of(h, in->param, k);
+    uint32_t owner = pst_checker_owner(h->c, in->param, k, h->at.tensor);
     if (in->opcode == PST_OP_SEND)
         return owner == h->rank
                    ? pst_checker_need(h->c, h->rank, i, h->step)
@@ -85,7 +78,7 @@ static pst_status check_all_there(const head *h) {
         PST_TRY(check_readers(h, p, PST_NONE, &holds));
         holds &= !holds || !is_change(h, p);
         for (pst_piece at = {.param = p}; holds && pst_share_next(h->share, &at);)
-            if (owner_of(h, p, at.owner) != h->rank &&
+            if (pst_checker_owner(h->c, p, at.owner, h->at.tensor) != h->rank &&
                 !h->seen[h->base[p] + at.from / pst_share_grain(h->share)])
                 return pst_fail(PST_EINPUT,
                                 "rank %u: the weights that owner %u updates in parameter %u, "

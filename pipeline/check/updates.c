@@ -28,12 +28,6 @@ static uint32_t number_of(const updates *u, uint32_t param, uint64_t from) {
     return u->base[param] + (uint32_t)(from / pst_share_grain(u->share));
 }
 
-static uint32_t owner_of(const updates *u, const pst_piece *at) {
-    const pst_grid grid = u->c->job->grid;
-    return pst_grid_in_lane(grid, pst_checker_stage_of_use(u->c, at->param, 0),
-                            at->owner * grid.tensor + u->at.tensor);
-}
-
 static int has_parameter(const updates *u, uint32_t param, uint32_t rank) {
     return !pst_job_is_server(u->c->job, rank) &&
            pst_checker_holds(u->c, param, pst_job_stage(u->c->job, rank)) &&
@@ -76,7 +70,8 @@ static pst_status note_all(updates *u) {
         PST_TRY(find_piece(u, i, &at));
         const uint32_t k = number_of(u, at.param, at.from);
         if (in->opcode == PST_OP_REDUCE) u->reduce[k] = i;
-        else if (u->step[k] != PST_NONE || owner_of(u, &at) != u->rank)
+        else if (u->step[k] != PST_NONE ||
+                 pst_checker_owner(u->c, at.param, at.owner, u->at.tensor) != u->rank)
             return fail_update(u, &at, "it is updated twice, or by a rank that is not its owner");
         else u->step[k] = i;
         if (in->opcode == PST_OP_STEP && u->stepped == PST_NONE) u->stepped = i;
@@ -88,7 +83,8 @@ static pst_status check_message(updates *u, uint32_t i) {
     const pst_instr *in = &u->list->instr[i];
     pst_piece at;
     PST_TRY(find_piece(u, i, &at));
-    const uint32_t k = number_of(u, at.param, at.from), owner = owner_of(u, &at);
+    const uint32_t k = number_of(u, at.param, at.from);
+    const uint32_t owner = pst_checker_owner(u->c, at.param, at.owner, u->at.tensor);
     if (in->use != PST_NONE ||
         in->bytes != in->n * (uint64_t)pst_dtype_bytes(u->c->cut->graph->dtype))
         return fail_update(u, &at, "the message is not for a weight");
@@ -110,7 +106,7 @@ static pst_status check_message(updates *u, uint32_t i) {
 static pst_status check_piece(const updates *u, const pst_piece *at) {
     const uint32_t k = number_of(u, at->param, at->from);
     const int has = has_parameter(u, at->param, u->rank);
-    if (owner_of(u, at) != u->rank)
+    if (pst_checker_owner(u->c, at->param, at->owner, u->at.tensor) != u->rank)
         return u->messages[k] == (uint32_t)has
                    ? PST_OK
                    : fail_update(u, at, "the new weight is not received exactly once");
