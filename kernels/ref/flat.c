@@ -203,7 +203,8 @@ static int8_t number_of(pst_codec_kind kind, pst_codec_scale s, float x) {
 /* to: where the block goes. */
 static void pack_block(const pst_flat_pack *p, uint64_t at, uint64_t n, uint8_t *to) {
     float x[PST_CODEC_BLOCK_MAX];
-    float *next = p->next ? p->next + at : NULL, *out = p->decode ? p->x + at : NULL;
+    float *next = p->next ? p->next + at : NULL;
+    float *out = p->decode ? p->x + at : NULL;
     int8_t number[PST_CODEC_BLOCK_MAX];
     const pst_codec_kind kind = p->codec.kind;
     const uint32_t top = add_error(p, at, n, x);

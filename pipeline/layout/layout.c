@@ -9,11 +9,10 @@ enum { NAMES = sizeof recompute_name / sizeof *recompute_name };
 
 const char *pst_recompute_text(pst_recompute_way way, char text[PST_RECOMPUTE_TEXT]) {
     const pst_recompute mode = pst_recompute_mode(way);
+    const char *name = (uint32_t)mode < NAMES ? recompute_name[mode] : "?";
     if (mode == PST_RECOMPUTE_LAYERS)
         snprintf(text, PST_RECOMPUTE_TEXT, "{full: %u}", pst_recompute_layers(way));
-    else
-        snprintf(text, PST_RECOMPUTE_TEXT, "%s",
-                 (uint32_t)mode < NAMES ? recompute_name[mode] : "?");
+    else snprintf(text, PST_RECOMPUTE_TEXT, "%s", name);
     return text;
 }
 

@@ -224,7 +224,8 @@ static pst_status take_array(reader *r, char *to) {
     do {
         const char c = r->at < r->end ? *r->at++ : '\n';
         if (c == '\n') return bad_toml(r, "arrays of several lines are not read");
-        if (quote ? c == quote : c == '"' || c == '\'') quote = quote ? 0 : c;
+        if (quote && c == quote) quote = 0;
+        else if (!quote && (c == '"' || c == '\'')) quote = c;
         if (!quote) depth += (c == '[') - (c == ']');
         *to++ = c;
     } while (depth);

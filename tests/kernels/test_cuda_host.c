@@ -49,9 +49,11 @@ pst_status pst_cuda_muon_product(pst_device *device, const pst_muon_rule *rule,
                                  pst_cuda_muon_kind kind, const pst_cuda_muon_operands *of) {
     const uint64_t rows = rule->shape.rows, cols = rule->shape.cols;
     const int tall = rows > cols, gram = kind == PST_CUDA_MUON_GRAM;
-    const uint64_t least = tall ? cols : rows, m = kind == PST_CUDA_MUON_APPLIED ? rows : least,
-                   n = kind == PST_CUDA_MUON_APPLIED ? cols : least,
-                   depth = gram ? rows + cols - least : least;
+    const int applied = kind == PST_CUDA_MUON_APPLIED;
+    const uint64_t least = tall ? cols : rows;
+    const uint64_t m = applied ? rows : least;
+    const uint64_t n = applied ? cols : least;
+    const uint64_t depth = gram ? rows + cols - least : least;
     (void)device;
     for (uint64_t i = 0; i < m; i++)
         for (uint64_t j = 0; j < n; j++) {
