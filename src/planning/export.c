@@ -6,6 +6,7 @@
  * deepspeed/runtime/config.py and constants.py. */
 #include "base/log.h"
 #include "penstock/option.h"
+#include "planning/import.h"
 #include "planning/planning.h"
 #include <ctype.h>
 #include <jansson.h>
@@ -21,10 +22,6 @@ typedef struct {
     uint32_t chunks;             /* per stage */
     FILE *out;
 } job;
-
-/* Names in PyTorch of the schedules that the other programs have. */
-#define ONE_F_ONE_B "1F1B"
-#define INTERLEAVED "Interleaved1F1B"
 
 static int is(const job *j, const char *torch) { return j->torch && !strcmp(j->torch, torch); }
 
@@ -90,8 +87,9 @@ static pst_status export_megatron(const job *j) {
     FILE *out = j->out;
     fprintf(out, "--tensor-model-parallel-size %u\n--pipeline-model-parallel-size %u\n", l->tensor,
             l->pipeline);
-    if (is(j, INTERLEAVED)) fprintf(out, "--num-virtual-stages-per-pipeline-rank %u\n", j->chunks);
-    else if (l->pipeline > 1 && !is(j, ONE_F_ONE_B))
+    if (is(j, PST_TORCH_INTERLEAVED))
+        fprintf(out, "--num-virtual-stages-per-pipeline-rank %u\n", j->chunks);
+    else if (l->pipeline > 1 && !is(j, PST_TORCH_1F1B))
         lacks(j, "schedule %s; it uses 1F1B", j->schedule);
     fprintf(out, "--micro-batch-size %u\n--global-batch-size %u\n", l->micro_batch,
             j->x->problem.batch);
@@ -122,7 +120,7 @@ static pst_status export_megatron(const job *j) {
 /* --- torchtitan ------------------------------------------------------------------------------- */
 
 static const char *torch_schedule(const job *j) {
-    const char *nearest = j->chunks > 1 ? INTERLEAVED : ONE_F_ONE_B;
+    const char *nearest = j->chunks > 1 ? PST_TORCH_INTERLEAVED : PST_TORCH_1F1B;
     if (j->torch) return j->torch;
     lacks(j, "schedule %s; %s is exported (simulate --csv writes it as a file)", j->schedule,
           nearest);
@@ -185,7 +183,8 @@ static pst_status export_deepspeed(const job *j) {
     if (l->pipeline > 1)
         lacks(j, "%u pipeline stages in a file: PipelineModule(num_stages=%u) in its program",
               l->pipeline, l->pipeline);
-    if (l->pipeline > 1 && !is(j, ONE_F_ONE_B)) lacks(j, "schedule %s; it uses 1F1B", j->schedule);
+    if (l->pipeline > 1 && !is(j, PST_TORCH_1F1B))
+        lacks(j, "schedule %s; it uses 1F1B", j->schedule);
     if (l->pipeline > 1 && l->zero == 2) lacks(j, "ZeRO 2 with a pipeline");
     if (l->tensor > 1 && l->sequence) lacks(j, "sequence parallelism of tensor ranks");
     char recompute[PST_RECOMPUTE_TEXT];

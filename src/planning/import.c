@@ -295,10 +295,10 @@ static const pst_schedule_row *torch_schedule(const char *name) {
 }
 
 static pst_status find_schedule(job *j) {
-    const char *name = j->v.schedule ? j->v.schedule : "1F1B";
+    const char *name = j->v.schedule ? j->v.schedule : PST_TORCH_1F1B;
     const pst_schedule_row *found = torch_schedule(name);
     if (j->v.pipeline == 1) {
-        j->v.schedule = torch_schedule("1F1B")->name;
+        j->v.schedule = torch_schedule(PST_TORCH_1F1B)->name;
         return PST_OK;
     }
     if (!found)
@@ -380,7 +380,7 @@ static pst_status find_chunks(job *j) {
     if (whole) v->chunks = layers / whole;
     if (v->pipeline == 1) v->chunks = 0;
     if (j->file.program != PST_RECIPE_TORCHTITAN)
-        v->schedule = torch_schedule(v->chunks > 1 ? "Interleaved1F1B" : "1F1B")->name;
+        v->schedule = torch_schedule(v->chunks > 1 ? PST_TORCH_INTERLEAVED : PST_TORCH_1F1B)->name;
     return PST_OK;
 }
 
@@ -431,7 +431,7 @@ static pst_status set_keys(job *j) {
     if (j->file.program != PST_RECIPE_DEEPSPEED) set_key(j, "parallel.recompute", recompute);
     set_key(j, "parallel.schedule", v->schedule);
     if (v->chunks > 1) set_number(j, "parallel.chunks", v->chunks);
-    else if (c->parallel.chunks && !strcmp(v->schedule, torch_schedule("1F1B")->name))
+    else if (c->parallel.chunks && !strcmp(v->schedule, torch_schedule(PST_TORCH_1F1B)->name))
         set_key(j, "parallel.chunks", "0");
     set_number(j, "train.batch", v->batch);
     set_number(j, "train.micro_batch", v->micro);

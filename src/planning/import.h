@@ -4,6 +4,10 @@
 #define PST_PLANNING_IMPORT_H
 #include "planning/planning.h"
 
+/* Names in PyTorch of the schedules that Megatron-LM and torchtitan both have. */
+#define PST_TORCH_1F1B "1F1B"
+#define PST_TORCH_INTERLEAVED "Interleaved1F1B"
+
 typedef enum {
     PST_RECIPE_MEGATRON,
     PST_RECIPE_TORCHTITAN,
