@@ -39,7 +39,7 @@ static pst_status check_instr(const changes *x, uint32_t i) {
     if (!is_here(x, in->param) || !pst_share_find(x->share, &whole) || in->n != whole.n ||
         in->packed != (uint32_t)!job->plain)
         return fail_piece(x, in, "no such piece is sent");
-    const uint32_t owner = pst_checker_owner(x->c, in->param, whole.owner, x->at.tensor);
+    const uint32_t owner = pst_checker_owner(x->c, in->param, whole.owner, x->at);
     const uint32_t k = x->base[in->param] + in->from / PST_PIECE, begun = x->begun[k];
     const int message = in->queue != PST_Q_COMPUTE;
     if (message && in->bytes != pst_job_change_bytes(job, in->n))
@@ -62,7 +62,7 @@ static pst_status check_all_there(const changes *x) {
         for (pst_piece at = {.param = p}; is_here(x, p) && pst_share_next(x->share, &at);) {
             const uint32_t k = x->base[p] + (uint32_t)(at.from / PST_PIECE);
             const pst_instr missing = {.param = p, .from = (uint32_t)at.from};
-            const int own = pst_checker_owner(x->c, p, at.owner, x->at.tensor) == x->rank;
+            const int own = pst_checker_owner(x->c, p, at.owner, x->at) == x->rank;
             if (x->begun[k] == PST_NONE || (!own && !x->c->job->plain && !x->added[k]))
                 return fail_piece(x, &missing, "it is not packed, or not received and unpacked");
         }

@@ -68,13 +68,13 @@ static inline int pst_checker_holds(const pst_checker *c, uint32_t param, uint32
         if (c->job->rank_of_chunk[c->cut->use_chunk[u]] == stage) return 1;
     return 0;
 }
-/* Returns the rank that owns part `owner` (a replica or server) of a parameter, among those of
- * tensor rank `tensor`. */
+/* Returns the rank that owns part `owner` of a parameter, in the island of `replica`, among those
+ * of tensor rank `tensor`. */
 static inline uint32_t pst_checker_owner(const pst_checker *c, uint32_t param, uint32_t owner,
-                                         uint32_t tensor) {
+                                         pst_grid_place at) {
     const pst_grid grid = c->job->grid;
     return pst_grid_in_lane(grid, pst_checker_stage_of_use(c, param, 0),
-                            owner * grid.tensor + tensor);
+                            pst_job_peer(c->job, at.replica, owner) * grid.tensor + at.tensor);
 }
 /* Allocates the arrays. The caller has set job, cuts and all_slots, and closes *c also after a
  * failure. */

@@ -58,7 +58,7 @@ static pst_status check_piece(const head *h, uint32_t i) {
     uint32_t k = stepped_by(h, in);
     if (k == h->share->n_owner)
         return pst_checker_fail_at(h->c, h->rank, i, "the elements are not exactly one shard");
-    uint32_t owner = pst_checker_owner(h->c, in->param, k, h->at.tensor);
+    uint32_t owner = pst_checker_owner(h->c, in->param, k, h->at);
     if (in->opcode == PST_OP_SEND)
         return owner == h->rank
                    ? pst_checker_need(h->c, h->rank, i, h->step)
@@ -78,7 +78,7 @@ static pst_status check_all_there(const head *h) {
         PST_TRY(check_readers(h, p, PST_NONE, &holds));
         holds &= !holds || !is_change(h, p);
         for (pst_piece at = {.param = p}; holds && pst_share_next(h->share, &at);)
-            if (pst_checker_owner(h->c, p, at.owner, h->at.tensor) != h->rank &&
+            if (pst_checker_owner(h->c, p, at.owner, h->at) != h->rank &&
                 !h->seen[h->base[p] + at.from / pst_share_grain(h->share)])
                 return pst_fail(PST_EINPUT,
                                 "rank %u: the weights that owner %u updates in parameter %u, "

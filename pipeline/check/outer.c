@@ -1,8 +1,8 @@
 /* Checks the outer step of islands (compile/outer.h) at the end of a list: the owner of a piece
  * gets the weights of every other island once, when their STEP has ended, takes the outer step when
- * all are there, and sends the result once to all ranks with the parameter, which have sent their
- * own weights before they receive it. Lists without an outer step have none of these instructions.
- */
+ * all are there, and sends the result once to every other island, where it replaces what was sent
+ * before. zero 0: all other ranks with the parameter get it once, from the rank of their island
+ * that has it. Lists without an outer step have none of these instructions. */
 #include "pipeline/check/flush.h"
 #include "pipeline/check/order.h"
 #include <stdlib.h>
@@ -27,10 +27,12 @@ static pst_status fail(const outer *x, uint32_t param, uint64_t from, const char
 
 static int is_outer(const pst_instr *in) { return in->outer || in->opcode == PST_OP_OUTER; }
 
-static uint32_t rank_at(const outer *x, uint32_t stage, uint32_t island) {
+/* The rank that exchanges the piece for an island. */
+static uint32_t rank_of(const outer *x, const pst_piece *p, uint32_t island) {
     const pst_job *job = x->c->job;
-    uint32_t replica = island * pst_job_group(job) + pst_job_member(job, x->at.replica);
-    return pst_grid_in_lane(job->grid, stage, replica * job->grid.tensor + x->at.tensor);
+    const uint32_t replica = island * pst_job_group(job) + p->owner / job->islands;
+    return pst_grid_in_lane(job->grid, pst_checker_stage_of_use(x->c, p->param, 0),
+                            replica * job->grid.tensor + x->at.tensor);
 }
 
 /* --- the list --------------------------------------------------------------------------------- */
@@ -92,7 +94,7 @@ static pst_status check_received(const outer *x, const pst_piece *p, uint32_t re
     const pst_instr *in = &x->list->instr[recv], *reads = &x->list->instr[step];
     const uint32_t island =
         pst_job_island(x->c->job, pst_grid_at(x->c->job->grid, in->peer).replica);
-    if (!in->buffer || in->peer != rank_at(x, x->at.stage, island) ||
+    if (!in->buffer || in->peer != rank_of(x, p, island) ||
         in->buffer != reads->buffer + island - (island > x->island))
         return fail(x, p->param, p->from, "the weights of an island are read from another buffer");
     return pst_checker_need(x->c, x->rank, recv, step);
@@ -103,36 +105,49 @@ static uint32_t find(const outer *x, uint32_t first, uint8_t opcode) {
     return first;
 }
 
-/* The number of ranks with the parameter that receive from this one. */
+/* The number of ranks of this island that this one sends the result on to. */
 static uint32_t receivers(const outer *x, uint32_t param) {
     const pst_grid grid = x->c->job->grid;
     const uint32_t own = pst_grid_degree(grid, x->at.stage);
     uint32_t n = 0;
+    if (x->c->job->zero) return 0;
     for (uint32_t s = 0; s < grid.pipeline; s++) {
         const uint32_t degree = pst_grid_degree(grid, s);
         if (pst_checker_holds(x->c, param, s) && x->at.tensor < degree)
-            n += grid.data * ((degree - x->at.tensor - 1) / own + 1);
+            n += pst_job_group(x->c->job) * ((degree - x->at.tensor - 1) / own + 1);
     }
     return n - 1;
 }
 
+/* Whether `rank` gets the result from this rank, which has it before its island. */
 static int is_receiver(const outer *x, const pst_piece *p, uint32_t rank) {
-    const pst_grid grid = x->c->job->grid;
-    const pst_grid_place to = pst_grid_at(grid, rank);
-    return pst_checker_holds(x->c, p->param, to.stage) &&
-           to.tensor % pst_grid_degree(grid, x->at.stage) == x->at.tensor;
+    const pst_job *job = x->c->job;
+    const pst_grid_place to = pst_grid_at(job->grid, rank);
+    const uint32_t island = pst_job_island(job, to.replica);
+    if (island != x->island)
+        return x->island == p->owner % job->islands && rank == rank_of(x, p, island);
+    return !job->zero && rank != x->rank && pst_checker_holds(x->c, p->param, to.stage) &&
+           to.tensor % pst_grid_degree(job->grid, x->at.stage) == x->at.tensor;
+}
+
+/* No two messages of one kind with one rank. */
+static pst_status check_once(const outer *x, const pst_piece *p, uint32_t first) {
+    for (uint32_t i = first; i != PST_NONE; i = x->next[i])
+        for (uint32_t k = first; k != i; k = x->next[k])
+            if (x->list->instr[k].opcode == x->list->instr[i].opcode &&
+                x->list->instr[k].peer == x->list->instr[i].peer)
+                return fail(x, p->param, p->from, "two messages with one rank");
+    return PST_OK;
 }
 
 static pst_status check_owner(const outer *x, const pst_piece *p, uint32_t first) {
-    const uint32_t step = find(x, first, PST_OP_OUTER);
+    const uint32_t step = find(x, first, PST_OP_OUTER), others = x->c->job->islands - 1;
     uint32_t n_recv = 0, n_send = 0;
     if (step == PST_NONE || find(x, x->next[step], PST_OP_OUTER) != PST_NONE)
         return fail(x, p->param, p->from, "expected exactly one OUTER");
+    PST_TRY(check_once(x, p, first));
     for (uint32_t i = first; i != PST_NONE; i = x->next[i]) {
         const pst_instr *in = &x->list->instr[i];
-        for (uint32_t k = first; k != i; k = x->next[k])
-            if (x->list->instr[k].opcode == in->opcode && x->list->instr[k].peer == in->peer)
-                return fail(x, p->param, p->from, "two messages with one rank");
         if (in->opcode == PST_OP_RECV) {
             PST_TRY(check_received(x, p, i, step));
             n_recv++;
@@ -143,37 +158,62 @@ static pst_status check_owner(const outer *x, const pst_piece *p, uint32_t first
             n_send++;
         }
     }
-    return n_recv == x->c->job->islands - 1 && n_send == receivers(x, p->param)
+    return n_recv == others && n_send == others + receivers(x, p->param)
                ? PST_OK
                : fail(x, p->param, p->from, "the weights of an island, or a receiver, is missing");
 }
 
-static pst_status check_other(const outer *x, const pst_piece *p, uint32_t first) {
-    const uint32_t stage = pst_checker_stage_of_use(x->c, p->param, 0);
-    const int sends = stage == x->at.stage,
-              receives = pst_checker_holds(x->c, p->param, x->at.stage);
-    uint32_t send = find(x, first, PST_OP_SEND), recv = find(x, first, PST_OP_RECV), n = 0;
-    for (uint32_t i = first; i != PST_NONE; i = x->next[i]) n++;
-    if (n != (uint32_t)(sends + receives) || (send != PST_NONE) != sends ||
-        (recv != PST_NONE) != receives)
-        return fail(x, p->param, p->from, "a message is missing or unexpected");
-    if (sends && x->list->instr[send].peer != rank_at(x, stage, p->owner))
+/* Sends weights to the owner, receives the result, and sends it on. */
+static pst_status check_leader(const outer *x, const pst_piece *p, uint32_t first) {
+    const uint32_t owner = rank_of(x, p, p->owner % x->c->job->islands),
+                   send = find(x, first, PST_OP_SEND), recv = find(x, first, PST_OP_RECV);
+    uint32_t n = 0;
+    if (send == PST_NONE || recv == PST_NONE || find(x, first, PST_OP_OUTER) != PST_NONE)
+        return fail(x, p->param, p->from, "a message is missing, or an OUTER unexpected");
+    if (x->list->instr[send].peer != owner)
         return fail(x, p->param, p->from, "weights are sent to the wrong rank");
-    if (sends) PST_TRY(pst_checker_need(x->c, x->rank, x->step, send));
-    if (!receives) return PST_OK;
-    if (x->list->instr[recv].peer != rank_at(x, stage, p->owner) || x->list->instr[recv].buffer)
+    if (x->list->instr[recv].peer != owner || x->list->instr[recv].buffer)
         return fail(x, p->param, p->from, "new weights are received from the wrong rank");
-    PST_TRY(pst_checker_need(x->c, x->rank, sends ? send : x->step, recv));
-    return pst_checker_need(x->c, x->rank, recv, x->end);
+    PST_TRY(check_once(x, p, first));
+    PST_TRY(pst_checker_need(x->c, x->rank, x->step, send));
+    PST_TRY(pst_checker_need(x->c, x->rank, send, recv));
+    PST_TRY(pst_checker_need(x->c, x->rank, recv, x->end));
+    for (uint32_t i = first; i != PST_NONE; i = x->next[i], n++) {
+        if (i == send || i == recv) continue;
+        if (x->list->instr[i].opcode != PST_OP_SEND || !is_receiver(x, p, x->list->instr[i].peer))
+            return fail(x, p->param, p->from, "new weights are sent to the wrong rank");
+        PST_TRY(pst_checker_need(x->c, x->rank, recv, i));
+    }
+    return n == 2 + receivers(x, p->param)
+               ? PST_OK
+               : fail(x, p->param, p->from, "a rank of the island does not get the new weights");
+}
+
+/* A rank that neither steps the piece nor exchanges it for its island. */
+static pst_status check_other(const outer *x, const pst_piece *p, uint32_t first) {
+    const int receives = !x->c->job->zero && pst_checker_holds(x->c, p->param, x->at.stage);
+    if ((first != PST_NONE) != receives || (receives && x->next[first] != PST_NONE))
+        return fail(x, p->param, p->from, "a message is missing or unexpected");
+    if (!receives) return PST_OK;
+    const pst_instr *in = &x->list->instr[first];
+    if (in->opcode != PST_OP_RECV || in->buffer || in->peer != rank_of(x, p, x->island))
+        return fail(x, p->param, p->from, "new weights are received from the wrong rank");
+    PST_TRY(pst_checker_need(x->c, x->rank, x->step, first));
+    return pst_checker_need(x->c, x->rank, first, x->end);
+}
+
+static pst_status check_piece(const outer *x, const pst_piece *p, uint32_t first) {
+    const pst_job *job = x->c->job;
+    if (pst_checker_stage_of_use(x->c, p->param, 0) != x->at.stage ||
+        p->owner / job->islands != pst_job_member(job, x->at.replica))
+        return check_other(x, p, first);
+    return (p->owner % job->islands == x->island ? check_owner : check_leader)(x, p, first);
 }
 
 static pst_status check_pieces(const outer *x) {
     for (uint32_t p = 0; p < x->share->n_param; p++)
         for (pst_piece at = {.param = p}; pst_share_next(x->share, &at);) {
-            const uint32_t first = x->head[x->base[p] + at.from / PST_PIECE];
-            const int owns =
-                at.owner == x->island && pst_checker_stage_of_use(x->c, p, 0) == x->at.stage;
-            PST_TRY((owns ? check_owner : check_other)(x, &at, first));
+            PST_TRY(check_piece(x, &at, x->head[x->base[p] + at.from / PST_PIECE]));
         }
     return PST_OK;
 }

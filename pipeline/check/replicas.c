@@ -36,9 +36,12 @@ static uint32_t first_use_on(const pst_checker *c, uint32_t param, uint32_t stag
     return use < n ? use : PST_NONE;
 }
 
-static uint32_t rank_at(const exchange *x, uint32_t stage, uint32_t replica) {
-    return pst_grid_in_lane(x->c->job->grid, stage,
-                            replica * x->c->job->grid.tensor + x->at.tensor);
+/* The rank of an owner (pst_job_member) of this island. */
+static uint32_t rank_at(const exchange *x, uint32_t stage, uint32_t member) {
+    const pst_job *job = x->c->job;
+    return pst_grid_in_lane(job->grid, stage,
+                            pst_job_peer(job, x->at.replica, member) * job->grid.tensor +
+                                x->at.tensor);
 }
 
 /* --- pieces of the list ----------------------------------------------------------------------- */
@@ -84,7 +87,7 @@ static pst_status check_buffers(const exchange *x) {
     for (uint32_t i = 0; i < x->list->n_instr; i++) {
         const pst_instr *in = &x->list->instr[i];
         int piece = pst_job_is_piece(x->list, i), round = piece && x->c->job->zero == 2;
-        if (i < x->first && !piece) continue;
+        if ((i < x->first && !piece) || in->outer || in->opcode == PST_OP_OUTER) continue;
         const uint32_t used[] = {in->buffer,
                                  round && in->into == PST_INTO_ACCUMULATOR ? 0 : in->into};
         for (int k = 0; in->n && k < 2; k++) {
@@ -101,7 +104,7 @@ static pst_status check_buffers(const exchange *x) {
 /* --- one piece -------------------------------------------------------------------------------- */
 
 typedef struct {
-    uint32_t param, owner; /* replica or server */
+    uint32_t param, owner; /* pst_job_member */
     uint64_t from;
     uint32_t first; /* instruction */
 } piece;
@@ -193,10 +196,11 @@ static pst_status check_packed(const exchange *x, const piece *p, const pst_inst
 /* At the owner of the shard: its sum, and the messages with it. */
 static pst_status check_owner(const exchange *x, const piece *p) {
     const pst_job *job = x->c->job;
-    pst_interval own = {x->at.replica, x->at.replica + 1};
+    const uint32_t member = pst_job_member(job, x->at.replica), n = pst_job_group(job);
+    pst_interval own = {member, member + 1};
     uint32_t reduce = PST_NONE, arrived = PST_NONE, sent = 0, holders = 0, pack = PST_NONE;
     int added = pst_job_shards_gradient(job, x->at.tensor, p->param); /* before the flush */
-    if (added) own = (pst_interval){0, job->grid.data};
+    if (added) own = (pst_interval){0, n};
     if (x->serves) own = (pst_interval){0, 0};
     memset(x->buffer, 0, pst_job_buffers(job) * sizeof *x->buffer);
     memset(x->packed, 0, pst_job_buffers(job));
@@ -205,18 +209,18 @@ static pst_status check_owner(const exchange *x, const piece *p) {
         if (added && in->opcode != PST_OP_SEND) {
             return fail_piece(x, p->param, p->from, "the gradient is added twice");
         } else if (in->opcode == PST_OP_RECV) {
-            pst_grid_place from = pst_grid_at(job->grid, in->peer);
+            const uint32_t from = pst_job_member(job, pst_grid_at(job->grid, in->peer).replica);
             const int first = x->serves && !in->buffer && arrived == PST_NONE;
             if ((!in->buffer && !first) || in->use || in->packed != (uint32_t)packs(x, p) ||
-                from.replica >= job->grid.data || in->peer != rank_at(x, x->at.stage, from.replica))
+                from >= n || in->peer != rank_at(x, x->at.stage, from))
                 return fail_piece(x, p->param, p->from,
                                   "the gradient is received from the wrong rank");
             if (first) {
-                own = (pst_interval){from.replica, from.replica + 1};
+                own = (pst_interval){from, from + 1};
                 arrived = i;
                 continue;
             }
-            x->buffer[in->buffer - 1] = (pst_interval){from.replica, from.replica + 1};
+            x->buffer[in->buffer - 1] = (pst_interval){from, from + 1};
             x->packed[in->buffer - 1] = (uint8_t)in->packed;
         } else if (in->opcode == PST_OP_PACK) {
             PST_TRY(check_pack(x, p, i, &pack));
@@ -237,6 +241,7 @@ static pst_status check_owner(const exchange *x, const piece *p) {
         } else {
             pst_grid_place to = pst_grid_at(job->grid, in->peer);
             if (in->use || in->packed || job->zero ||
+                pst_job_island(job, to.replica) != pst_job_island(job, x->at.replica) ||
                 first_use_on(x->c, p->param, to.stage) == PST_NONE ||
                 to.tensor % pst_grid_degree(job->grid, x->at.stage) != x->at.tensor)
                 return fail_piece(x, p->param, p->from, "the sum is sent to the wrong rank");
@@ -244,11 +249,10 @@ static pst_status check_owner(const exchange *x, const piece *p) {
             sent++;
         }
     }
-    if (own.lo != 0 || own.hi != job->grid.data)
+    if (own.lo != 0 || own.hi != n)
         return fail_piece(x, p->param, p->from, "the gradient of a replica is not added");
     for (uint32_t s = 0; s < job->grid.pipeline && !job->zero; s++)
-        if (first_use_on(x->c, p->param, s) != PST_NONE)
-            holders += job->grid.data * lanes_through(x, s);
+        if (first_use_on(x->c, p->param, s) != PST_NONE) holders += n * lanes_through(x, s);
     return sent == (job->zero ? 0 : holders - 1)
                ? PST_OK
                : fail_piece(x, p->param, p->from,
@@ -326,8 +330,8 @@ static pst_status check_pieces(const exchange *x) {
         for (pst_piece next = {.param = p}; pst_share_next(share, &next);) {
             piece at = {p, next.owner, next.from,
                         x->head[x->base[p] + next.from / pst_share_grain(share)]};
-            int owner =
-                at.owner == x->at.replica && pst_checker_stage_of_use(x->c, p, 0) == x->at.stage;
+            int owner = at.owner == pst_job_member(x->c->job, x->at.replica) &&
+                        pst_checker_stage_of_use(x->c, p, 0) == x->at.stage;
             PST_TRY(owner ? check_owner(x, &at) : check_other(x, &at));
         }
     return PST_OK;

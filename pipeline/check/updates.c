@@ -71,7 +71,7 @@ static pst_status note_all(updates *u) {
         const uint32_t k = number_of(u, at.param, at.from);
         if (in->opcode == PST_OP_REDUCE) u->reduce[k] = i;
         else if (u->step[k] != PST_NONE ||
-                 pst_checker_owner(u->c, at.param, at.owner, u->at.tensor) != u->rank)
+                 pst_checker_owner(u->c, at.param, at.owner, u->at) != u->rank)
             return fail_update(u, &at, "it is updated twice, or by a rank that is not its owner");
         else u->step[k] = i;
         if (in->opcode == PST_OP_STEP && u->stepped == PST_NONE) u->stepped = i;
@@ -84,7 +84,7 @@ static pst_status check_message(updates *u, uint32_t i) {
     pst_piece at;
     PST_TRY(find_piece(u, i, &at));
     const uint32_t k = number_of(u, at.param, at.from);
-    const uint32_t owner = pst_checker_owner(u->c, at.param, at.owner, u->at.tensor);
+    const uint32_t owner = pst_checker_owner(u->c, at.param, at.owner, u->at);
     if (in->use != PST_NONE ||
         in->bytes != in->n * (uint64_t)pst_dtype_bytes(u->c->cut->graph->dtype))
         return fail_update(u, &at, "the message is not for a weight");
@@ -106,7 +106,7 @@ static pst_status check_message(updates *u, uint32_t i) {
 static pst_status check_piece(const updates *u, const pst_piece *at) {
     const uint32_t k = number_of(u, at->param, at->from);
     const int has = has_parameter(u, at->param, u->rank);
-    if (pst_checker_owner(u->c, at->param, at->owner, u->at.tensor) != u->rank)
+    if (pst_checker_owner(u->c, at->param, at->owner, u->at) != u->rank)
         return u->messages[k] == (uint32_t)has
                    ? PST_OK
                    : fail_update(u, at, "the new weight is not received exactly once");

@@ -21,8 +21,9 @@ struct pst_job_builder {
     pst_job *job;
     pst_rounds *rounds; /* [grid.pipeline]; NULL: gradients are not sharded */
     /* The current lane. replica: or server; serves: 1: it is one, which has no micro-batches, and
-     * the schedule of replica 0 without its passes. n_piece: pieces of all parameters. */
-    uint32_t lane, replica, n_micro, n_piece;
+     * the schedule of replica 0 without its passes. member: among the owners of its island
+     * (pst_job_member). n_piece: pieces of all parameters. */
+    uint32_t lane, replica, member, n_micro, n_piece;
     int serves;
     const pst_schedule *schedule;
     const pst_cut *cut;

@@ -17,11 +17,11 @@ static const pst_action *last_action(const pst_schedule *s, uint32_t stage) {
     return s->n_action[stage] ? &s->action[stage][s->n_action[stage] - 1] : NULL;
 }
 
-/* Whether all replicas end with the same pass, of their last micro-batch. */
+/* Whether all replicas of the island end with the same pass, of their last micro-batch. */
 static int ends_with_same_pass(const pst_job_builder *b) {
     const pst_action *own = last_action(b->schedule, b->stage);
-    for (uint32_t k = 0; own && k < b->job->grid.data; k++) {
-        const pst_schedule *s = b->spec->schedule[k];
+    for (uint32_t k = 0; own && k < pst_job_group(b->job); k++) {
+        const pst_schedule *s = b->spec->schedule[pst_job_peer(b->job, b->replica, k)];
         const pst_action *a = last_action(s, b->stage);
         if (!a || a->opcode != own->opcode || a->chunk != own->chunk || a->micro + 1 != s->n_micro)
             return 0;
@@ -86,7 +86,7 @@ static double exchange_ns(const pst_job_builder *b, uint32_t param, uint64_t n) 
     const int packed = pst_job_packs(b->job, b->stage, b->cut->graph->param + param);
     const uint64_t bytes =
         pst_job_gradient_bytes(b->job, packed, n) + (b->job->zero ? 0 : n * sizeof(float));
-    return wire_ns(b, (double)bytes * (b->job->grid.data - 1));
+    return wire_ns(b, (double)bytes * (pst_job_group(b->job) - 1));
 }
 
 /* Exchange time of the gradients that exactly this number of steps completes. Each replica owns an
@@ -96,7 +96,7 @@ static double completed_ns(const pst_job_builder *b, const pst_early *e, uint32_
     double ns = 0;
     for (uint32_t p = 0; p < g->n_param; p++)
         if (e->ready[p] == steps)
-            ns += exchange_ns(b, p, pst_param_elements(g->param + p)) / b->job->grid.data;
+            ns += exchange_ns(b, p, pst_param_elements(g->param + p)) / pst_job_group(b->job);
     return ns;
 }
 
@@ -184,7 +184,7 @@ static uint32_t *new_indices(size_t n) {
 pst_status pst_early_open(pst_job_builder *b) {
     if (!can_be_early(b)) return PST_OK;
     pst_early *e = b->early = calloc(1, sizeof *e);
-    arrivals *in = calloc(pst_grid_owners(b->job->grid), sizeof *in);
+    arrivals *in = calloc(pst_job_owners(b->job), sizeof *in);
     if (e) {
         e->ready = new_indices(b->cut->graph->n_param);
         e->base = new_indices(b->cut->graph->n_param);

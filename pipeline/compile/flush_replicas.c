@@ -1,5 +1,6 @@
 /* Exchanges between replicas, piece by piece: gradients are sent to the owner of the piece, which
- * adds them in the order of a binary tree over replica indices. zero 0: the sum is sent to all
+ * adds them in the order of a binary tree over the replicas of an island (outer.h; without
+ * islands: all). zero 0: the sum is sent to all
  * ranks with the parameter. zero 1 and 2: the sum stays on the owner, and head.c sends the updated
  * weights. All this happens in the flush, except for early pieces, which are reduced during the
  * last pass (early.c), and for rounds, which reduce the gradients of one micro-batch (rounds.c).
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 
 typedef struct {
-    uint32_t param, number, owner; /* replica or server */
+    uint32_t param, number, owner; /* of the island: pst_job_member */
     uint64_t from, n;
     const pst_round *round; /* NULL: in the flush */
 } piece;
@@ -33,10 +34,11 @@ static void each_piece(pst_job_builder *b, piece_fn fn, void *arg) {
     }
 }
 
-/* The rank of this lane's tensor rank in another replica. */
-static uint32_t rank_at(const pst_job_builder *b, uint32_t stage, uint32_t replica) {
+/* The rank of this lane's tensor rank at an owner of this island. */
+static uint32_t rank_at(const pst_job_builder *b, uint32_t stage, uint32_t member) {
     return pst_grid_in_lane(b->job->grid, stage,
-                            replica * b->job->grid.tensor + b->lane % b->job->grid.tensor);
+                            pst_job_peer(b->job, b->replica, member) * b->job->grid.tensor +
+                                b->lane % b->job->grid.tensor);
 }
 
 static int packs(const pst_job_builder *b, const piece *at) {
@@ -105,8 +107,9 @@ typedef struct {
 } reducing;
 
 /* Whether a replica has a gradient of the piece. */
-static int takes_part(const pst_job_builder *b, const piece *at, uint32_t replica) {
-    return !at->round || at->round->micro < b->job->micros[replica];
+static int takes_part(const pst_job_builder *b, const piece *at, uint32_t member) {
+    return !at->round ||
+           at->round->micro < b->job->micros[pst_job_peer(b->job, b->replica, member)];
 }
 
 /* All replicas' gradients are rounded the same way, so that sums do not depend on which rank adds
@@ -152,9 +155,9 @@ typedef struct {
     int packed;
 } place;
 
-/* The replica whose gradient is in the accumulator: this one or, at a server, the first, from which
- * it is received there. */
-static uint32_t resident(const pst_job_builder *b) { return b->serves ? 0 : b->replica; }
+/* The replica of this island whose gradient is in the accumulator: this one or, at a server, the
+ * first, from which it is received there. */
+static uint32_t resident(const pst_job_builder *b) { return b->serves ? 0 : b->member; }
 
 /* Adds [lo, hi); *sum: where the sum is. Returns the last REDUCE or, for a single replica, its RECV
  * (PST_NONE for this one). */
@@ -193,7 +196,7 @@ static uint32_t add_replicas(pst_job_builder *b, const piece *at, incoming from,
  * links to servers, which own most, are not always busy. */
 static uint32_t in_flight(const pst_job_builder *b) {
     const uint32_t n = pst_job_in_flight(b->job);
-    uint64_t own = pst_share_pieces(b->share, b->stage, b->replica), most = own;
+    uint64_t own = pst_share_pieces(b->share, b->stage, b->member), most = own;
     if (n == PST_PIECES_IN_FLIGHT || b->serves) return n;
     for (uint32_t k = 0; k < b->share->n_owner; k++) {
         const uint64_t other = pst_share_pieces(b->share, b->stage, k);
@@ -205,7 +208,7 @@ static uint32_t in_flight(const pst_job_builder *b) {
 
 /* Returns the REDUCE that completes the sum in the accumulator. */
 static uint32_t collect(pst_job_builder *b, const piece *at) {
-    uint32_t n = b->job->grid.data, set = b->turn++ % in_flight(b), first = 1 + set * (n - 1);
+    uint32_t n = pst_job_group(b->job), set = b->turn++ % in_flight(b), first = 1 + set * (n - 1);
     const uint32_t own = resident(b);
     place sum = {0, 0};
     uint32_t last = 0;
@@ -218,7 +221,7 @@ static uint32_t collect(pst_job_builder *b, const piece *at) {
     }
     for (uint32_t k = 0; k < n; k++) {
         recv[k] = PST_NONE;
-        if (k == b->replica || !takes_part(b, at, k)) continue;
+        if (k == b->member || !takes_part(b, at, k)) continue;
         recv[k] = emit_piece(b, PST_OP_RECV, at, 0, rank_at(b, b->stage, k), 0);
         if (b->status != PST_OK) break;
         if (k == own) continue;
@@ -246,7 +249,7 @@ static int in_round(const pst_job_builder *b, const piece *at, const pst_round *
 static void send_in_round(pst_job_builder *b, const piece *in, void *arg) {
     pst_round *round = arg;
     piece at = *in;
-    if (!in_round(b, in, round) || at.owner == b->replica) return;
+    if (!in_round(b, in, round) || at.owner == b->member) return;
     at.round = round;
     uint32_t send = emit_piece(b, PST_OP_SEND, &at, 0, rank_at(b, b->stage, at.owner), 0);
     uint8_t pass = b->cut->split ? PST_OP_W : PST_OP_BW;
@@ -258,7 +261,7 @@ static void send_in_round(pst_job_builder *b, const piece *in, void *arg) {
 static void add_in_round(pst_job_builder *b, const piece *in, void *arg) {
     piece at = *in;
     at.round = arg;
-    if (in_round(b, in, arg) && at.owner == b->replica) collect(b, &at);
+    if (in_round(b, in, arg) && at.owner == b->member) collect(b, &at);
 }
 
 void pst_flush_send_round(pst_job_builder *b, pst_round *round) {
@@ -301,8 +304,10 @@ static void send_to_holders(pst_job_builder *b, const piece *at, uint32_t after,
     const pst_grid grid = b->job->grid;
     uint32_t tensor = b->lane % grid.tensor;
     for (uint32_t stage = 0; stage < grid.pipeline; stage++)
-        for (uint32_t k = 0; k < grid.data && pst_builder_holds(b, at->param, stage); k++) {
-            uint32_t lane = pst_grid_receiver(grid, stage, k * grid.tensor + tensor);
+        for (uint32_t k = 0; k < pst_job_group(b->job) && pst_builder_holds(b, at->param, stage);
+             k++) {
+            uint32_t lane = pst_grid_receiver(
+                grid, stage, pst_job_peer(b->job, b->replica, k) * grid.tensor + tensor);
             for (; lane != PST_GRID_NO_LANE && b->status == PST_OK;
                  lane = pst_builder_next_receiver(b, stage, lane)) {
                 const uint32_t to = pst_grid_in_lane(grid, stage, lane);
@@ -395,7 +400,7 @@ static int is_reduced(const pst_job_builder *b, const piece *at, const reducing 
 
 static void send_piece_of(pst_job_builder *b, const piece *at, void *arg) {
     const reducing *r = arg;
-    if (!is_reduced(b, at, r) || at->owner == b->replica || b->serves) return;
+    if (!is_reduced(b, at, r) || at->owner == b->member || b->serves) return;
     int later = r->shared || b->job->parts > 1 || b->cut->graph->param[at->param].slice.partial;
     r->sums->at[at->number] = send_gradient(b, at, later ? r->ready : finished(b, at->param));
 }
@@ -409,7 +414,7 @@ static int was_added(const pst_job_builder *b, const piece *at, const reducing *
 static void collect_piece(pst_job_builder *b, const piece *at, void *arg) {
     const reducing *r = arg;
     const int reduced = is_reduced(b, at, r);
-    if (at->owner != b->replica || (!reduced && !was_added(b, at, r))) return;
+    if (at->owner != b->member || (!reduced && !was_added(b, at, r))) return;
     if (reduced) r->sums->at[at->number] = collect(b, at);
     update_piece(b, at);
 }
@@ -457,7 +462,7 @@ static void receive_piece(pst_job_builder *b, const piece *at, const spreading *
 static void spread_piece(pst_job_builder *b, const piece *at, void *arg) {
     const spreading *s = arg;
     if (pst_early_is_due(b, at->number)) return;
-    int owner = pst_builder_stage_of_use(b, at->param, 0) == b->stage && at->owner == b->replica;
+    int owner = pst_builder_stage_of_use(b, at->param, 0) == b->stage && at->owner == b->member;
     if (owner) send_to_holders(b, at, s->sums->at[at->number], 1);
     else if (pst_builder_holds(b, at->param, b->stage)) receive_piece(b, at, s);
 }
@@ -475,14 +480,14 @@ void pst_flush_spread_sums(pst_job_builder *b, const pst_flush_sums *sums, const
 static void send_early(pst_job_builder *b, const piece *at, void *part) {
     const pst_early *e = b->early;
     if (!pst_early_is_due(b, at->number) || e->ready[at->param] != *(uint32_t *)part ||
-        at->owner == b->replica || b->serves)
+        at->owner == b->member || b->serves)
         return;
     e->at[at->number] = send_gradient(b, at, finished(b, at->param));
 }
 
 static void add_early(pst_job_builder *b, const piece *at, void *part) {
     const pst_early *e = b->early;
-    if (e->due[at->number] != *(uint32_t *)part || at->owner != b->replica) return;
+    if (e->due[at->number] != *(uint32_t *)part || at->owner != b->member) return;
     e->at[at->number] = collect(b, at);
     if (!b->job->zero) send_to_holders(b, at, e->at[at->number], 1);
     if (b->serves) update_piece(b, at);
@@ -493,7 +498,7 @@ static void add_early(pst_job_builder *b, const piece *at, void *part) {
 static void receive_early(pst_job_builder *b, const piece *at, void *part) {
     const pst_early *e = b->early;
     if (!pst_early_is_due(b, at->number) || e->due[at->number] + 1 != *(uint32_t *)part ||
-        at->owner == b->replica)
+        at->owner == b->member)
         return;
     uint32_t recv = emit_piece(b, PST_OP_RECV, at, 0, rank_at(b, b->stage, at->owner), 1);
     pst_builder_depend(b, recv, e->at[at->number]);

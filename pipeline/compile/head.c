@@ -79,18 +79,19 @@ static uint32_t emit_pack(pst_job_builder *b, const pst_piece *at) {
                       b->job->plain ? add : pst_builder_pack_ns(b, at->n) + add);
 }
 
-/* From its owner to a replica of every stage with a use of the parameter, after `pack` (PST_NONE:
- * no need to wait); nothing if `replica` is a server. */
-static void send_to(pst_job_builder *b, const pst_piece *at, uint32_t number, uint32_t replica,
+/* From its owner to a replica of the island, on every stage with a use of the parameter, after
+ * `pack` (PST_NONE: no need to wait); nothing if `member` is a server. */
+static void send_to(pst_job_builder *b, const pst_piece *at, uint32_t number, uint32_t member,
                     uint32_t pack) {
     const pst_grid grid = b->job->grid;
     uint32_t n_use = pst_param_gradients(&b->cut->graph->param[at->param]),
              tensor = b->lane % grid.tensor;
-    if (replica >= grid.data) return;
+    if (member >= pst_job_group(b->job)) return;
     for (uint32_t u = 0; u < n_use; u++) {
         uint32_t stage = pst_builder_stage_of_use(b, at->param, u);
         if (pst_builder_first_use(b, at->param, stage) != u) continue;
-        uint32_t lane = pst_grid_receiver(grid, stage, replica * grid.tensor + tensor);
+        uint32_t lane = pst_grid_receiver(
+            grid, stage, pst_job_peer(b->job, b->replica, member) * grid.tensor + tensor);
         for (; lane != PST_GRID_NO_LANE; lane = pst_builder_next_receiver(b, stage, lane)) {
             uint32_t rank = pst_grid_in_lane(grid, stage, lane);
             if (rank == b->rank || b->status != PST_OK) continue;
@@ -103,7 +104,8 @@ static void send_to(pst_job_builder *b, const pst_piece *at, uint32_t number, ui
 static uint32_t owner_rank(const pst_job_builder *b, const pst_piece *at) {
     const pst_grid grid = b->job->grid;
     return pst_grid_in_lane(grid, pst_builder_stage_of_use(b, at->param, 0),
-                            at->owner * grid.tensor + b->lane % grid.tensor);
+                            pst_job_peer(b->job, b->replica, at->owner) * grid.tensor +
+                                b->lane % grid.tensor);
 }
 
 /* The nth piece of its owner's part; 0: there are fewer. */
@@ -120,20 +122,20 @@ static int find_piece(const pst_share *s, uint32_t nth, pst_piece *at) {
  * pieces of the owners before each. */
 static void emit_param(pst_job_builder *b, uint8_t opcode, uint32_t param, uint32_t first,
                        const uint32_t *before) {
-    const uint32_t d = pst_grid_owners(b->job->grid);
+    const uint32_t d = pst_job_owners(b->job);
     uint32_t pack = PST_NONE;
     const int has = !b->serves && pst_builder_holds(b, param, b->stage);
     for (uint32_t nth = 0, any = 1; any && b->status == PST_OK; nth++) {
         any = 0;
         for (uint32_t t = 1; t <= d; t++) {
             pst_piece at = {.param = param,
-                            .owner = opcode == PST_OP_SEND ? b->replica : (b->replica + t) % d};
+                            .owner = opcode == PST_OP_SEND ? b->member : (b->member + t) % d};
             if (!find_piece(b->share, nth, &at)) continue;
             const uint32_t number = first + before[at.owner] + nth, owner = owner_rank(b, &at);
             any = 1;
             if (opcode == PST_OP_SEND && owner == b->rank) {
                 if (t == 1 && is_change(b, param)) pack = emit_pack(b, &at);
-                send_to(b, &at, number, (b->replica + d - t % d) % d, pack);
+                send_to(b, &at, number, (b->member + d - t % d) % d, pack);
             }
             if (opcode == PST_OP_RECV && owner != b->rank && has)
                 emit(b, opcode, &at, number, owner);
@@ -144,7 +146,7 @@ static void emit_param(pst_job_builder *b, uint8_t opcode, uint32_t param, uint3
 /* Of the parameters whose changes are sent, or of the others. */
 static void emit_pieces(pst_job_builder *b, uint8_t opcode, const place *order, uint32_t n,
                         int changes) {
-    const uint32_t owners = pst_grid_owners(b->job->grid);
+    const uint32_t owners = pst_job_owners(b->job);
     uint32_t *before = malloc(owners * sizeof *before);
     if (!before)
         b->status = pst_fail(PST_ENOMEM, "no memory for the weight messages of rank %u", b->rank);

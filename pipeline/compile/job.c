@@ -370,6 +370,7 @@ static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
     const pst_job_spec *spec = b->spec;
     b->lane = lane;
     b->replica = lane / spec->grid.tensor;
+    b->member = pst_job_member(b->job, b->replica);
     b->serves = b->replica >= spec->grid.data;
     b->schedule = spec->schedule[b->serves ? 0 : b->replica];
     b->cut = spec->cut[lane % spec->grid.tensor];

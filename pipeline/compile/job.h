@@ -26,10 +26,12 @@ struct pst_job {
      * ones, exchange gradients in every step; lists with `syncs` end with the outer step. */
     uint32_t islands;
     int syncs;
-    int velocity;      /* 1: the outer step has momentum */
-    pst_share **outer; /* [grid.tensor] the island that takes the outer step; NULL: no islands */
-    uint32_t n_seq;    /* sequence numbers of messages are below n_seq */
-    int zero;          /* ZeRO stage, 0 with one replica */
+    int velocity; /* 1: the outer step has momentum */
+    /* [grid.tensor] who takes the outer step of a piece: owner m x islands + k is replica m of
+     * island k; these parts are inside those of `share`. NULL: no islands */
+    pst_share **outer;
+    uint32_t n_seq; /* sequence numbers of messages are below n_seq */
+    int zero;       /* ZeRO stage; 0 if islands have one replica */
     /* number of gradient accumulators per use of a parameter; each sums an equal share of the
      * rank's micro-batches. 1 with zero 2 */
     uint32_t parts;
@@ -136,6 +138,18 @@ static inline uint32_t pst_job_member(const pst_job *job, uint32_t replica) {
 }
 static inline uint32_t pst_job_island(const pst_job *job, uint32_t replica) {
     return job->islands > 1 ? replica / pst_job_group(job) : 0;
+}
+/* Returns the number of owners in an island: its replicas, or all replicas and servers. */
+static inline uint32_t pst_job_owners(const pst_job *job) {
+    return pst_job_group(job) + job->grid.servers;
+}
+/* Returns the replica or server that is this owner in the island of `replica`. */
+static inline uint32_t pst_job_peer(const pst_job *job, uint32_t replica, uint32_t member) {
+    return pst_job_island(job, replica) * pst_job_group(job) + member;
+}
+/* Returns the owner (job.outer) of the pieces of which this replica takes the outer step. */
+static inline uint32_t pst_job_outer_owner(const pst_job *job, uint32_t replica) {
+    return pst_job_member(job, replica) * job->islands + pst_job_island(job, replica);
 }
 /* For a parameter whose first use is on `stage`, return 1 if: parallel.compress includes it
  * (running statistics have no gradient); its gradients have residuals; replicas pack its gradients

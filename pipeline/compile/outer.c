@@ -23,7 +23,8 @@ pst_status pst_outer_share(const pst_job_spec *spec, pst_job *job) {
     if (!job->outer) return pst_fail(PST_ENOMEM, "no memory to compile the instruction lists");
     const pst_share_owners owners = {job->grid.pipeline, job->islands, NULL};
     for (uint32_t t = 0; t < job->grid.tensor; t++) {
-        PST_TRY(pst_share_build(spec->cut[t], job->rank_of_chunk, &owners, job->outer + t));
+        PST_TRY(pst_share_divide(job->share[t], spec->cut[t], job->rank_of_chunk, owners,
+                                 job->outer + t));
         if (spec->message) job->outer[t]->message = spec->message;
     }
     for (uint32_t p = 0; p < job->outer[0]->n_param; p++) n += messages(job, p);
@@ -33,10 +34,12 @@ pst_status pst_outer_share(const pst_job_spec *spec, pst_job *job) {
 
 /* --- pieces ----------------------------------------------------------------------------------- */
 
+/* member, island: of its owner. */
 typedef struct {
     pst_piece of;
-    uint32_t number, owner_stage;
-    int is_own; /* this rank takes the outer step */
+    uint32_t number, owner_stage, member, island;
+    int is_exchanged; /* by this rank: its weights, or as the owner */
+    int is_own;       /* this rank takes the outer step */
 } piece;
 
 /* State of the current rank. [messages]: the SEND of its weights, or the OUTER of a piece. */
@@ -54,10 +57,10 @@ static const pst_share *share_of(const pst_job_builder *b) {
 
 static uint32_t island_of(const pst_job_builder *b) { return pst_job_island(b->job, b->replica); }
 
-/* The rank of this lane's tensor rank in the same replica of another island. */
-static uint32_t rank_at(const pst_job_builder *b, uint32_t stage, uint32_t island) {
-    const uint32_t replica = island * pst_job_group(b->job) + pst_job_member(b->job, b->replica);
-    return pst_grid_in_lane(b->job->grid, stage,
+/* The rank of this lane's tensor rank that exchanges the piece for an island. */
+static uint32_t rank_of(const pst_job_builder *b, const piece *at, uint32_t island) {
+    const uint32_t replica = island * pst_job_group(b->job) + at->member;
+    return pst_grid_in_lane(b->job->grid, at->owner_stage,
                             replica * b->job->grid.tensor + b->lane % b->job->grid.tensor);
 }
 
@@ -67,7 +70,10 @@ static void each_piece(pst_job_builder *b, piece_fn fn, exchange *x) {
         piece at = {.of = {.param = p}, .number = first};
         for (; b->status == PST_OK && pst_share_next(share_of(b), &at.of); at.number++) {
             at.owner_stage = pst_builder_stage_of_use(b, p, 0);
-            at.is_own = at.owner_stage == b->stage && at.of.owner == island_of(b);
+            at.member = at.of.owner / b->job->islands;
+            at.island = at.of.owner % b->job->islands;
+            at.is_exchanged = at.owner_stage == b->stage && at.member == b->member;
+            at.is_own = at.is_exchanged && at.island == island_of(b);
             fn(b, &at, x);
         }
     }
@@ -90,8 +96,8 @@ static uint32_t emit(pst_job_builder *b, uint8_t opcode, const piece *at, uint32
 /* --- to the owner ----------------------------------------------------------------------------- */
 
 static void send_weights(pst_job_builder *b, const piece *at, exchange *x) {
-    if (at->is_own || at->owner_stage != b->stage) return;
-    x->at[at->number] = emit(b, PST_OP_SEND, at, rank_at(b, b->stage, at->of.owner));
+    if (at->is_own || !at->is_exchanged) return;
+    x->at[at->number] = emit(b, PST_OP_SEND, at, rank_of(b, at, at->island));
     pst_builder_depend(b, x->at[at->number], x->step);
 }
 
@@ -103,7 +109,7 @@ static void take_step(pst_job_builder *b, const piece *at, exchange *x) {
     x->turn++;
     for (uint32_t k = 0, other = 0; k < n && b->status == PST_OK; k++) {
         if (k == island_of(b)) continue;
-        uint32_t recv = emit(b, PST_OP_RECV, at, rank_at(b, b->stage, k));
+        uint32_t recv = emit(b, PST_OP_RECV, at, rank_of(b, at, k));
         if (b->status != PST_OK) return;
         b->instr[recv].buffer = buffer + other++;
         if (x->last[set] != PST_NONE) pst_builder_depend(b, recv, x->last[set]);
@@ -121,8 +127,17 @@ static void take_step(pst_job_builder *b, const piece *at, exchange *x) {
 
 /* --- from the owner --------------------------------------------------------------------------- */
 
-static void send_to(pst_job_builder *b, const piece *at, uint32_t stage, uint32_t replica,
-                    uint32_t after) {
+/* To the other islands, the next one first, so that all links are busy. */
+static void send_new(pst_job_builder *b, const piece *at, exchange *x) {
+    const uint32_t n = b->job->islands;
+    for (uint32_t k = 1; k < n && at->is_own && b->status == PST_OK; k++)
+        pst_builder_depend(b, emit(b, PST_OP_SEND, at, rank_of(b, at, (island_of(b) + k) % n)),
+                           x->at[at->number]);
+}
+
+/* To the lanes of a replica of the same island. */
+static void forward_to(pst_job_builder *b, const piece *at, uint32_t stage, uint32_t replica,
+                       uint32_t after) {
     const pst_grid grid = b->job->grid;
     const uint32_t tensor = b->lane % grid.tensor;
     uint32_t lane = pst_grid_receiver(grid, stage, replica * grid.tensor + tensor);
@@ -133,24 +148,27 @@ static void send_to(pst_job_builder *b, const piece *at, uint32_t stage, uint32_
     }
 }
 
-/* To the other islands first, the next one before all others, so that all links are busy. */
-static void send_new(pst_job_builder *b, const piece *at, exchange *x) {
-    const uint32_t n = b->job->grid.data;
-    if (!at->is_own) return;
+/* With zero 1 the head of the next list does this. */
+static void forward(pst_job_builder *b, const piece *at, exchange *x) {
+    const uint32_t n = pst_job_group(b->job);
+    if (b->job->zero || !at->is_exchanged) return;
     for (uint32_t stage = 0; stage < b->job->grid.pipeline; stage++)
         for (uint32_t k = 1; k <= n && pst_builder_holds(b, at->of.param, stage); k++)
-            send_to(b, at, stage, (b->replica + k) % n, x->at[at->number]);
+            forward_to(b, at, stage, pst_job_peer(b->job, b->replica, (b->member + k) % n),
+                       x->at[at->number]);
 }
 
 /* What this rank has sent is not overwritten before; a few RECVs at a time, so that messages in
  * the other direction get their share of a link. */
 static void receive_new(pst_job_builder *b, const piece *at, exchange *x) {
-    if (at->is_own || !pst_builder_holds(b, at->of.param, b->stage)) return;
-    uint32_t recv = emit(b, PST_OP_RECV, at, rank_at(b, at->owner_stage, at->of.owner)),
-             sent = x->at[at->number], *before = x->recv + x->n_recv++ % PST_PIECES_IN_FLIGHT;
-    pst_builder_depend(b, recv, sent == PST_NONE ? x->step : sent);
+    const int leads = at->is_exchanged;
+    if (at->is_own || (!leads && (b->job->zero || !pst_builder_holds(b, at->of.param, b->stage))))
+        return;
+    uint32_t recv = emit(b, PST_OP_RECV, at, rank_of(b, at, leads ? at->island : island_of(b))),
+             *before = x->recv + x->n_recv++ % PST_PIECES_IN_FLIGHT;
+    pst_builder_depend(b, recv, leads ? x->at[at->number] : x->step);
     if (*before != PST_NONE) pst_builder_depend(b, recv, *before);
-    *before = recv;
+    *before = x->at[at->number] = recv;
 }
 
 static void end_list(pst_job_builder *b, uint32_t first) {
@@ -174,6 +192,7 @@ void pst_builder_outer(pst_job_builder *b, uint32_t step) {
     const uint32_t first = b->n_instr;
     each_piece(b, send_new, &x);
     each_piece(b, receive_new, &x);
+    each_piece(b, forward, &x);
     end_list(b, first);
     b->channel++;
     free(x.at);

@@ -124,31 +124,68 @@ static void share_all(const pst_cut *cut, const uint32_t *stage_of_chunk,
     }
 }
 
-pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk,
-                           const pst_share_owners *of, pst_share **share) {
-    const pst_graph *g = cut->graph;
-    const uint32_t n = g ? g->n_param : 0, n_owner = of->n_owner;
-    const size_t all = (size_t)of->n_stage * n_owner;
-    for (uint32_t p = 0; n_owner > 1 && p < n; p++)
+static pst_status check_sizes(const pst_graph *g) {
+    for (uint32_t p = 0; g && p < g->n_param; p++)
         if (pst_param_elements(g->param + p) > MAX_ELEMENTS)
             return pst_fail(PST_EINPUT,
                             "parameter %s has %llu elements; expected at most 2^32 with several "
                             "replicas: split the parameter with parallel.tensor",
                             g->param[p].name, (unsigned long long)pst_param_elements(g->param + p));
+    return PST_OK;
+}
+
+/* *load: zeros, [n_stage][n_owner] and [n_owner]. */
+static pst_status open_share(const pst_graph *g, const pst_share_owners *of, uint64_t **load,
+                             pst_share **share) {
+    const uint32_t n = g ? g->n_param : 0, n_owner = of->n_owner;
+    const size_t all = (size_t)of->n_stage * n_owner;
+    if (n_owner > 1) PST_TRY(check_sizes(g));
     pst_share *s = calloc(1, sizeof *s);
-    uint64_t *load = calloc(all + n_owner + 1, sizeof *load); /* and the turns */
+    *load = calloc(all + n_owner + 1, sizeof **load);
     if (s) *s = (pst_share){.n_param = n, .n_owner = n_owner, .message = PST_PIECE};
     if (s) s->bound = calloc((size_t)n * (n_owner + 1) + 1, sizeof *s->bound);
     if (s) s->whole = calloc(n + (size_t)1, sizeof *s->whole);
     if (s) s->pieces = calloc(all + 1, sizeof *s->pieces);
-    if (!s || !load || !s->bound || !s->whole || !s->pieces) {
-        pst_share_close(s);
-        free(load);
-        return pst_fail(PST_ENOMEM, "no memory to shard %u parameters among %u owners", n, n_owner);
-    }
-    share_all(cut, stage_of_chunk, of, load, load + all, s);
+    *share = s;
+    if (s && *load && s->bound && s->whole && s->pieces) return PST_OK;
+    pst_share_close(s);
+    free(*load);
+    return pst_fail(PST_ENOMEM, "no memory to shard %u parameters among %u owners", n, n_owner);
+}
+
+pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk,
+                           const pst_share_owners *of, pst_share **share) {
+    pst_share *s;
+    uint64_t *load;
+    PST_TRY(open_share(cut->graph, of, &load, &s));
+    share_all(cut, stage_of_chunk, of, load, load + (size_t)of->n_stage * of->n_owner, s);
     free(load);
-    if (g) mark_whole(cut, s->whole);
+    if (cut->graph) mark_whole(cut, s->whole);
+    *share = s;
+    return PST_OK;
+}
+
+pst_status pst_share_divide(const pst_share *of, const pst_cut *cut, const uint32_t *stage_of_chunk,
+                            pst_share_owners into, pst_share **share) {
+    const pst_graph *g = cut->graph;
+    const uint32_t n = into.n_owner;
+    pst_share *s;
+    uint64_t *load;
+    into.n_owner = of->n_owner * n;
+    PST_TRY(open_share(g, &into, &load, &s));
+    for (uint32_t p = 0; p < s->n_param; p++) {
+        if (!pst_param_gradients(&g->param[p])) continue;
+        const uint32_t stage = first_stage(cut, stage_of_chunk, p);
+        for (uint32_t m = 0; m < of->n_owner; m++) {
+            uint64_t *bound = s->bound + (size_t)p * (s->n_owner + 1) + (size_t)m * n,
+                     from = pst_share_from(of, p, m);
+            const owners o = {
+                .load = load + ((size_t)stage * of->n_owner + m) * n, .n = n, .total = n};
+            share_param(pst_share_to(of, p, m) - from, &o, bound);
+            for (uint32_t k = 0; k <= n; k++) bound[k] += from;
+        }
+    }
+    free(load);
     *share = s;
     return PST_OK;
 }

@@ -43,6 +43,10 @@ typedef struct {
  * 2^32 elements and there are several owners; ENOMEM. */
 pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk,
                            const pst_share_owners *owners, pst_share **share);
+/* Divides every part of `of` again, among equal owners, into.n_owner = n: owner k of part m is
+ * number m x n + k of *share. stage_of_chunk, EINPUT and ENOMEM as above. */
+pst_status pst_share_divide(const pst_share *of, const pst_cut *cut, const uint32_t *stage_of_chunk,
+                            pst_share_owners into, pst_share **share);
 void pst_share_close(pst_share *share);
 
 /* Return the first element, and the end, of an owner's part of a parameter. */

@@ -128,7 +128,7 @@ static void place_residuals(pst_memory_map_builder *b, const pst_optim_row *opti
 static void place_outer(pst_memory_map_builder *b, const pst_optim_row *optim) {
     pst_memory_map *x = b->map;
     const pst_grid_place at = pst_grid_at(b->job->grid, x->rank);
-    const uint32_t island = pst_job_island(b->job, at.replica);
+    const uint32_t owner = pst_job_outer_owner(b->job, at.replica);
     pst_memory_map_begin(b, PST_REGION_OUTER);
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++) {
         x->old[p] = x->velocity[p] = ABSENT;
@@ -136,8 +136,8 @@ static void place_outer(pst_memory_map_builder *b, const pst_optim_row *optim) {
             !pst_memory_map_has_use(b, p, 0))
             continue;
         const pst_share *share = b->job->outer[at.tensor];
-        x->outer_from[p] = pst_share_from(share, p, island);
-        x->outer_to[p] = pst_share_to(share, p, island);
+        x->outer_from[p] = pst_share_from(share, p, owner);
+        x->outer_to[p] = pst_share_to(share, p, owner);
         const uint64_t bytes = (x->outer_to[p] - x->outer_from[p]) * sizeof(float);
         if (!bytes) continue;
         x->old[p] = pst_memory_map_take(b, bytes);

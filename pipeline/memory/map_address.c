@@ -110,10 +110,11 @@ const float *pst_memory_map_outer(const pst_memory_view *v, uint32_t buffer) {
                                          (buffer - 1) * pst_align(x->outer_buffer_bytes));
 }
 
-/* A rank with islands has all master weights of its parameters. */
+/* Of the elements that STEP updates here. */
 static void *address_outer(const pst_memory_view *v, const pst_instr *instr) {
     if (instr->buffer) return (void *)(uintptr_t)pst_memory_map_outer(v, instr->buffer);
-    return v->arena + v->map->master[instr->param] + instr->from * sizeof(float);
+    return v->arena + v->map->master[instr->param] +
+           (instr->from - v->map->step_from[instr->param]) * sizeof(float);
 }
 
 void *pst_memory_map_message(const pst_memory_view *v, const pst_instr *instr) {

@@ -104,7 +104,8 @@ struct pst_config {
             double min_bytes; /* of the smallest parameter that is packed */
         } compress;
         struct {
-            int64_t steps; /* of an island without the others; 0: off */
+            int64_t steps;   /* of an island without the others; 0: off */
+            int64_t islands; /* 0: one per replica */
             struct {
                 double lr, momentum;
                 char *nesterov;

@@ -447,10 +447,15 @@ static const pst_row rows[] = {
      NULL},
     {"parallel.local", "steps", PST_ROW_WHOLE, "0", 0, 1e12, FULL, NULL, AT(parallel.local.steps),
      0,
-     "Steps that each replica takes without the others, with optimizer state, clipping and weights "
+     "Steps that each island takes without the others, with optimizer state, clipping and weights "
      "of its own (local SGD, DiLoCo), for slow links. Then the mean of what they have subtracted "
      "from the weights is the gradient of an outer SGD step, whose result all get. The last step "
      "of the run is followed by one too. CPUs only. 0: gradients are added in every step.",
+     NULL},
+    {"parallel.local", "islands", PST_ROW_WHOLE, "0", 0, PST_RANKS_MAX, FULL, NULL,
+     AT(parallel.local.islands), 0,
+     "Number of islands, which divides parallel.data: the replicas of an island add gradients in "
+     "every step. Replicas with consecutive numbers are an island. 0: each replica is one.",
      NULL},
     {"parallel.local.outer", "lr", PST_ROW_REAL, "0.7", 0, INFINITY, FULL | ABOVE, NULL,
      AT(parallel.local.outer.lr), 0,

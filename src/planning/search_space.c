@@ -241,6 +241,22 @@ static pst_status choose_micros(pst_planning *x) {
     return PST_OK;
 }
 
+/* Islands have equal numbers of replicas. */
+static pst_status keep_islands(pst_planning *x) {
+    const pst_config *c = x->config;
+    const uint64_t islands = (uint64_t)c->parallel.local.islands;
+    pst_search_values *data = &x->problem.data, kept = {0};
+    if (!islands || pst_prepare_islands(c, 2) == 1) return PST_OK;
+    for (uint32_t i = 0; i < data->n; i++)
+        if (data->value[i] % islands == 0) add(&kept, data->value[i]);
+    *data = kept;
+    return kept.n ? PST_OK
+                  : pst_fail(PST_EINPUT,
+                             "parallel.local.islands=%" PRIu64
+                             ": no possible number of replicas (parallel.data) is a multiple of it",
+                             islands);
+}
+
 /* parallel.reproducible has one accumulator per part of a step: the number of replicas must divide
  * it. */
 static pst_status choose_replicas(pst_planning *x) {
@@ -256,10 +272,11 @@ static pst_status choose_replicas(pst_planning *x) {
     for (uint32_t i = 0; c->parallel.reproducible && i < data->n; i++)
         if (c->parallel.reproducible % data->value[i] == 0) add(&kept, data->value[i]);
     if (c->parallel.reproducible) *data = kept;
-    return data->n ? PST_OK
-                   : pst_fail(PST_EINPUT,
-                              "parallel.data must divide parallel.reproducible, which is %" PRId64,
-                              c->parallel.reproducible);
+    if (!data->n)
+        return pst_fail(PST_EINPUT,
+                        "parallel.data must divide parallel.reproducible, which is %" PRId64,
+                        c->parallel.reproducible);
+    return keep_islands(x);
 }
 
 /* Layouts are searched with the named schedules, and the orders of the best ones are solved when
@@ -375,8 +392,9 @@ static void choose_rest(pst_planning *x) {
         for (uint32_t k = 3; k <= MOST_CHUNKS; k++) add(&p->chunks, k);
     if (is_given(x, "parallel", "zero")) fix(&p->zero, (uint64_t)c->parallel.zero);
     else choose_zero(x);
-    if (pst_prepare_islands(c, 2) > 1) fix(&p->zero, 0); /* has no effect */
-    if (p->zero.n == 3 && strcmp(c->parallel.compress.up, "none") != 0) p->zero.n = 2;
+    const int islands = pst_prepare_islands(c, 2) > 1;
+    if (islands && !c->parallel.local.islands) fix(&p->zero, 0); /* has no effect */
+    if (p->zero.n == 3 && (islands || strcmp(c->parallel.compress.up, "none") != 0)) p->zero.n = 2;
     if (p->zero.n > 1 && strcmp(c->parallel.compress.down, "none") != 0) fix(&p->zero, 1);
     if (is_given(x, "parallel", "sequence"))
         fix(&p->sequence, !strcmp(c->parallel.sequence, "true"));

@@ -131,11 +131,12 @@ static void print_batches(const pst_planning *x, FILE *out) {
 /* Which steps the one shown is the mean of. */
 static void print_islands(const pst_planning *x, const pst_candidate *c, FILE *out) {
     const uint32_t n = pst_prepare_islands(x->config, c->layout.data);
+    const uint32_t replicas = n ? c->layout.data / n : 1;
     if (n > 1)
         fprintf(out,
-                "islands     %u replicas, an outer step after every %" PRId64
+                "islands     %u of %u replica%s, an outer step after every %" PRId64
                 " steps; the step above is their mean\n",
-                n, x->config->parallel.local.steps);
+                n, replicas, pst_plural(replicas), x->config->parallel.local.steps);
 }
 
 /* The first stage after `from` that has other memory, or another number of micro-batches in

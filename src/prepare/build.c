@@ -405,7 +405,7 @@ static pst_status predict(pst_prepared *p) {
 static pst_status open_grid(pst_prepared *p) {
     pst_layout *l = &p->plan->layout;
     p->grid = pst_layout_grid(l);
-    if (p->grid.data == 1 || pst_prepare_islands(p->config, p->grid.data) > 1) l->zero = 0;
+    if (pst_prepare_islands(p->config, p->grid.data) >= p->grid.data) l->zero = 0;
     if (p->grid.tensor == 1) l->sequence = 0;
     uint32_t lanes = pst_grid_lanes(p->grid);
     uint32_t n = p->grid.data;

@@ -1,5 +1,6 @@
-/* parallel.local: replicas that take several steps without each other. */
+/* parallel.local: islands of replicas, which take several steps without each other. */
 #include "prepare/prepare.h"
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,16 +13,33 @@ static int is_synchronous(const pst_config *c) {
 }
 
 uint32_t pst_prepare_islands(const pst_config *c, uint32_t replicas) {
-    return c->parallel.local.steps && !is_synchronous(c) ? replicas : 1;
+    if (!c->parallel.local.steps || is_synchronous(c)) return 1;
+    return c->parallel.local.islands ? (uint32_t)c->parallel.local.islands : replicas;
 }
 
 static pst_status refuse(const pst_config *c, const char *why) {
     return pst_config_at(c, "parallel.local", "steps", pst_fail(PST_EINPUT, "%s", why));
 }
 
+/* Each island has as many replicas. */
+static pst_status check_number(const pst_config *c, uint32_t replicas) {
+    const int64_t n = c->parallel.local.islands;
+    const char *why =
+        n == 1 ? "one island has no others" : "islands have equal numbers of replicas";
+    pst_status status = PST_OK;
+    if (n == 1 || n > replicas || (n && replicas % (uint32_t)n))
+        status = pst_fail(PST_EINPUT,
+                          "parallel.local.islands=%" PRId64
+                          ": %s; expected a number from 2 on that divides the number of replicas "
+                          "(parallel.data), %u",
+                          n, why, replicas);
+    return pst_config_at(c, "parallel.local", "islands", status);
+}
+
 /* Keys that need numbers of all replicas in every step. */
 static pst_status check(const pst_prepared *p) {
     const pst_config *c = p->config;
+    const int alone = pst_prepare_islands(c, p->grid.data) == p->grid.data;
     const struct {
         int given;
         const char *why;
@@ -36,13 +54,15 @@ static pst_status check(const pst_prepared *p) {
         {c->train.batch_warmup.from != 0,
          "parallel.local and train.batch_warmup are not supported together"},
         {strcmp(c->parallel.compress.up, "none") != 0,
-         "parallel.local: islands send no gradients that parallel.compress.up could pack; use "
+         "parallel.local: gradients inside an island are not packed; use "
          "parallel.compress.up=none"},
         {strcmp(c->parallel.compress.down, "none") != 0,
          "parallel.local: islands exchange weights in outer steps only, in fp32; use "
          "parallel.compress.down=none"},
-        {strcmp(c->parallel.gradients, "fp32") != 0,
-         "parallel.local: islands send no gradients; use parallel.gradients=fp32"},
+        {alone && strcmp(c->parallel.gradients, "fp32") != 0,
+         "parallel.local: islands of one replica send no gradients; use parallel.gradients=fp32"},
+        {!alone && p->plan->layout.zero == 2,
+         "parallel.local: the replicas of an island exchange whole gradients; use parallel.zero=1"},
         {c->parallel.reproducible != 0,
          "parallel.local: what is learned depends on the number of islands; use "
          "parallel.reproducible.data=0"},
@@ -57,6 +77,9 @@ static pst_status check(const pst_prepared *p) {
 
 pst_status pst_prepare_local(const pst_prepared *p, pst_job_spec *spec) {
     spec->islands = p->options.infer ? 1 : pst_prepare_islands(p->config, p->grid.data);
+    if (spec->islands == 1 && !p->config->parallel.local.islands) return PST_OK;
+    if (p->config->parallel.local.steps && !p->options.infer)
+        PST_TRY(check_number(p->config, p->grid.data));
     if (spec->islands == 1) return PST_OK;
     PST_TRY(check(p));
     spec->syncs = !p->options.inner;

@@ -116,7 +116,9 @@ expect_plan 2 "margin: expected a share of each device's memory, such as 5% or 0
 expect_plan 2 'expected one of cpu.*MI300X; describe others in .kinds. of a cluster file' run.yaml --cluster '2 abacus'
 "$PENSTOCK" plan run.yaml -n 2 pipeline=1 data=2 tensor=1 -o two.yaml >out || fail "two replicas"
 "$PENSTOCK" plan run.yaml -n 2 pipeline=1 data=2 tensor=1 parallel.local.steps=10 -o islands.yaml >out || fail "islands"
-grep -q '^islands     2 replicas, an outer step after every 10 steps' out || fail "islands: $(cat out)"
+grep -q '^islands     2 of 1 replica, an outer step after every 10 steps' out || fail "islands: $(cat out)"
+"$PENSTOCK" plan run.yaml -n 4 pipeline=1 tensor=1 parallel.local.steps=10 parallel.local.islands=2 >out || fail "islands"
+grep -q '^islands     2 of 2 replicas, an outer step' out || fail "islands of two: $(cat out)"
 "$PENSTOCK" simulate islands.yaml >out || fail "islands"
 awk '/^makespan/ { outer = $2 } /^islands/ { inner = $14; mean = $17 }
     END { exit !(outer > inner && inner > 0 && (outer + 9 * inner) / 10 - mean < 0.001 && mean - (outer + 9 * inner) / 10 < 0.001) }' out ||

@@ -12,7 +12,19 @@
 
 #include <cmocka.h>
 
-enum { MOST = 8, ISLANDS = -1 }; /* instead of a ZeRO stage: each replica is an island */
+/* Instead of a ZeRO stage: each replica is an island; two islands of half of them, with zero 0 and
+ * with zero 1. */
+enum { MOST = 8, ISLANDS = -1, HALVES = -2, SHARDED_HALVES = -3 };
+
+static uint32_t islands_of(int zero, uint32_t n) {
+    if (zero >= 0) return 1;
+    return zero == ISLANDS ? n : 2;
+}
+
+/* With the islands of the k-th case: as many replicas as they need. */
+static uint32_t replicas_of(uint64_t k, int zero) {
+    return zero < ISLANDS ? 4 + 2 * (uint32_t)(k % 2) : 2 + (uint32_t)(k % 4);
+}
 
 typedef struct {
     test_case t;
@@ -39,7 +51,7 @@ static void lengthen(pst_cut *cut) {
 static replicas open_served(uint64_t k, uint32_t n, int zero, uint32_t fewer, uint32_t servers,
                             uint64_t *seed) {
     replicas r = {.t = {.g = random_graph(k)}, .n = n + servers};
-    const int large = zero == 2 || zero == ISLANDS;
+    const int large = zero == 2 || zero < 0;
     uint32_t kind = (uint32_t)(k % (large ? CASE_KINDS : 3)), n_micro = 4 - fewer;
     pst_instr_cost cost = {.latency_ns = 50,
                            .bytes_per_s = large ? 1e8 : 1e7,
@@ -48,8 +60,8 @@ static replicas open_served(uint64_t k, uint32_t n, int zero, uint32_t fewer, ui
                            .step_ns = 1,
                            .flush = 1};
     const int eager = servers && k % 4 > 1;
-    cost.fifo = zero != ISLANDS && !eager && k % 2; /* several chunks per rank need such lists;
-                                                       without, sums come early */
+    cost.fifo = zero >= 0 && !eager && k % 2; /* several chunks per rank need such lists; without,
+                                                 sums come early */
     build_case(&r.t, 1 + (uint32_t)(k % 4), kind, 3, seed);
     if (case_schedule[kind])
         MUST(pst_schedule_generate(case_schedule[kind], r.t.n_rank, r.t.n_chunk / r.t.n_rank,
@@ -66,8 +78,8 @@ static replicas open_served(uint64_t k, uint32_t n, int zero, uint32_t fewer, ui
                          .schedule = r.schedule,
                          .cut = r.cut,
                          .cost = &cost,
-                         .zero = zero == ISLANDS ? 0 : zero,
-                         .islands = zero == ISLANDS ? n : 1,
+                         .zero = zero < 0 ? zero == SHARDED_HALVES : zero,
+                         .islands = islands_of(zero, n),
                          .syncs = 1,
                          .velocity = (int)(k % 2)};
     spec.parts = zero == 2 ? 1 : 1 + (uint32_t)(k / 8 % 3);
@@ -125,8 +137,8 @@ static void must_pass(const replicas *r, int fifo) {
 
 static void pass(int islands, uint64_t seed) {
     for (uint64_t k = 1; k <= (islands ? 18 : 60); k++) {
-        const int zero = islands ? ISLANDS : (int)(k / 4 % 3);
-        replicas r = open_replicas(k, 2 + (uint32_t)(k % 4), zero, (uint32_t)(k % 4), &seed);
+        const int zero = islands ? -1 - (int)(k % 3) : (int)(k / 4 % 3);
+        replicas r = open_replicas(k, replicas_of(k, zero), zero, (uint32_t)(k % 4), &seed);
         must_pass(&r, k % 2 && !islands);
         close_replicas(&r);
     }
@@ -193,9 +205,9 @@ static void lost_deps_are_refused(void **state) {
     (void)state;
     uint64_t seed = test_seed(2);
     uint32_t refused = 0, kept = 0;
-    for (uint64_t k = 1; k <= 18; k++) {
-        const int zero = k > 16 ? ISLANDS : (int)(k / 3 % 3);
-        replicas t = open_replicas(k, 2 + (uint32_t)(k % 3), zero, 0, &seed);
+    for (uint64_t k = 1; k <= 19; k++) {
+        const int zero = k > 16 ? -1 - (int)(k % 3) : (int)(k / 3 % 3);
+        replicas t = open_replicas(k, zero < ISLANDS ? 4 : 2 + (uint32_t)(k % 3), zero, 0, &seed);
         for (uint32_t r = 0; r < t.job->n_rank; r++) {
             pst_instr_list *list = &t.job->list[r];
             for (uint32_t i = 0; i < list->n_instr; i++) {
@@ -221,9 +233,9 @@ static void lost_deps_are_refused(void **state) {
 static void changes_are_refused(void **state) {
     (void)state;
     uint64_t seed = test_seed(3);
-    for (uint64_t k = 1; k <= 19; k++) {
-        const int zero = k > 16 ? ISLANDS : (int)(k / 3 % 3);
-        replicas t = open_replicas(k, 2 + (uint32_t)(k % 4), zero, 0, &seed);
+    for (uint64_t k = 1; k <= 20; k++) {
+        const int zero = k > 16 ? -1 - (int)(k % 3) : (int)(k / 3 % 3);
+        replicas t = open_replicas(k, zero < ISLANDS ? 4 : 2 + (uint32_t)(k % 4), zero, 0, &seed);
         for (uint32_t r = 0; r < t.job->n_rank; r++) {
             pst_instr_list *list = &t.job->list[r];
             for (uint32_t i = 0; i < list->n_instr; i++) {
@@ -242,7 +254,7 @@ static void changes_are_refused(void **state) {
                     if (change == 5 && in->opcode == PST_OP_RECV && before.buffer)
                         in->buffer =
                             (in->outer ? pst_job_outer_buffers : pst_job_buffers)(t.job) + 1;
-                    if (change == 8 && zero == ISLANDS) in->outer = !in->outer;
+                    if (change == 8 && zero < 0 && (in->outer || rest)) in->outer = !in->outer;
                     else if (change == 8 && rest) in->packed = !in->packed;
                     if (change > 5 && change < 8 && (!rest || i >= list->n_instr - list->n_flush))
                         continue; /* these are of rounds, or early */
@@ -266,8 +278,9 @@ static void an_outer_step_is_whole(void **state) {
     (void)state;
     uint64_t seed = test_seed(12);
     uint32_t taken = 0;
-    for (uint64_t k = 1; k <= 4; k++) {
-        replicas t = open_replicas(k, 2 + (uint32_t)(k % 4), ISLANDS, 0, &seed);
+    for (uint64_t k = 1; k <= 6; k++) {
+        const int zero = -1 - (int)(k % 3);
+        replicas t = open_replicas(k, zero < ISLANDS ? 4 : 2 + (uint32_t)(k % 4), zero, 0, &seed);
         for (uint32_t r = 0; r < t.job->n_rank; r++) {
             pst_instr_list *list = &t.job->list[r];
             for (uint32_t i = 0; i < list->n_instr; i++) {

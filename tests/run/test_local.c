@@ -111,6 +111,42 @@ static void several_islands(void **state) {
     run_assert_same(&split, &whole, "tensor ranks");
 }
 
+/* Islands of several replicas: with other pipelines, schedules and ZeRO stages; unequal ones; tied
+ * weights on two stages, which get the new ones from their own island. */
+static void islands_of_replicas(void **state) {
+    (void)state;
+    static const char *const keys[] = {"parallel.replicas=[3,2,2,1]",
+                                       "train.precision=bf16 train.optimizer=muon"};
+    for (int i = 0; i < 2; i++) {
+        char all[300], more[400];
+        snprintf(all, sizeof all, "parallel.data=4 parallel.local.islands=2 train.steps=4 %s",
+                 keys[i]);
+        snprintf(more, sizeof more, "%s parallel.zero=1 parallel.threads=2", all);
+        run_result flat = train("", 4, all), sharded = train("", 4, more);
+        assert_int_equal(flat.exit_status, 0);
+        run_assert_same(&sharded, &flat, more);
+        snprintf(more, sizeof more, "%s parallel.zero=%d parallel.schedule=zb-h1", all, i);
+        run_result deep = train("", 8, more);
+        run_assert_same(&deep, &flat, more);
+    }
+}
+
+/* The first steps of two islands, with two replicas each, are those of islands with one replica:
+ * but for the order in which gradients are added. */
+static void replicas_add_up(void **state) {
+    (void)state;
+    run_result two = train("", 4, "parallel.data=4 parallel.local.islands=2 parallel.zero=1");
+    for (int i = 0; i < base.steps; i++)
+        assert_true(fabs(two.value[i] - base.value[i]) < 1e-4 * base.value[i]);
+    run_result r = train(copy_until(&two, 5), 8,
+                         "parallel.data=4 parallel.local.islands=2 parallel.schedule=gpipe");
+    run_assert_same(&r, &two, "resumed");
+    r = train(copy_until(&two, 5), 2, ""); /* islands of one replica go on with them */
+    assert_int_equal(r.exit_status, 0);
+    for (int i = 0; i < r.steps; i++)
+        assert_true(fabs(r.value[i] - two.value[i]) < 1e-4 * two.value[i]);
+}
+
 #define MEAN                                                                                       \
     "parallel.local.steps=1 parallel.local.outer.lr=1 parallel.local.outer.momentum=0 "            \
     "train.optimizer=sgd "
@@ -310,12 +346,16 @@ static void bad_input(void **state) {
     refuses("parallel.reproducible.data=2", "use parallel.reproducible.data=0");
     refuses("parallel.post_validation=true", "not supported together");
     refuses("parallel.local.steps=-1", "expected a whole number");
+    refuses("parallel.local.islands=1", "one island has no others");
+    refuses("parallel.local.islands=3", "divides the number of replicas (parallel.data), 2");
     refuses("parallel.local.outer.momentum=1", "expected a number >= 0 and < 1");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits),
                                        cmocka_unit_test(several_islands),
+                                       cmocka_unit_test(islands_of_replicas),
+                                       cmocka_unit_test(replicas_add_up),
                                        cmocka_unit_test(outer_steps_add_up),
                                        cmocka_unit_test(one_step_of_sgd_is_synchronous),
                                        cmocka_unit_test(phases),
