@@ -77,7 +77,16 @@ class Hosts:
             subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
 
 
-def measure(hosts, folder, slots, steps, overrides, number):
+def write_files(folder, run):
+    """Data and run file of a measurement."""
+    with open(os.path.join(folder, "text.txt"), "w") as f:
+        f.writelines(f"{i} bottles of beer on the wall, and if one of them should fall\n" for i in range(3000))
+    with open(os.path.join(folder, "run.yaml"), "w") as f:
+        f.write(run)
+
+
+def steps_of(hosts, folder, slots, steps, overrides, number):
+    """Lines of metrics.jsonl of those steps whose prediction is complete."""
     with open(os.path.join(folder, "hosts"), "w") as f:
         f.writelines(f"{address} slots={slots}\n" for address in hosts.address)
     words = [PENSTOCK, "train", "run.yaml", "--hostfile", "hosts", "-q", f"name=r{number}", f"train.steps={steps}",
@@ -86,8 +95,12 @@ def measure(hosts, folder, slots, steps, overrides, number):
     subprocess.run(words, cwd=folder, env=env, check=True, timeout=600)
     with open(os.path.join(folder, "runs", f"r{number}", "metrics.jsonl")) as f:
         lines = [json.loads(line) for line in f]
-    steps = [x for x in lines if "event" not in x][LEARNED:]
-    return [(x["step_ms"], x["predicted_step_ms"]) for x in steps]
+    return [x for x in lines if "event" not in x][LEARNED:]
+
+
+def measure(hosts, folder, slots, steps, overrides, number):
+    lines = steps_of(hosts, folder, slots, steps, overrides, number)
+    return [(x["step_ms"], x["predicted_step_ms"]) for x in lines]
 
 
 def main():
@@ -103,10 +116,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # take the hosts down
     rounds = []
     with tempfile.TemporaryDirectory() as folder:
-        with open(os.path.join(folder, "text.txt"), "w") as f:
-            f.writelines(f"{i} bottles of beer on the wall, and if one of them should fall\n" for i in range(3000))
-        with open(os.path.join(folder, "run.yaml"), "w") as f:
-            f.write(RUN)
+        write_files(folder, RUN)
         with Hosts(folder, args.rate) as hosts:
             for number in range(args.rounds):
                 pairs = measure(hosts, folder, args.slots, args.steps, args.override, number)

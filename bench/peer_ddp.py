@@ -3,11 +3,13 @@
 one thread.
 
     peer_ddp.py [--preset gpt2|nano|six] [-B 8] [-T 128] [--micro M] [--mode eager|compile] [--tuned|--plain]
-                [--steps 5] [--warmup 3] [--flush-denormal] [--json]
+                [--steps 5] [--warmup 3] [--flush-denormal] [--json] [--hook fp16|powersgd]
+                [--hosts NAMESPACE=ADDRESS,NAMESPACE=ADDRESS]
 
 -B: samples per step of both replicas; --micro: samples per micro-batch, all of a replica's by default; gradients are
 exchanged in the last backward pass, as is usual. --tuned: glibc's malloc as bench/forms.py tunes it. Prints the median
-of the timed steps, tokens/s, and the peak resident memory of both processes."""
+of the timed steps, tokens/s, and the peak resident memory of both processes. --hook: PyTorch's communication hook:
+gradients in fp16, or PowerSGD of rank 4 from the third step on. --hosts: two network namespaces, as of hosts.py."""
 
 import argparse
 import contextlib
@@ -32,11 +34,24 @@ def arguments():
     p.add_argument("-B", "--batch", type=int, default=8)
     p.add_argument("-T", "--context", type=int, default=128)
     p.add_argument("--micro", type=int, default=0)
+    p.add_argument("--hook", choices=("fp16", "powersgd"))
+    p.add_argument("--hosts", type=lambda text: [tuple(host.split("=")) for host in text.split(",")])
     args = p.parse_args()
     args.micro = args.micro or args.batch // RANKS
     if args.batch % (RANKS * args.micro):
         p.error(f"-B {args.batch} is no multiple of {RANKS} micro-batches of {args.micro}")
     return args
+
+
+def register(replica, hook):
+    """Makes DistributedDataParallel send gradients by one of PyTorch's own hooks."""
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook as powersgd
+
+    if hook == "fp16":
+        replica.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    elif hook == "powersgd":
+        state = powersgd.PowerSGDState(process_group=None, matrix_approximation_rank=4, start_powerSGD_iter=2)
+        replica.register_comm_hook(state, powersgd.powerSGD_hook)
 
 
 def run_rank(args, rank):
@@ -50,6 +65,7 @@ def run_rank(args, rank):
     model = GPT2(weights, size["layers"], size["heads"])
     optimizer = model.optimizer(3e-4, 0.1, fused=True)
     replica = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)  # spares a copy
+    register(replica, args.hook)
     compiler = forms.Compiler(args)
     compiler.apply(replica)
     g = torch.Generator().manual_seed(2)
@@ -88,7 +104,7 @@ def main():
     if gloo.own_rank() is not None:
         run_rank(args, gloo.own_rank())
         return
-    result = gloo.start(RANKS, 0, "a replica of PyTorch", forms.environment(args))
+    result = gloo.start(RANKS, 0, "a replica of PyTorch", forms.environment(args), args.hosts)
     median = statistics.median(result["times"])
     rate = args.batch * args.context / median
     if args.json:

@@ -74,6 +74,13 @@ void pst_ucx_transports(int local, uint32_t rdma, int cuda, char *text, size_t b
              cuda ? ",cuda" : "");
 }
 
+int pst_ucx_only_tcp(const char *tls) {
+    static const char *const rdma[] = {"rc", "dc", "ud_", "ib", "all", "^"};
+    for (size_t i = 0; i < sizeof rdma / sizeof *rdma; i++)
+        if (strstr(tls, rdma[i])) return 0;
+    return strstr(tls, "tcp") != NULL;
+}
+
 typedef struct {
     char host[64];
     pst_ucx_rdma rdma;

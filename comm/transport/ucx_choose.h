@@ -31,6 +31,8 @@ void pst_ucx_rdma_here(pst_ucx_rdma *out);
 /* Makes a value for UCX_TLS. local: 1: all ranks are on one host; rdma: the kinds of RDMA that all
  * ranks have; cuda: 1: include transports for GPU memory. */
 void pst_ucx_transports(int local, uint32_t rdma, int cuda, char *text, size_t bytes);
+/* Returns whether a value of UCX_TLS has TCP and no RDMA. */
+int pst_ucx_only_tcp(const char *tls);
 /* For ranks on several hosts. *common: kinds of RDMA that all ranks have; *why (PST_UCX_WHY bytes):
  * a rank that lacks RDMA, for messages. Collective, with one fence. */
 enum { PST_UCX_WHY = 256 };

@@ -80,6 +80,15 @@ static void expect(int local, uint32_t rdma, int cuda, const char *wanted) {
     assert_string_equal(text, wanted);
 }
 
+static void tcp_alone_is_known(void **state) {
+    (void)state;
+    static const char *const tcp[] = {"tcp", "tcp,self,posix,cma", "self,tcp,cuda"};
+    static const char *const rdma[] = {"rc,tcp,self", "dc_x,tcp",   "ud_mlx5,tcp", "ib,tcp",
+                                       "all",         "^rc,ud,tcp", "posix,self",  ""};
+    for (size_t i = 0; i < sizeof tcp / sizeof *tcp; i++) assert_true(pst_ucx_only_tcp(tcp[i]));
+    for (size_t i = 0; i < sizeof rdma / sizeof *rdma; i++) assert_false(pst_ucx_only_tcp(rdma[i]));
+}
+
 static void transports_follow(void **state) {
     (void)state;
     expect(1, PST_UCX_RC, 0, "posix,self,cma");
@@ -181,9 +190,11 @@ static void of_this_machine(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_list_is_read), cmocka_unit_test(rdma_is_found),
-        cmocka_unit_test(transports_follow), cmocka_unit_test(all_have_it_or_none_uses_it),
-        cmocka_unit_test(of_this_machine)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_list_is_read),
+                                       cmocka_unit_test(rdma_is_found),
+                                       cmocka_unit_test(transports_follow),
+                                       cmocka_unit_test(tcp_alone_is_known),
+                                       cmocka_unit_test(all_have_it_or_none_uses_it),
+                                       cmocka_unit_test(of_this_machine)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
