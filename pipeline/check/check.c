@@ -30,7 +30,8 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
         return fail_at(rank, i,
                        "a compute instruction among the weight messages at the start of the list");
     const int weight = job->eager && flush && in->n && in->use == PST_NONE;
-    if (head || (weight && queue != PST_Q_COMPUTE)) queue = PST_Q_HEAD;
+    const int kept = in->outer == PST_OUTER_KEPT;
+    if (head || ((weight || kept) && queue != PST_Q_COMPUTE)) queue = PST_Q_HEAD;
     if (in->queue != queue) return fail_at(rank, i, "wrong queue for this opcode");
     if (queue != PST_Q_COMPUTE && in->peer >= job->n_rank)
         return fail_at(rank, i, "unknown peer rank");
@@ -45,7 +46,8 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
         return fail_at(rank, i,
                        "only gradients that replicas exchange, and changes of weights, are packed, "
                        "with a codec");
-    if (in->outer && (queue == PST_Q_COMPUTE || !flush || !job->syncs))
+    if (in->outer && (!flush || !job->syncs || (kept && job->syncs != PST_SYNC_TURN) ||
+                      (queue == PST_Q_COMPUTE && in->opcode != PST_OP_OUTER)))
         return fail_at(rank, i, "only messages of an outer step are between islands");
     uint32_t n_micro = piece ? job->n_micro : pst_job_micros(job, rank);
     int early = piece && job->zero != 2; /* it names neither */

@@ -2,7 +2,11 @@
  * gets the weights of every other island once, when their STEP has ended, takes the outer step when
  * all are there, and sends the result once to every other island, where it replaces what was sent
  * before. zero 0: all other ranks with the parameter get it once, from the rank of their island
- * that has it. Lists without an outer step have none of these instructions. */
+ * that has it. Lists without an outer step have none of these instructions.
+ *
+ * A list that has a turn of an exchange with a delay has what the turn has: weights are kept in
+ * turn 0; kept weights are sent, and results, in the turns of their numbers; the owner steps when
+ * all are there; the result is applied in the last turn, and sent on inside the island. */
 #include "pipeline/check/flush.h"
 #include "pipeline/check/order.h"
 #include <stdlib.h>
@@ -15,6 +19,7 @@ typedef struct {
     const pst_share *share;
     pst_grid_place at;
     uint32_t rank, island, step, end; /* end: the last OUTER */
+    uint32_t owned;                   /* pieces of which this rank has taken the step so far */
     uint32_t *base;                   /* [n_param] number of a parameter's first piece */
     /* instructions of a piece, in list order: [pieces], [n_instr] */
     uint32_t *head, *next;
@@ -130,11 +135,12 @@ static int is_receiver(const outer *x, const pst_piece *p, uint32_t rank) {
            to.tensor % pst_grid_degree(job->grid, x->at.stage) == x->at.tensor;
 }
 
-/* No two messages of one kind with one rank. */
-static pst_status check_once(const outer *x, const pst_piece *p, uint32_t first) {
+/* No two messages of one kind with one rank; messages: nothing else is counted. */
+static pst_status check_once(const outer *x, const pst_piece *p, uint32_t first, int messages) {
     for (uint32_t i = first; i != PST_NONE; i = x->next[i])
         for (uint32_t k = first; k != i; k = x->next[k])
-            if (x->list->instr[k].opcode == x->list->instr[i].opcode &&
+            if ((!messages || x->list->instr[k].opcode != PST_OP_OUTER) &&
+                x->list->instr[k].opcode == x->list->instr[i].opcode &&
                 x->list->instr[k].peer == x->list->instr[i].peer)
                 return fail(x, p->param, p->from, "two messages with one rank");
     return PST_OK;
@@ -145,7 +151,8 @@ static pst_status check_owner(const outer *x, const pst_piece *p, uint32_t first
     uint32_t n_recv = 0, n_send = 0;
     if (step == PST_NONE || find(x, x->next[step], PST_OP_OUTER) != PST_NONE)
         return fail(x, p->param, p->from, "expected exactly one OUTER");
-    PST_TRY(check_once(x, p, first));
+    if (x->list->instr[step].outer) return fail(x, p->param, p->from, "OUTER of another kind");
+    PST_TRY(check_once(x, p, first, 0));
     for (uint32_t i = first; i != PST_NONE; i = x->next[i]) {
         const pst_instr *in = &x->list->instr[i];
         if (in->opcode == PST_OP_RECV) {
@@ -174,7 +181,7 @@ static pst_status check_leader(const outer *x, const pst_piece *p, uint32_t firs
         return fail(x, p->param, p->from, "weights are sent to the wrong rank");
     if (x->list->instr[recv].peer != owner || x->list->instr[recv].buffer)
         return fail(x, p->param, p->from, "new weights are received from the wrong rank");
-    PST_TRY(check_once(x, p, first));
+    PST_TRY(check_once(x, p, first, 0));
     PST_TRY(pst_checker_need(x->c, x->rank, x->step, send));
     PST_TRY(pst_checker_need(x->c, x->rank, send, recv));
     PST_TRY(pst_checker_need(x->c, x->rank, recv, x->end));
@@ -191,30 +198,157 @@ static pst_status check_leader(const outer *x, const pst_piece *p, uint32_t firs
 
 /* A rank that neither steps the piece nor exchanges it for its island. */
 static pst_status check_other(const outer *x, const pst_piece *p, uint32_t first) {
-    const int receives = !x->c->job->zero && pst_checker_holds(x->c, p->param, x->at.stage);
+    const pst_job *job = x->c->job;
+    const int last = job->syncs != PST_SYNC_TURN || job->turn == job->delay,
+              receives = last && !job->zero && pst_checker_holds(x->c, p->param, x->at.stage);
     if ((first != PST_NONE) != receives || (receives && x->next[first] != PST_NONE))
         return fail(x, p->param, p->from, "a message is missing or unexpected");
     if (!receives) return PST_OK;
     const pst_instr *in = &x->list->instr[first];
-    if (in->opcode != PST_OP_RECV || in->buffer || in->peer != rank_of(x, p, x->island))
+    if (in->opcode != PST_OP_RECV || in->outer != 1 || in->buffer ||
+        in->peer != rank_of(x, p, x->island))
         return fail(x, p->param, p->from, "new weights are received from the wrong rank");
     PST_TRY(pst_checker_need(x->c, x->rank, x->step, first));
     return pst_checker_need(x->c, x->rank, first, x->end);
 }
 
-static pst_status check_piece(const outer *x, const pst_piece *p, uint32_t first) {
+/* --- a turn ----------------------------------------------------------------------------------- */
+
+/* What a rank has of a piece in this turn: the numbers of messages, and where the others are. */
+typedef struct {
+    uint32_t to, from, on; /* kept weights to the owner, results, and results inside the island */
+    uint32_t keep, step, apply, sent, received;
+} turn;
+
+static pst_status once(const outer *x, const pst_piece *p, uint32_t *at, uint32_t i) {
+    if (*at != PST_NONE) return fail(x, p->param, p->from, "an OUTER occurs twice");
+    *at = i;
+    return PST_OK;
+}
+
+static pst_status check_turn_outer(const outer *x, const pst_piece *p, uint32_t i, turn *t) {
+    const pst_instr *in = &x->list->instr[i];
+    if (in->outer && in->buffer) return fail(x, p->param, p->from, "unknown receive buffer");
+    if (in->outer == PST_OUTER_KEEP) return once(x, p, &t->keep, i);
+    if (in->outer == PST_OUTER_APPLY) {
+        if (t->received != PST_NONE) PST_TRY(pst_checker_need(x->c, x->rank, t->received, i));
+        return once(x, p, &t->apply, i);
+    }
+    if (in->outer || in->buffer != 1 + x->owned * (x->c->job->islands - 1))
+        return fail(x, p->param, p->from, "OUTER of another kind, or of other buffers");
+    return once(x, p, &t->step, i);
+}
+
+static pst_status check_turn_send(const outer *x, const pst_piece *p, uint32_t i, turn *t) {
+    const pst_instr *in = &x->list->instr[i];
+    const uint32_t own = p->owner % x->c->job->islands;
+    if (in->outer != PST_OUTER_KEPT) {
+        t->on++;
+        if (t->apply == PST_NONE || !is_receiver(x, p, in->peer) ||
+            pst_job_island(x->c->job, pst_grid_at(x->c->job->grid, in->peer).replica) != x->island)
+            return fail(x, p->param, p->from, "new weights are sent to the wrong rank");
+        return pst_checker_need(x->c, x->rank, t->apply, i);
+    }
+    if (x->island != own) {
+        t->to++;
+        t->sent = i;
+        return in->peer == rank_of(x, p, own)
+                   ? PST_OK
+                   : fail(x, p->param, p->from, "weights are sent to the wrong rank");
+    }
+    t->from++;
+    if (!is_receiver(x, p, in->peer))
+        return fail(x, p->param, p->from, "new weights are sent to the wrong rank");
+    return t->step == PST_NONE ? PST_OK : pst_checker_need(x->c, x->rank, t->step, i);
+}
+
+static pst_status check_turn_recv(const outer *x, const pst_piece *p, uint32_t i, turn *t) {
+    const pst_instr *in = &x->list->instr[i];
     const pst_job *job = x->c->job;
+    const uint32_t own = p->owner % job->islands,
+                   other = pst_job_island(job, pst_grid_at(job->grid, in->peer).replica);
+    if (in->outer != PST_OUTER_KEPT)
+        return fail(x, p->param, p->from, "a message to this rank is not of kept weights");
+    if (x->island == own) {
+        t->to++;
+        return in->peer == rank_of(x, p, other) &&
+                       in->buffer == 1 + x->owned * (job->islands - 1) + other - (other > x->island)
+                   ? PST_OK
+                   : fail(x, p->param, p->from, "weights are received into another buffer");
+    }
+    t->from++;
+    t->received = i;
+    if (in->buffer || in->peer != rank_of(x, p, own))
+        return fail(x, p->param, p->from, "new weights are received from the wrong rank");
+    return t->sent == PST_NONE ? PST_OK : pst_checker_need(x->c, x->rank, t->sent, i);
+}
+
+/* number: of the message. */
+static pst_status check_turn_whole(const outer *x, const pst_piece *p, const turn *t,
+                                   uint32_t number) {
+    const pst_job *job = x->c->job;
+    const int owns = x->island == p->owner % job->islands, last = job->turn == job->delay;
+    const uint32_t n = owns ? job->islands - 1 : 1;
+    const int to = job->turn && pst_job_turn_to(job, number) == job->turn,
+              from = job->turn && pst_job_turn_from(job, number) == job->turn,
+              steps = owns && job->turn == pst_job_outer_turn(job);
+    if (t->to != (to ? n : 0) || t->from != (from ? n : 0) ||
+        t->on != (last ? receivers(x, p->param) : 0))
+        return fail(x, p->param, p->from, "a message is missing, or of another turn");
+    if ((t->keep != PST_NONE) != !job->turn || (t->step != PST_NONE) != steps ||
+        (t->apply != PST_NONE) != last)
+        return fail(x, p->param, p->from, "an OUTER is missing, or of another turn");
+    return PST_OK;
+}
+
+/* A rank that exchanges the piece for its island. */
+static pst_status check_turn(outer *x, const pst_piece *p, uint32_t first, uint32_t number) {
+    turn t = {.keep = PST_NONE,
+              .step = PST_NONE,
+              .apply = PST_NONE,
+              .sent = PST_NONE,
+              .received = PST_NONE};
+    PST_TRY(check_once(x, p, first, 1));
+    for (uint32_t i = first; i != PST_NONE; i = x->next[i]) {
+        const uint8_t opcode = x->list->instr[i].opcode;
+        if (opcode == PST_OP_OUTER) PST_TRY(check_turn_outer(x, p, i, &t));
+        if (opcode == PST_OP_SEND) PST_TRY(check_turn_send(x, p, i, &t));
+        if (opcode == PST_OP_RECV) PST_TRY(check_turn_recv(x, p, i, &t));
+        for (uint32_t k = first; t.step == i && k != i; k = x->next[k])
+            if (x->list->instr[k].opcode == PST_OP_RECV)
+                PST_TRY(pst_checker_need(x->c, x->rank, k, i));
+    }
+    x->owned += x->island == p->owner % x->c->job->islands;
+    return check_turn_whole(x, p, &t, number);
+}
+
+static pst_status check_piece(outer *x, const pst_piece *p, uint32_t first, uint32_t number) {
+    const pst_job *job = x->c->job;
+    const int turns = job->syncs == PST_SYNC_TURN;
+    if (!pst_job_exchanges(job, p->param))
+        return first == PST_NONE
+                   ? PST_OK
+                   : fail(x, p->param, p->from, "this list exchanges another fragment");
     if (pst_checker_stage_of_use(x->c, p->param, 0) != x->at.stage ||
         p->owner / job->islands != pst_job_member(job, x->at.replica))
         return check_other(x, p, first);
+    if (turns) return check_turn(x, p, first, number);
     return (p->owner % job->islands == x->island ? check_owner : check_leader)(x, p, first);
 }
 
-static pst_status check_pieces(const outer *x) {
-    for (uint32_t p = 0; p < x->share->n_param; p++)
-        for (pst_piece at = {.param = p}; pst_share_next(x->share, &at);) {
-            PST_TRY(check_piece(x, &at, x->head[x->base[p] + at.from / PST_PIECE]));
+/* number: of messages, on the tensor rank with the largest number of them. */
+static pst_status check_pieces(outer *x) {
+    const pst_job *job = x->c->job;
+    for (uint32_t p = 0, before = 0; p < x->share->n_param; p++) {
+        uint32_t number = before, most = 0;
+        for (uint32_t t = 0; t < job->grid.tensor; t++) {
+            const uint32_t n = pst_share_count(job->outer[t], p);
+            most = n > most ? n : most;
         }
+        before += most;
+        for (pst_piece at = {.param = p}; pst_share_next(x->share, &at); number++)
+            PST_TRY(check_piece(x, &at, x->head[x->base[p] + at.from / PST_PIECE], number));
+    }
     return PST_OK;
 }
 
@@ -255,7 +389,7 @@ pst_status pst_checker_outer(const pst_checker *c, uint32_t rank) {
         memset(x.head, 0xff, (pieces + (size_t)1) * sizeof *x.head);
         status = list_pieces(&x);
     }
-    if (status == PST_OK) status = check_buffers(&x);
+    if (status == PST_OK && job->syncs != PST_SYNC_TURN) status = check_buffers(&x);
     if (status == PST_OK) status = check_pieces(&x);
     free(x.base);
     free(x.head);

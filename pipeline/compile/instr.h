@@ -39,8 +39,9 @@ typedef struct {
      * which makes it fp32. Changes of a weight: as packed (pst_job.down) in the message of a SEND
      * or RECV, by a PACK, and added to the weight by an UNPACK; 0: the weight itself */
     uint32_t packed;
-    /* 1: SEND or RECV of fp32 weights between islands (outer.h): a RECV with a `buffer` is of
-     * another island's weights, at the owner */
+    /* 1: SEND or RECV of fp32 weights for an outer step (outer.h): a RECV with a `buffer` is of
+     * another island's weights, at the owner. PST_OUTER_KEPT: the message is in the memory of kept
+     * weights. OUTER of a piece: 0, or PST_OUTER_KEEP, PST_OUTER_APPLY */
     uint32_t outer;
     uint32_t dep, n_dep; /* the dependencies are pst_instr_list.dep[dep .. dep + n_dep) */
     /* size of the transfer; predicted duration. REDUCE: bytes is not 0 if one operand is this
@@ -52,6 +53,7 @@ typedef struct {
 } pst_instr;
 
 enum { PST_INTO_ACCUMULATOR = INT32_MAX };
+enum { PST_OUTER_KEPT = 2, PST_OUTER_KEEP = 3, PST_OUTER_APPLY = 4 };
 
 typedef struct {
     /* the first n_head instructions are the head, the last n_flush are the flush */

@@ -305,6 +305,8 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
                    .grid = grid,
                    .islands = spec->islands ? spec->islands : 1,
                    .velocity = spec->velocity,
+                   .part = spec->part,
+                   .turn = spec->turn,
                    .parts = spec->parts ? spec->parts : 1,
                    .alone = spec->alone,
                    .lane = spec->lane,
@@ -313,7 +315,7 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
     const uint32_t group = pst_job_group(j);
     const int flushes = spec->cost->flush && cut->backward;
     if (flushes && group > 1) j->zero = spec->zero;
-    j->syncs = flushes && j->islands > 1 && spec->syncs;
+    if (flushes && j->islands > 1) j->syncs = spec->syncs;
     j->list = calloc(j->n_rank, sizeof *j->list);
     j->micros = calloc(pst_grid_owners(grid), sizeof *j->micros);
     j->share = calloc(grid.tensor, sizeof(pst_share *));
@@ -467,6 +469,7 @@ void pst_job_close(pst_job *job) {
     for (uint32_t t = 0; job->share && t < job->grid.tensor; t++) pst_share_close(job->share[t]);
     for (uint32_t t = 0; job->outer && t < job->grid.tensor; t++) pst_share_close(job->outer[t]);
     free(job->outer);
+    free(job->fragment);
     free(job->list);
     free(job->micros);
     free(job->share);

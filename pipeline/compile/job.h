@@ -27,6 +27,12 @@ struct pst_job {
     uint32_t islands;
     int syncs;
     int velocity; /* 1: the outer step has momentum */
+    /* The parameters are divided into `fragments` (0: one), `fragment`: [n_param] that of each.
+     * part: lists with `syncs` exchange fragment part - 1; 0: all. delay: steps of an exchange
+     * (outer.h); 0: it is at the end of one list. PST_SYNC_TURN: the list has turn `turn` of it. */
+    uint32_t fragments, part, delay, turn;
+    uint32_t *fragment;
+    uint32_t outer_sets; /* sets of receive buffers of an exchange with a delay */
     /* [grid.tensor] who takes the outer step of a piece: owner m x islands + k is replica m of
      * island k; these parts are inside those of `share`. NULL: no islands */
     pst_share **outer;
@@ -91,8 +97,11 @@ typedef struct {
     int plain;
     uint64_t min_bytes;
     const uint8_t *packs; /* [grid.pipeline] copied; NULL: none packs */
-    uint32_t islands;     /* as in pst_job, with `syncs` and `velocity`; 0: 1; not with `alone` */
+    /* as in pst_job; islands 0: 1; not with `alone`. fragment: copied; NULL: one fragment */
+    uint32_t islands;
     int syncs, velocity;
+    uint32_t fragments, part, delay, turn;
+    const uint32_t *fragment;
     uint64_t message; /* pst_share.message, in elements; 0: one piece */
     /* [grid.pipeline][owners of the grid] pst_share_owners.weight, NULL: equal. With servers: zero
      * 1 and no codec */
@@ -127,9 +136,30 @@ static inline uint32_t pst_job_group(const pst_job *job) { return job->grid.data
 static inline uint32_t pst_job_buffers(const pst_job *job) {
     return pst_job_group(job) > 1 ? pst_job_in_flight(job) * (pst_job_group(job) - 1) : 0;
 }
-/* Returns the number of receive buffers of the exchange between islands. */
+/* Values of `syncs`, 0: the list has no exchange between islands. */
+enum { PST_SYNC_END = 1, PST_SYNC_TURN = 2 };
+/* Returns the number of receive buffers of the exchange between islands. With a delay they keep
+ * what is in them from list to list. */
 static inline uint32_t pst_job_outer_buffers(const pst_job *job) {
-    return job->syncs ? PST_PIECES_IN_FLIGHT * (job->islands - 1) : 0;
+    const uint32_t sets = job->syncs ? PST_PIECES_IN_FLIGHT : 0;
+    return (job->delay ? job->outer_sets : sets) * (job->islands - 1);
+}
+/* Returns 1 if this list exchanges the parameter between islands. */
+static inline int pst_job_exchanges(const pst_job *job, uint32_t param) {
+    return job->syncs && (!job->part || job->fragment[param] == job->part - 1);
+}
+/* Exchanges with a delay: the last turn in which weights are sent to owners, at the end of which
+ * these take the outer step; and the turns in which message `number` of the exchange is sent to and
+ * from its owner. */
+static inline uint32_t pst_job_outer_turn(const pst_job *job) {
+    return job->delay > 1 ? job->delay / 2 : 1;
+}
+static inline uint32_t pst_job_turn_to(const pst_job *job, uint32_t number) {
+    return 1 + number / (pst_job_group(job) * job->islands) % pst_job_outer_turn(job);
+}
+static inline uint32_t pst_job_turn_from(const pst_job *job, uint32_t number) {
+    const uint32_t first = pst_job_outer_turn(job), n = job->delay - first;
+    return n ? first + 1 + number / (pst_job_group(job) * job->islands) % n : first;
 }
 /* Returns the index of a replica or server among the owners of its island, or the index of its
  * island. Jobs with islands have no servers. */

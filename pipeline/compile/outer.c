@@ -2,6 +2,7 @@
  * messages, which are sent to the owner, or by the owner, and so use one channel. */
 #include "pipeline/compile/outer.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* Elements that a rank reads or writes for one of its own: the old and the new weight, momentum
  * twice, and the weights of all islands; a REDUCE: three. */
@@ -17,6 +18,33 @@ static uint32_t messages(const pst_job *job, uint32_t param) {
     return most;
 }
 
+/* The largest number of pieces of a fragment with one owner. */
+static uint32_t most_pieces(const pst_job *job) {
+    uint32_t most = PST_PIECES_IN_FLIGHT;
+    for (uint32_t t = 0; t < job->grid.tensor; t++)
+        for (uint32_t k = 0; k < job->outer[t]->n_owner; k++)
+            for (uint32_t f = 0; f < job->fragments; f++) {
+                const pst_share *s = job->outer[t];
+                uint32_t n = 0;
+                for (uint32_t p = 0; p < s->n_param; p++)
+                    if (job->fragment[p] == f)
+                        n += pst_share_messages(s, pst_share_to(s, p, k) - pst_share_from(s, p, k));
+                most = n > most ? n : most;
+            }
+    return most;
+}
+
+static pst_status take_fragments(const pst_job_spec *spec, pst_job *job) {
+    const uint32_t n = job->outer[0]->n_param;
+    job->fragments = spec->fragments ? spec->fragments : 1;
+    job->delay = spec->delay;
+    job->fragment = calloc(n + (size_t)1, sizeof *job->fragment);
+    if (!job->fragment) return pst_fail(PST_ENOMEM, "no memory to compile the instruction lists");
+    if (spec->fragment) memcpy(job->fragment, spec->fragment, n * sizeof *job->fragment);
+    job->outer_sets = most_pieces(job);
+    return PST_OK;
+}
+
 pst_status pst_outer_share(const pst_job_spec *spec, pst_job *job) {
     uint32_t n = 0;
     job->outer = calloc(job->grid.tensor, sizeof *job->outer);
@@ -29,7 +57,7 @@ pst_status pst_outer_share(const pst_job_spec *spec, pst_job *job) {
     }
     for (uint32_t p = 0; p < job->outer[0]->n_param; p++) n += messages(job, p);
     if (n > job->n_seq) job->n_seq = n;
-    return PST_OK;
+    return take_fragments(spec, job);
 }
 
 /* --- pieces ----------------------------------------------------------------------------------- */
@@ -44,7 +72,7 @@ typedef struct {
 
 /* State of the current rank. [messages]: the SEND of its weights, or the OUTER of a piece. */
 typedef struct {
-    uint32_t step, *at;
+    uint32_t step, first, *at;
     uint32_t turn, last[PST_PIECES_IN_FLIGHT]; /* of each set of receive buffers, as in builder.h */
     uint32_t recv[PST_PIECES_IN_FLIGHT], n_recv; /* the last RECVs of new weights */
 } exchange;
@@ -68,6 +96,7 @@ static void each_piece(pst_job_builder *b, piece_fn fn, exchange *x) {
     uint32_t first = 0;
     for (uint32_t p = 0; p < share_of(b)->n_param; first += messages(b->job, p++)) {
         piece at = {.of = {.param = p}, .number = first};
+        if (!pst_job_exchanges(b->job, p)) continue;
         for (; b->status == PST_OK && pst_share_next(share_of(b), &at.of); at.number++) {
             at.owner_stage = pst_builder_stage_of_use(b, p, 0);
             at.member = at.of.owner / b->job->islands;
@@ -93,6 +122,20 @@ static uint32_t emit(pst_job_builder *b, uint8_t opcode, const piece *at, uint32
     return pst_builder_emit(b, &instr);
 }
 
+static uint32_t emit_outer(pst_job_builder *b, const piece *at, uint32_t kind, uint64_t ns) {
+    const uint32_t i = pst_builder_emit_compute(b, PST_OP_OUTER, ns);
+    if (b->status != PST_OK) return PST_NONE;
+    b->instr[i].param = at->of.param;
+    b->instr[i].from = (uint32_t)at->of.from;
+    b->instr[i].n = (uint32_t)at->of.n;
+    b->instr[i].outer = kind;
+    return i;
+}
+
+static uint64_t step_ns(const pst_job_builder *b, const piece *at) {
+    return pst_builder_reduce_ns(b, at->of.n) * (b->job->islands + OWN_STREAMS) / REDUCE_STREAMS;
+}
+
 /* --- to the owner ----------------------------------------------------------------------------- */
 
 static void send_weights(pst_job_builder *b, const piece *at, exchange *x) {
@@ -114,12 +157,8 @@ static void take_step(pst_job_builder *b, const piece *at, exchange *x) {
         b->instr[recv].buffer = buffer + other++;
         if (x->last[set] != PST_NONE) pst_builder_depend(b, recv, x->last[set]);
     }
-    const uint64_t ns = pst_builder_reduce_ns(b, at->of.n) * (n + OWN_STREAMS) / REDUCE_STREAMS;
-    uint32_t outer = pst_builder_emit_compute(b, PST_OP_OUTER, ns);
+    uint32_t outer = emit_outer(b, at, 0, step_ns(b, at));
     if (b->status != PST_OK) return;
-    b->instr[outer].param = at->of.param;
-    b->instr[outer].from = (uint32_t)at->of.from;
-    b->instr[outer].n = (uint32_t)at->of.n;
     b->instr[outer].buffer = buffer;
     for (uint32_t i = first; i < outer; i++) pst_builder_depend(b, outer, i);
     x->last[set] = x->at[at->number] = outer;
@@ -177,6 +216,122 @@ static void end_list(pst_job_builder *b, uint32_t first) {
         if (b->instr[i].opcode == PST_OP_RECV) pst_builder_depend(b, end, i);
 }
 
+/* At the end of one list. */
+static void exchange_now(pst_job_builder *b, exchange *x) {
+    each_piece(b, send_weights, x);
+    each_piece(b, take_step, x);
+    const uint32_t first = b->n_instr;
+    each_piece(b, send_new, x);
+    each_piece(b, receive_new, x);
+    each_piece(b, forward, x);
+    end_list(b, first);
+}
+
+/* --- with a delay ----------------------------------------------------------------------------- */
+
+/* A message of kept weights, in the queue of the head. */
+static uint32_t emit_kept(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t peer) {
+    const uint32_t i = emit(b, opcode, at, peer);
+    if (b->status != PST_OK) return PST_NONE;
+    b->instr[i].queue = PST_Q_HEAD;
+    b->instr[i].outer = PST_OUTER_KEPT;
+    return i;
+}
+
+static void keep(pst_job_builder *b, const piece *at, exchange *x) {
+    (void)x;
+    if (at->is_exchanged) emit_outer(b, at, PST_OUTER_KEEP, pst_builder_reduce_ns(b, at->of.n));
+}
+
+static void send_kept(pst_job_builder *b, const piece *at, exchange *x) {
+    if (!at->is_exchanged || at->is_own || pst_job_turn_to(b->job, at->number) != b->job->turn)
+        return;
+    x->at[at->number] = emit_kept(b, PST_OP_SEND, at, rank_of(b, at, at->island));
+}
+
+/* The buffers of a piece: one set for each of this rank's pieces of the exchange. */
+static uint32_t first_buffer(const pst_job_builder *b, exchange *x) {
+    return 1 + x->turn++ * (b->job->islands - 1);
+}
+
+static void receive_kept(pst_job_builder *b, const piece *at, exchange *x) {
+    if (!at->is_own) return;
+    const uint32_t buffer = first_buffer(b, x);
+    if (pst_job_turn_to(b->job, at->number) != b->job->turn) return;
+    for (uint32_t k = 0, other = 0; k < b->job->islands && b->status == PST_OK; k++) {
+        if (k == island_of(b)) continue;
+        const uint32_t recv = emit_kept(b, PST_OP_RECV, at, rank_of(b, at, k));
+        if (b->status != PST_OK) return;
+        b->instr[recv].buffer = buffer + other++;
+    }
+}
+
+/* After all RECVs of the list; those of earlier turns have ended. */
+static void step_kept(pst_job_builder *b, const piece *at, exchange *x) {
+    if (!at->is_own || pst_job_outer_turn(b->job) != b->job->turn) return;
+    const uint32_t buffer = first_buffer(b, x), outer = emit_outer(b, at, 0, step_ns(b, at));
+    if (b->status != PST_OK) return;
+    b->instr[outer].buffer = buffer;
+    for (uint32_t i = x->first; i < outer; i++) {
+        const pst_instr *in = b->instr + i;
+        if (in->opcode == PST_OP_RECV && in->param == at->of.param && in->from == at->of.from)
+            pst_builder_depend(b, outer, i);
+    }
+    x->at[at->number] = outer;
+}
+
+static void send_result(pst_job_builder *b, const piece *at, exchange *x) {
+    const uint32_t n = b->job->islands;
+    if (!at->is_own || pst_job_turn_from(b->job, at->number) != b->job->turn) return;
+    for (uint32_t k = 1; k < n && b->status == PST_OK; k++) {
+        const uint32_t send = emit_kept(b, PST_OP_SEND, at, rank_of(b, at, (island_of(b) + k) % n));
+        if (x->at[at->number] != PST_NONE) pst_builder_depend(b, send, x->at[at->number]);
+    }
+}
+
+static void receive_result(pst_job_builder *b, const piece *at, exchange *x) {
+    if (!at->is_exchanged || at->is_own || pst_job_turn_from(b->job, at->number) != b->job->turn)
+        return;
+    const uint32_t recv = emit_kept(b, PST_OP_RECV, at, rank_of(b, at, at->island));
+    if (x->at[at->number] != PST_NONE) pst_builder_depend(b, recv, x->at[at->number]);
+    x->at[at->number] = recv;
+}
+
+/* At the owner after its result, which is there by then. */
+static void apply(pst_job_builder *b, const piece *at, exchange *x) {
+    if (!at->is_exchanged) return;
+    const uint32_t i = emit_outer(b, at, PST_OUTER_APPLY, pst_builder_reduce_ns(b, at->of.n));
+    if (x->at[at->number] != PST_NONE) pst_builder_depend(b, i, x->at[at->number]);
+    x->at[at->number] = i;
+}
+
+static void receive_applied(pst_job_builder *b, const piece *at, exchange *x) {
+    if (!at->is_exchanged) receive_new(b, at, x);
+}
+
+/* Messages of the next turns do not wait for those of this one: the list ends when all have. */
+static void exchange_turn(pst_job_builder *b, exchange *x) {
+    const uint32_t turn = b->job->turn;
+    x->first = b->n_instr;
+    if (!turn) each_piece(b, keep, x);
+    else if (turn <= pst_job_outer_turn(b->job)) {
+        each_piece(b, send_kept, x);
+        each_piece(b, receive_kept, x);
+        x->turn = 0;
+        each_piece(b, step_kept, x);
+    }
+    if (turn >= pst_job_outer_turn(b->job)) {
+        each_piece(b, send_result, x);
+        each_piece(b, receive_result, x);
+    }
+    if (turn == b->job->delay) {
+        each_piece(b, apply, x);
+        each_piece(b, receive_applied, x);
+        each_piece(b, forward, x);
+    }
+    end_list(b, x->first);
+}
+
 void pst_builder_outer(pst_job_builder *b, uint32_t step) {
     exchange x = {.step = step};
     if (!b->cut->graph || b->status != PST_OK) return;
@@ -187,13 +342,7 @@ void pst_builder_outer(pst_job_builder *b, uint32_t step) {
     }
     for (uint32_t i = 0; i < b->job->n_seq; i++) x.at[i] = PST_NONE;
     for (uint32_t i = 0; i < PST_PIECES_IN_FLIGHT; i++) x.last[i] = x.recv[i] = PST_NONE;
-    each_piece(b, send_weights, &x);
-    each_piece(b, take_step, &x);
-    const uint32_t first = b->n_instr;
-    each_piece(b, send_new, &x);
-    each_piece(b, receive_new, &x);
-    each_piece(b, forward, &x);
-    end_list(b, first);
+    (b->job->syncs == PST_SYNC_TURN ? exchange_turn : exchange_now)(b, &x);
     b->channel++;
     free(x.at);
 }

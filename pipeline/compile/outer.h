@@ -16,7 +16,24 @@
  *    to all other ranks of the island with the parameter. zero 1: the head of the next list does
  *    that.
  * 4. OUTER without a parameter ends the list: it waits for all these RECVs, and rounds weights for
- *    graphs of 16 bits. */
+ *    graphs of 16 bits.
+ *
+ * Fragments (job.part): a list exchanges the pieces of some parameters only, and the fragments take
+ * turns.
+ *
+ * Delay (Streaming DiLoCo, arXiv 2501.18512): an exchange takes job.delay lists, with the passes
+ * of which its messages overlap. All its instructions are at the end of lists (PST_SYNC_TURN); its
+ * messages are in the queue of the head and wait for nothing that the list computes.
+ *
+ * 0. The list before: OUTER (PST_OUTER_KEEP), after STEP, copies the weights of the pieces that the
+ *    rank exchanges: the kept weights.
+ * 1. Turns 1 to pst_job_outer_turn: kept weights are SENT to owners, each into a receive buffer of
+ *    its own. The last of these turns ends with OUTER for every piece, which puts the result in
+ *    place of the owner's kept weights.
+ * 2. The turns after that (if the delay is 1: the same list, after OUTER): owners SEND the result,
+ *    which is RECVed in place of kept weights, which must have been sent before.
+ * 3. The last turn ends with OUTER (PST_OUTER_APPLY): weight = alpha weight + (1 - alpha) kept
+ *    weight. zero 0: the rank SENDs the weight to the others of its island with the parameter. */
 #ifndef PST_PIPELINE_COMPILE_OUTER_H
 #define PST_PIPELINE_COMPILE_OUTER_H
 #include "pipeline/compile/builder.h"

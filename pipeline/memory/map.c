@@ -124,6 +124,26 @@ static void place_residuals(pst_memory_map_builder *b, const pst_optim_row *opti
     pst_memory_map_finish(b, PST_REGION_RESIDUAL);
 }
 
+/* One fragment is exchanged at a time. */
+static void place_kept(pst_memory_map_builder *b) {
+    pst_memory_map *x = b->map;
+    const pst_job *job = b->job;
+    for (uint32_t f = 0; job->delay && f < job->fragments; f++) {
+        uint64_t at = 0;
+        for (uint32_t p = 0; p < pst_memory_map_params(b); p++) {
+            const uint64_t bytes = (x->own_to[p] - x->own_from[p]) * sizeof(float);
+            if (job->fragment[p] != f || !bytes || !pst_memory_map_has_use(b, p, 0)) continue;
+            x->kept[p] = at; /* from kept_base on */
+            at += pst_align(bytes);
+        }
+        if (at > x->kept_bytes) x->kept_bytes = at;
+    }
+    if (!x->kept_bytes) return;
+    x->kept_base = pst_memory_map_take(b, x->kept_bytes);
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
+        if (x->kept[p] != ABSENT) x->kept[p] += x->kept_base;
+}
+
 /* Those of the elements of which this rank takes the outer step. */
 static void place_outer(pst_memory_map_builder *b, const pst_optim_row *optim) {
     pst_memory_map *x = b->map;
@@ -131,7 +151,7 @@ static void place_outer(pst_memory_map_builder *b, const pst_optim_row *optim) {
     const uint32_t owner = pst_job_outer_owner(b->job, at.replica);
     pst_memory_map_begin(b, PST_REGION_OUTER);
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++) {
-        x->old[p] = x->velocity[p] = ABSENT;
+        x->old[p] = x->velocity[p] = x->kept[p] = ABSENT;
         if (!optim || !b->job->outer || !pst_param_gradients(&b->g->param[p]) ||
             !pst_memory_map_has_use(b, p, 0))
             continue;
@@ -143,6 +163,10 @@ static void place_outer(pst_memory_map_builder *b, const pst_optim_row *optim) {
         x->old[p] = pst_memory_map_take(b, bytes);
         if (b->job->velocity && !b->g->param[p].statistic)
             x->velocity[p] = pst_memory_map_take(b, bytes);
+    }
+    if (optim && b->job->delay) {
+        place_kept(b);
+        pst_memory_map_place_outer_buffers(b);
     }
     pst_memory_map_finish(b, PST_REGION_OUTER);
 }
@@ -379,6 +403,7 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
     x->outer_to = offsets(pst_memory_map_params(b));
     x->old = offsets(pst_memory_map_params(b));
     x->velocity = offsets(pst_memory_map_params(b));
+    x->kept = offsets(pst_memory_map_params(b));
     x->change = offsets(pst_memory_map_params(b));
     x->is_copy = calloc(pst_memory_map_params(b) + 1, 1);
     x->data = offsets(n_tensor);
@@ -391,11 +416,11 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
     x->loss_of_rank = calloc(x->n_rank, sizeof *x->loss_of_rank);
     x->piece_of_rank = calloc(x->n_rank, sizeof *x->piece_of_rank);
     if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->own_from || !x->own_to ||
-        !x->outer_from || !x->outer_to || !x->old || !x->velocity || !x->residual || !x->next ||
-        !x->next_from || !x->next_to || !x->packed || !x->change || !x->is_copy || !x->step_from ||
-        !x->undo || !x->step_to || !x->grad_from || !x->gradient_in_slot || !x->data ||
-        !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk || !x->owned ||
-        !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
+        !x->outer_from || !x->outer_to || !x->old || !x->velocity || !x->kept || !x->residual ||
+        !x->next || !x->next_from || !x->next_to || !x->packed || !x->change || !x->is_copy ||
+        !x->step_from || !x->undo || !x->step_to || !x->grad_from || !x->gradient_in_slot ||
+        !x->data || !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk ||
+        !x->owned || !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
         return pst_fail(PST_ENOMEM, "no memory to build the memory map");
     for (uint32_t c = 0; c < b->cut->n_chunk; c++)
         x->has_chunk[c] = (uint8_t)pst_memory_map_has(b, c);
@@ -474,6 +499,7 @@ void pst_memory_map_close(pst_memory_map *x) {
     free(x->outer_to);
     free(x->old);
     free(x->velocity);
+    free(x->kept);
     free(x->change);
     free(x->is_copy);
     free(x->class_base);

@@ -13,8 +13,9 @@ typedef enum {
     /* optimizer states, and fp32 master weights if the dtype of the graph is not fp32 */
     PST_REGION_STATE,
     PST_REGION_RESIDUAL, /* what codecs have left out of this rank's gradients */
-    PST_REGION_OUTER,    /* islands: old weights and outer momentum that this rank owns */
-    PST_REGION_CONTROL,  /* norm messages: fp64 partial sums per rank */
+    PST_REGION_OUTER,   /* islands: old weights and outer momentum that this rank owns; kept weights
+                         */
+    PST_REGION_CONTROL, /* norm messages: fp64 partial sums per rank */
     /* input data (tokens, targets): n_micro copies of each data tensor that the rank uses */
     PST_REGION_DATA,
     /* losses or logits: n_micro copies of each output tensor that the rank computes */
@@ -114,6 +115,10 @@ struct pst_memory_map {
      * the outer step; offsets of their old weights and outer momentum, UINT64_MAX: none. Receive
      * buffers as for reductions. */
     uint64_t *outer_from, *outer_to, *old, *velocity;
+    /* With a delay: [n_param] offsets of kept weights, of elements [own_from, own_to), UINT64_MAX:
+     * none; those of different fragments overlay each other, in kept_bytes from kept_base on. The
+     * receive buffers are in the same region. */
+    uint64_t *kept, kept_base, kept_bytes;
     uint64_t outer_buffer, outer_buffer_bytes;
     uint32_t n_outer_buffer;
     /* Norm messages, in region CONTROL. `root`: the rank that computes the norm, here called rank
@@ -171,8 +176,9 @@ void *pst_memory_map_scratch(const pst_memory_map *map, const pst_cut *cut, cons
                              uint8_t *arena);
 /* Returns the address of the data that a SEND or RECV transfers. */
 void *pst_memory_map_message(const pst_memory_view *view, const pst_instr *instr);
-/* Returns the address of a receive buffer of the outer step. */
-const float *pst_memory_map_outer(const pst_memory_view *view, uint32_t buffer);
+/* Returns the address of a receive buffer of the outer step; of element `from` of kept weights. */
+float *pst_memory_map_outer(const pst_memory_view *view, uint32_t buffer);
+float *pst_memory_map_kept(const pst_memory_view *view, uint32_t param, uint64_t from);
 /* The memory of a PACK of instr->n elements. next: of the residual that it leaves; in_place: this
  * is the gradient's own memory. */
 typedef struct {

@@ -104,15 +104,21 @@ static uint64_t packed_bytes(const pst_memory_view *v, const pst_instr *instr) {
     return pst_codec_bytes(v->map->up, instr->from);
 }
 
-const float *pst_memory_map_outer(const pst_memory_view *v, uint32_t buffer) {
+float *pst_memory_map_outer(const pst_memory_view *v, uint32_t buffer) {
     const pst_memory_map *x = v->map;
-    return (const float *)(const void *)(v->arena + x->outer_buffer +
-                                         (buffer - 1) * pst_align(x->outer_buffer_bytes));
+    return (float *)(void *)(v->arena + x->outer_buffer +
+                             (buffer - 1) * pst_align(x->outer_buffer_bytes));
+}
+
+float *pst_memory_map_kept(const pst_memory_view *v, uint32_t param, uint64_t from) {
+    const pst_memory_map *x = v->map;
+    return (float *)(void *)(v->arena + x->kept[param]) + (from - x->own_from[param]);
 }
 
 /* Of the elements that STEP updates here. */
 static void *address_outer(const pst_memory_view *v, const pst_instr *instr) {
-    if (instr->buffer) return (void *)(uintptr_t)pst_memory_map_outer(v, instr->buffer);
+    if (instr->buffer) return pst_memory_map_outer(v, instr->buffer);
+    if (instr->outer == PST_OUTER_KEPT) return pst_memory_map_kept(v, instr->param, instr->from);
     return v->arena + v->map->master[instr->param] +
            (instr->from - v->map->step_from[instr->param]) * sizeof(float);
 }

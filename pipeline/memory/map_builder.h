@@ -62,4 +62,7 @@ static inline uint64_t pst_memory_map_param_bytes(const pst_memory_map_builder *
 /* pipeline/memory/map_gradients.c: places all buffers of region GRAD. optim NULL: there are no
  * gradients. */
 void pst_memory_map_place_gradients(pst_memory_map_builder *b, const pst_optim_row *optim);
+/* Places the receive buffers of the exchange between islands, if there are any, in the current
+ * region. Each holds the longest message of another island's weights. */
+void pst_memory_map_place_outer_buffers(pst_memory_map_builder *b);
 #endif

@@ -83,14 +83,27 @@ static void add_residuals(ranges *all, const pst_memory_map *x, const pst_graph 
     }
 }
 
+/* Kept weights of different fragments overlay each other. */
+static void check_kept(ranges *all, const pst_memory_map *x, const pst_graph *g) {
+    for (uint32_t p = 0; g && p < g->n_param && all->status == PST_OK; p++)
+        if (x->kept[p] != ABSENT && (x->kept[p] < x->kept_base ||
+                                     x->kept[p] + (x->own_to[p] - x->own_from[p]) * sizeof(float) >
+                                         x->kept_base + x->kept_bytes))
+            all->status = pst_fail(PST_EINTERNAL,
+                                   "rank %u: kept weights %u lie outside their memory", x->rank, p);
+    add(all, x, PST_REGION_OUTER, x->kept_base, x->kept_bytes, 0);
+}
+
 static void add_outer(ranges *all, const pst_memory_map *x, const pst_graph *g) {
+    const pst_region buffers = x->kept_bytes ? PST_REGION_OUTER : PST_REGION_GRAD;
+    check_kept(all, x, g);
     for (uint32_t p = 0; g && p < g->n_param; p++) {
         const uint64_t bytes = (x->outer_to[p] - x->outer_from[p]) * sizeof(float);
         add(all, x, PST_REGION_OUTER, x->old[p], bytes, p);
         add(all, x, PST_REGION_OUTER, x->velocity[p], bytes, p);
     }
     for (uint32_t i = 0; i < x->n_outer_buffer; i++)
-        add(all, x, PST_REGION_GRAD, x->outer_buffer + i * pst_align(x->outer_buffer_bytes),
+        add(all, x, buffers, x->outer_buffer + i * pst_align(x->outer_buffer_bytes),
             x->outer_buffer_bytes, i);
 }
 

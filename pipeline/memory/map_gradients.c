@@ -32,12 +32,11 @@ static void place_buffers(pst_memory_map_builder *b, const pst_optim_row *optim)
         pst_memory_map_take(b, (x->n_buffer - 1) * pst_align(x->buffer_bytes) + x->buffer_bytes);
 }
 
-/* Each holds the longest message of another island's weights. */
-static void place_outer_buffers(pst_memory_map_builder *b) {
+void pst_memory_map_place_outer_buffers(pst_memory_map_builder *b) {
     pst_memory_map *x = b->map;
     uint64_t most = 0;
     x->outer_buffer = ABSENT;
-    if (!b->job->syncs) return;
+    if (!pst_job_outer_buffers(b->job)) return;
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
         if (x->outer_to[p] - x->outer_from[p] > most) most = x->outer_to[p] - x->outer_from[p];
     const uint64_t message = b->job->outer[pst_grid_at(b->job->grid, x->rank).tensor]->message;
@@ -136,6 +135,6 @@ void pst_memory_map_place_gradients(pst_memory_map_builder *b, const pst_optim_r
     place_gradient_slots(b, optim);
     place_packed(b);
     place_buffers(b, optim);
-    place_outer_buffers(b);
+    if (!b->job->delay) pst_memory_map_place_outer_buffers(b);
     pst_memory_map_finish(b, PST_REGION_GRAD);
 }

@@ -211,11 +211,16 @@ static pst_status count_islands(const json_t *tensors, const pst_param *param,
     char name[PST_CKPT_NAME];
     for (*islands = 0;
          json_object_get(tensors, pst_ckpt_island_name(param->name, *islands, "", name));
-         ++*islands)
+         ++*islands) {
         for (uint32_t k = 0; k <= pst_optim_states(rule, param); k++, ++*n)
             PST_TRY(check_one(tensors, param,
                               pst_ckpt_island_name(param->name, *islands,
                                                    k ? rule->state_name[k - 1] : "", name)));
+        pst_ckpt_island_name(param->name, *islands, PST_CKPT_KEPT_NAME, name);
+        if (!json_object_get(tensors, name)) continue;
+        ++*n;
+        PST_TRY(check_one(tensors, param, name));
+    }
     if (!json_object_get(tensors, pst_ckpt_velocity_name(param->name, name))) return PST_OK;
     ++*n;
     return check_one(tensors, param, name);

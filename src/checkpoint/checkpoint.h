@@ -71,10 +71,13 @@ typedef struct {
     uint32_t residual;
     /* With islands (parallel.local). island 1 + k: weight and states are those of island k. outer:
      * PST_CKPT_GLOBAL: a weight without states, which the islands share; PST_CKPT_VELOCITY:
-     * `weight` is its outer momentum */
+     * `weight` is its outer momentum; PST_CKPT_KEPT: the weight that the island keeps for an
+     * exchange under way */
     uint32_t island, outer;
 } pst_ckpt_entry;
-enum { PST_CKPT_GLOBAL = 1, PST_CKPT_VELOCITY };
+enum { PST_CKPT_GLOBAL = 1, PST_CKPT_VELOCITY, PST_CKPT_KEPT };
+/* In place of a state's name in pst_ckpt_island_name. */
+#define PST_CKPT_KEPT_NAME "kept"
 #define PST_CKPT_COPY UINT32_MAX
 /* "wte.weight.copy": the tensor with that copy. */
 const char *pst_ckpt_copy_name(const char *param, char out[PST_CKPT_NAME]);

@@ -77,7 +77,8 @@ static pst_status add_weight(pst_shard *s, const pst_ckpt_entry *e) {
         return add_tensor(s, e, name + 1, PST_F32, e->weight);
     }
     if (e->island) {
-        pst_ckpt_island_name("", e->island - 1, "", name);
+        const char *kept = e->outer == PST_CKPT_KEPT ? PST_CKPT_KEPT_NAME : "";
+        pst_ckpt_island_name("", e->island - 1, kept, name);
         return add_tensor(s, e, name + 1, PST_F32, e->weight);
     }
     if (!e->residual) return add_tensor(s, e, "", PST_F32, e->weight);

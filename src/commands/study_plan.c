@@ -14,7 +14,9 @@ static void set_transfers(pst_job *job, uint64_t ns) {
 /* Also in steps without outer step. */
 static pst_status set_all_transfers(pst_prepared *p, double ms) {
     set_transfers(p->job, (uint64_t)(ms * 1e6));
-    if (p->inner) PST_TRY(set_all_transfers(p->inner, ms));
+    pst_prepared *other;
+    for (uint32_t i = 0; (other = pst_prepared_other(p, i)); i++)
+        PST_TRY(set_all_transfers(other, ms));
     return pst_prepare_predict(p);
 }
 

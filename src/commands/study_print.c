@@ -109,7 +109,14 @@ static void print_study(const pst_simulate_options *o, const pst_study *s, const
     fprintf(out, "\nmakespan  %.6f ms (flush %.6f ms), lower bound %.6f ms: gap %.2f%%\n",
             (double)t->step_ns * 1e-6, (double)t->flush_ns * 1e-6,
             (double)(s->bound_ns + t->flush_ns) * 1e-6, pst_study_gap(s, t) * 100);
-    if (s->prepared && s->prepared->inner)
+    if (s->prepared && s->prepared->n_turns)
+        fprintf(out,
+                "islands   this is the last step of the run; %u of %lld steps have a part of an "
+                "exchange; mean %.6f ms, without any exchange %.6f ms\n",
+                s->prepared->n_turns, (long long)s->config->parallel.local.steps,
+                pst_prepared_step_ns(s->prepared) * 1e-6,
+                (double)s->prepared->inner->timing->step_ns * 1e-6);
+    else if (s->prepared && s->prepared->inner)
         fprintf(out,
                 "islands   this step ends with an outer step, %lld of %lld do not: %.6f ms; mean "
                 "%.6f ms\n",

@@ -106,6 +106,8 @@ struct pst_config {
         struct {
             int64_t steps;   /* of an island without the others; 0: off */
             int64_t islands; /* 0: one per replica */
+            int64_t fragments, delay;
+            double alpha;
             struct {
                 double lr, momentum;
                 char *nesterov;

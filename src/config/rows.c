@@ -457,6 +457,21 @@ static const pst_row rows[] = {
      "Number of islands, which divides parallel.data: the replicas of an island add gradients in "
      "every step. Replicas with consecutive numbers are an island. 0: each replica is one.",
      NULL},
+    {"parallel.local", "fragments", PST_ROW_WHOLE, "1", 1, 64, FULL, NULL,
+     AT(parallel.local.fragments), 0,
+     "Number of fragments of the model, of about equal size, that islands exchange one after "
+     "another, each after as many steps as parallel.local.steps (Streaming DiLoCo).",
+     NULL},
+    {"parallel.local", "delay", PST_ROW_WHOLE, "0", 0, 64, FULL, NULL, AT(parallel.local.delay), 0,
+     "Steps that an exchange between islands takes: it goes on while these compute, and its result "
+     "is applied that many steps after the weights were sent. Fewer than steps / fragments. 0: "
+     "islands wait for the exchange.",
+     NULL},
+    {"parallel.local", "alpha", PST_ROW_REAL, "0", 0, 1, FULL | BELOW, NULL,
+     AT(parallel.local.alpha), 0,
+     "With parallel.local.delay: share of an island's own weights in the weights that it goes on "
+     "with when the result is applied. 0: it takes the result.",
+     NULL},
     {"parallel.local.outer", "lr", PST_ROW_REAL, "0.7", 0, INFINITY, FULL | ABOVE, NULL,
      AT(parallel.local.outer.lr), 0,
      "Learning rate of the outer step; 1 without momentum: the mean of the weights.", NULL},

@@ -181,8 +181,10 @@ static uint64_t hash_list(const pst_job *job, uint64_t hash) {
 
 static uint64_t hash_lists(const pst_prepared *p) {
     uint64_t hash = hash_list(p->job, 0);
-    for (uint32_t i = 0; i < p->n_smaller; i++) hash = hash_list(p->smaller[i]->job, hash);
-    return p->inner ? hash_list(p->inner->job, hash) : hash;
+    const pst_prepared *other;
+    for (uint32_t i = 0; (other = pst_prepared_other(p, i)); i++)
+        hash = hash_list(other->job, hash);
+    return hash;
 }
 
 static ranks different(const uint64_t *all, uint32_t n) {

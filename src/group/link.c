@@ -147,9 +147,9 @@ static void set_durations_of(const prober *m, pst_job *job, uint32_t from, uint3
 /* Steps with other lists (prepare/smaller.c) have messages of the same sizes. */
 static void set_durations(const prober *m, uint32_t from, uint32_t to, const pst_link_times *l) {
     set_durations_of(m, m->p->job, from, to, l);
-    for (uint32_t i = 0; i < m->p->n_smaller; i++)
-        set_durations_of(m, m->p->smaller[i]->job, from, to, l);
-    if (m->p->inner) set_durations_of(m, m->p->inner->job, from, to, l);
+    const pst_prepared *other;
+    for (uint32_t i = 0; (other = pst_prepared_other(m->p, i)); i++)
+        set_durations_of(m, other->job, from, to, l);
 }
 
 static pst_status measure_hosts(prober *m, uint32_t from, uint32_t to) {
@@ -200,8 +200,9 @@ static pst_status measure_all(prober *m) {
         for (uint32_t b = 0; b < n; b++)
             if (a != b && m->host[a] == a && m->host[b] == b) PST_TRY(measure_hosts(m, a, b));
     PST_TRY(take_hosts(m, m->p));
-    for (uint32_t i = 0; i < m->p->n_smaller; i++) PST_TRY(take_hosts(m, m->p->smaller[i]));
-    return m->p->inner ? take_hosts(m, m->p->inner) : PST_OK;
+    pst_prepared *other;
+    for (uint32_t i = 0; (other = pst_prepared_other(m->p, i)); i++) PST_TRY(take_hosts(m, other));
+    return PST_OK;
 }
 
 pst_status pst_link_measure(pst_group *g, pst_prepared *p) {

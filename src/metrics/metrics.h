@@ -22,9 +22,11 @@ typedef struct {
     uint32_t rolled_back; /* number of ranks that had to roll back STEP (post-validation) */
     int scales;           /* 1: there is a loss scale */
     double loss_scale;    /* loss scale of this step */
-    const char *phase;    /* with islands: "inner", or "outer" for a step with an outer step */
-    uint64_t skipped;     /* skipped steps so far, including this one if it overflowed */
-    double compression;   /* pst_job_compression of the step's lists */
+    /* with islands: "inner", or "outer" for a step with an outer step, "fragment" with a part of an
+     * exchange; else NULL */
+    const char *phase;
+    uint64_t skipped;   /* skipped steps so far, including this one if it overflowed */
+    double compression; /* pst_job_compression of the step's lists */
 } pst_metrics_step;
 
 /* A completed checkpoint. */

@@ -238,8 +238,10 @@ static pst_status build_job(pst_prepared *p) {
     spec.exchange = exchange;
     spec.message = p->message;
     uint8_t *packs = NULL;
-    pst_status status = pst_prepare_local(p, &spec);
-    uint32_t *weight = NULL;
+    uint32_t *weight = NULL, *fragment = NULL;
+    pst_status status = pst_prepare_fragments(p, &fragment);
+    spec.fragment = fragment;
+    if (status == PST_OK) status = pst_prepare_local(p, &spec);
     if (status == PST_OK) status = pst_prepare_compress(p, &spec, &packs);
     if (status == PST_OK) status = pst_prepare_owners(p, &weight);
     spec.weight = weight;
@@ -249,7 +251,9 @@ static pst_status build_job(pst_prepared *p) {
     free(exchange);
     free(packs);
     free(weight);
+    free(fragment);
     spec.packs = NULL;
+    spec.fragment = NULL;
     spec.weight = NULL; /* lists without a flush have no owners */
     spec.eager = 0;
     PST_TRY(status);
@@ -486,6 +490,8 @@ void pst_prepared_close(pst_prepared *p) {
     if (!p) return;
     for (uint32_t i = 0; i < p->n_smaller; i++) pst_prepared_close(p->smaller[i]);
     pst_prepared_close(p->inner);
+    for (uint32_t i = 0; i < p->n_turns; i++) pst_prepared_close(p->turns[i]);
+    free(p->turns);
     free(p->smaller);
     for (uint32_t r = 0; p->memory && r < p->options.n_rank; r++)
         pst_memory_map_close(p->memory[r]);

@@ -39,6 +39,9 @@ typedef struct {
     /* 1: with islands (parallel.local): the lists of a step without outer step. Only for
      * pst_prepare_inner */
     int inner;
+    /* With islands, the lists that have turn `turn` of the exchange of fragment part - 1 (pst_job);
+     * part 0: all fragments */
+    uint32_t part, turn;
     int smaller;    /* 1: also prepare the other lists of the run (`smaller`) */
     uint32_t phase; /* of parallel.compress (pst_prepare_phase); 0: the last one */
     int infer;      /* 1: graph for generation: no loss, no backward pass */
@@ -178,6 +181,10 @@ struct pst_prepared {
     /* With islands (parallel.local): the same job for steps without outer step, in the same way;
      * this one is for steps with it. NULL: there are no islands. */
     pst_prepared *inner;
+    /* With fragments or a delay, the same for the steps that exchange a fragment: delay + 1 for
+     * each fragment, by turn. Only the last step of the run then has the lists of this job. */
+    pst_prepared **turns;
+    uint32_t n_turns;
 };
 
 /* prepare/kernels.c: callback for pst_chooser; arg is a pst_device or begins with one. */
@@ -300,14 +307,30 @@ static inline uint64_t pst_prepared_batch(const pst_prepared *p) {
 pst_status pst_prepare_local(const pst_prepared *p, pst_job_spec *spec);
 /* The number of islands; 1: all replicas exchange gradients. */
 uint32_t pst_prepare_islands(const pst_config *config, uint32_t replicas);
+/* What islands exchange in a step: PST_LOCAL_TURN: turn `turn` (0: without delay the whole
+ * exchange, else weights are kept) of a fragment. */
+typedef enum { PST_LOCAL_NONE, PST_LOCAL_ALL, PST_LOCAL_TURN } pst_local_kind;
+typedef struct {
+    pst_local_kind kind;
+    uint32_t fragment, turn;
+} pst_local_step;
+/* `step` counts from 0. The last step of the run exchanges all; an exchange that would not end
+ * before it is not begun. */
+pst_local_step pst_prepare_local_step(const pst_config *config, uint64_t step);
+/* *fragment: [parameters] the fragment of each; they have about equal numbers of elements of the
+ * whole model, and adjacent parameters. NULL: there are no fragments. The caller frees it. */
+pst_status pst_prepare_fragments(const pst_prepared *p, uint32_t **fragment);
 /* 1: `step`, counted from 0, ends with all replicas having the same weights. */
 int pst_prepared_syncs(const pst_prepared *p, uint64_t step);
 /* Mean of the predicted duration of the steps between two outer steps, in ns; without islands, of a
  * step. */
 double pst_prepared_step_ns(const pst_prepared *p);
-/* prepare/smaller.c. Sets p->inner if there are islands, and p->plan->step_ns to the mean. */
+/* prepare/smaller.c. Sets p->inner and p->turns if there are islands, and p->plan->step_ns to the
+ * mean. */
 pst_status pst_prepare_inner(pst_prepared *p);
-/* The job for the batch and phase of `step`: p, p->inner or one of p->smaller. */
+/* The i-th job for other steps: p->inner, p->turns, p->smaller; NULL: there are no more. */
+pst_prepared *pst_prepared_other(const pst_prepared *p, uint32_t i);
+/* The job for the batch and phase of `step`: p, p->inner, or one of p->turns or p->smaller. */
 pst_prepared *pst_prepared_at(pst_prepared *p, uint64_t step);
 /* Sets p->smaller. EINPUT: the layout cannot have such batches; the message lists those that it can
  * have. */

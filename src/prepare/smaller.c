@@ -1,8 +1,9 @@
 /* Steps with other lists: the smaller batches with which a run begins (train.batch_warmup), and the
  * steps in which replicas pack nothing yet, or send more than later (parallel.compress), for each
  * size and phase the same layout with fewer micro-batches or other messages; with islands
- * (parallel.local), the steps without outer step. They are prepared like the others, so that their
- * instruction lists and memory maps are checked and simulated as well. */
+ * (parallel.local), the steps without outer step, or with a part of an exchange. They are prepared
+ * like the others, so that their instruction lists and memory maps are checked and simulated as
+ * well. */
 #include "partition/cost/replicas.h"
 #include "prepare/layout.h"
 #include <inttypes.h>
@@ -145,29 +146,60 @@ static int is_for(const pst_prepared *p, uint64_t size, uint32_t phase) {
     return pst_prepared_batch(p) == size && p->options.phase == phase;
 }
 
-/* Like prepare_for, with the whole batch and its schedules. */
-static pst_status prepare_inner(const pst_prepared *p, pst_prepared **out) {
+/* Like prepare_for, with the whole batch and its schedules; part 0: without any exchange between
+ * islands. */
+static pst_status prepare_inner(pst_prepared *p, uint32_t part, uint32_t turn, pst_prepared **out) {
     pst_prepare_options options = p->options;
     options.layout = &p->plan->layout;
     options.schedules = (const pst_schedule *const *)p->schedules;
     options.n_schedule = p->grid.data;
     options.n_eval_micro = 0;
     options.smaller = 0;
-    options.quiet = options.inner = 1;
-    return pst_prepare_build(p->config, &options, &p->plan->layout, out);
+    options.quiet = 1;
+    options.inner = !part;
+    options.part = part;
+    options.turn = turn;
+    PST_TRY(pst_prepare_build(p->config, &options, &p->plan->layout, out));
+    return take_memory(p, *out);
+}
+
+static pst_status prepare_turns(pst_prepared *p) {
+    const uint32_t n = (uint32_t)p->config->parallel.local.fragments,
+                   turns = (uint32_t)p->config->parallel.local.delay + 1;
+    if (n == 1 && turns == 1) return PST_OK;
+    p->turns = calloc((size_t)n * turns, sizeof(pst_prepared *));
+    if (!p->turns) return pst_no_memory("for the lists of exchanges between islands");
+    for (; p->n_turns < n * turns; p->n_turns++)
+        PST_TRY(
+            prepare_inner(p, 1 + p->n_turns / turns, p->n_turns % turns, &p->turns[p->n_turns]));
+    return PST_OK;
 }
 
 pst_status pst_prepare_inner(pst_prepared *p) {
     if (p->job->islands == 1 || p->inner) return PST_OK;
-    PST_TRY(prepare_inner(p, &p->inner));
-    PST_TRY(take_memory(p, p->inner));
+    PST_TRY(prepare_inner(p, 0, 0, &p->inner));
+    PST_TRY(prepare_turns(p));
     p->plan->step_ns = (uint64_t)pst_prepared_step_ns(p);
     return PST_OK;
 }
 
+pst_prepared *pst_prepared_other(const pst_prepared *p, uint32_t i) {
+    const uint32_t inner = p->inner != NULL;
+    if (i < inner) return p->inner;
+    i -= inner;
+    if (i < p->n_turns) return p->turns[i];
+    i -= p->n_turns;
+    return i < p->n_smaller ? p->smaller[i] : NULL;
+}
+
 pst_prepared *pst_prepared_at(pst_prepared *p, uint64_t step) {
     const uint64_t size = pst_batches_size(&p->batches, step);
-    if (p->inner && !pst_prepared_syncs(p, step)) return p->inner;
+    if (p->inner) {
+        const pst_local_step at = pst_prepare_local_step(p->config, step);
+        const uint32_t turns = (uint32_t)p->config->parallel.local.delay + 1;
+        if (at.kind == PST_LOCAL_NONE) return p->inner;
+        return at.kind == PST_LOCAL_TURN ? p->turns[at.fragment * turns + at.turn] : p;
+    }
     const uint32_t phase = p->n_smaller ? phase_at(p, step) : PST_PHASE_LAST;
     for (uint32_t i = 0; i < p->n_smaller; i++)
         if (is_for(p->smaller[i], size, phase)) return p->smaller[i];

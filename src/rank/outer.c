@@ -63,6 +63,7 @@ static void set_rule(const pst_rank *r, const pst_instr *in, stepping *s) {
     const int statistic = r->graph->param[in->param].statistic;
     s->islands = p->job->islands;
     s->weight = pst_rank_weight(r, in->param) + (in->from - x->step_from[in->param]);
+    if (p->job->syncs == PST_SYNC_TURN) s->weight = pst_memory_map_kept(&view, in->param, in->from);
     s->old = (float *)(void *)(r->arena.base + x->old[in->param]) + at;
     s->velocity = NULL;
     if (x->velocity[in->param] != UINT64_MAX)
@@ -78,21 +79,39 @@ static void set_rule(const pst_rank *r, const pst_instr *in, stepping *s) {
     }
 }
 
-pst_status pst_rank_outer(pst_device *device, const void *block) {
-    const pst_rank_flush *f = block;
-    pst_rank *r = f->rank;
+/* Weights are kept, or mixed with the result that is in their place. */
+static void move_kept(pst_rank *r, const pst_instr *in) {
+    const pst_memory_view view = pst_rank_view(r);
+    float *kept = pst_memory_map_kept(&view, in->param, in->from),
+          *weight = pst_rank_weight(r, in->param) + (in->from - r->memory->step_from[in->param]);
+    const float alpha = (float)r->p->config->parallel.local.alpha;
+    if (in->outer == PST_OUTER_KEEP) memcpy(kept, weight, in->n * sizeof *kept);
+    else if (alpha == 0) memcpy(weight, kept, in->n * sizeof *kept);
+    else
+        for (uint32_t i = 0; i < in->n; i++) weight[i] = alpha * weight[i] + (1 - alpha) * kept[i];
+}
+
+static pst_status step_piece(pst_rank *r, const pst_instr *in, pst_pool *pool) {
     const uint32_t islands = r->p->job->islands;
-    if (r->replay) return PST_OK;
-    if (f->instr->param == PST_NONE) return pst_rank_refresh(r);
     stepping s = {.in = malloc(islands * sizeof *s.in), .share = malloc(islands * sizeof *s.share)};
     pst_status status =
         s.in && s.share ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the outer step");
     if (status == PST_OK) {
-        pst_rank_await_checkpoint(r, f->instr->param);
-        set_rule(r, f->instr, &s);
-        pst_pool_run(device->pool, step_tile, &s, (s.n + TILE - 1) / TILE);
+        set_rule(r, in, &s);
+        pst_pool_run(pool, step_tile, &s, (s.n + TILE - 1) / TILE);
     }
     free(s.in);
     free(s.share);
     return status;
+}
+
+pst_status pst_rank_outer(pst_device *device, const void *block) {
+    const pst_rank_flush *f = block;
+    pst_rank *r = f->rank;
+    if (r->replay) return PST_OK;
+    if (f->instr->param == PST_NONE) return pst_rank_refresh(r);
+    pst_rank_await_checkpoint(r, f->instr->param);
+    if (!f->instr->outer) return step_piece(r, f->instr, device->pool);
+    move_kept(r, f->instr);
+    return PST_OK;
 }

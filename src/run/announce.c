@@ -70,6 +70,10 @@ static void warn_of_compression(const pst_prepared *p) {
 }
 
 static void warn_of_islands(const pst_prepared *p) {
+    if (p->n_turns && p->config->eval.every > 0)
+        pst_log(PST_LOG_WARN,
+                "eval.every: with parallel.local.fragments or delay islands have the same weights, "
+                "and are evaluated, only after the last step");
     if (p->config->parallel.local.steps && p->grid.data == 1)
         pst_log(PST_LOG_WARN, "parallel.local has no effect without parallel.data: replicas are "
                               "islands, and there is only one");

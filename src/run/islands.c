@@ -30,6 +30,56 @@ pst_status pst_islands_read(const pst_rank *r, const pst_ckpt *ckpt) {
     return PST_OK;
 }
 
+/* What an island keeps of a parameter, elements [from, to): as stored, else its weights; if the
+ * checkpoint is of other islands, or the outer step has been taken, the shared weights. */
+static pst_status read_kept(const pst_rank *r, const pst_ckpt *ckpt, const pst_param *param,
+                            uint32_t island, const uint64_t range[2], float *out) {
+    const uint32_t turn = pst_prepare_local_step(r->p->config, ckpt->info.step - 1).turn;
+    char name[PST_CKPT_NAME];
+    if (turn >= pst_job_outer_turn(r->p->job) || stored(r->graph, ckpt) != r->p->job->islands)
+        return pst_ckpt_read_weight(ckpt, param, range[0], range[1], out);
+    pst_ckpt_island_name(param->name, island, PST_CKPT_KEPT_NAME, name);
+    if (!pst_ckpt_tensor_find(ckpt, name)) pst_ckpt_island_name(param->name, island, "", name);
+    return pst_ckpt_read_held(ckpt, name, param, range[0], range[1], out);
+}
+
+/* What other islands have sent of the pieces of parameter p, of which this rank takes the outer
+ * step, or will send again. *set: of receive buffers. */
+static pst_status read_buffers(const pst_rank *r, const pst_ckpt *ckpt, uint32_t p, uint32_t *set) {
+    const pst_job *job = r->p->job;
+    const pst_memory_view view = pst_rank_view(r);
+    const uint32_t own = pst_job_outer_owner(job, r->place.replica),
+                   island = pst_job_island(job, r->place.replica);
+    for (pst_piece at = {.param = p}; pst_share_next(job->outer[r->place.tensor], &at);) {
+        if (at.owner != own) continue;
+        const uint64_t range[] = {at.from, at.from + at.n};
+        uint32_t buffer = 1 + (*set)++ * (job->islands - 1);
+        for (uint32_t k = 0; k < job->islands; k++)
+            if (k != island)
+                PST_TRY(read_kept(r, ckpt, r->graph->param + p, k, range,
+                                  pst_memory_map_outer(&view, buffer++)));
+    }
+    return PST_OK;
+}
+
+pst_status pst_islands_read_kept(const pst_rank *r, const pst_ckpt *ckpt) {
+    const pst_memory_map *x = r->memory;
+    const pst_job *job = r->p->job;
+    const pst_memory_view view = pst_rank_view(r);
+    uint32_t set = 0;
+    if (job->islands == 1 || !job->delay || !ckpt->info.step) return PST_OK;
+    const pst_local_step at = pst_prepare_local_step(r->p->config, ckpt->info.step - 1);
+    if (at.kind != PST_LOCAL_TURN || at.turn == job->delay) return PST_OK;
+    for (uint32_t p = 0; p < r->graph->n_param; p++) {
+        if (x->kept[p] == UINT64_MAX || job->fragment[p] != at.fragment) continue;
+        const uint64_t range[] = {x->own_from[p], x->own_to[p]};
+        PST_TRY(read_kept(r, ckpt, r->graph->param + p, pst_job_island(job, r->place.replica),
+                          range, pst_memory_map_kept(&view, p, range[0])));
+        PST_TRY(read_buffers(r, ckpt, p, &set));
+    }
+    return PST_OK;
+}
+
 void pst_islands_explain(const pst_prepared *p, const pst_ckpt *ckpt) {
     const uint32_t n = stored(p->whole, ckpt), islands = p->job->islands;
     if (!n || n == islands) return;

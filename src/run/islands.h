@@ -18,6 +18,8 @@ pst_islands pst_islands_for(const pst_rank *r, const pst_ckpt *ckpt);
 /* Sets a rank's old weights and outer momentum; momentum that the checkpoint lacks becomes 0.
  * EINPUT as pst_ckpt_read_held. */
 pst_status pst_islands_read(const pst_rank *r, const pst_ckpt *ckpt);
+/* Sets what a rank keeps for an exchange that was under way. EINPUT as pst_ckpt_read_held. */
+pst_status pst_islands_read_kept(const pst_rank *r, const pst_ckpt *ckpt);
 /* Says what becomes of islands if the run has another number of them. */
 void pst_islands_explain(const pst_prepared *p, const pst_ckpt *ckpt);
 #endif

@@ -400,6 +400,7 @@ static pst_status load(pst_trainer *t, const pst_ckpt *ckpt) {
         pst_status status = read_rank(t->group->local[i], ckpt, t->p->optim);
         if (status == PST_OK) status = pst_residual_read(t->group->local[i], ckpt);
         if (status == PST_OK) status = pst_islands_read(t->group->local[i], ckpt);
+        if (status == PST_OK) status = pst_islands_read_kept(t->group->local[i], ckpt);
         PST_TRY(name_older_of(t->p, status, ckpt->path));
     }
     t->group->weights_gathered = 0;

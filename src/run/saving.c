@@ -15,7 +15,7 @@
 
 typedef enum { NOTHING, WRITING, COMMITTING } phase;
 
-enum { ENTRIES = 5 }; /* of a parameter: weight, copy, residual, outer weight and momentum */
+enum { ENTRIES = 6 }; /* of a parameter: weight, copy, residual, kept, outer weight and momentum */
 static const uint64_t GUARD_WAIT_NS = 500000; /* the longest wait before transfers are polled */
 
 /* For one rank: tells STEP whether it may change a parameter. */
@@ -28,6 +28,7 @@ typedef struct {
 } guard;
 
 struct pst_saving {
+    uint32_t kept; /* kept_fragment of its entries */
     pst_trainer *trainer;
     uint32_t n; /* ranks of this process */
     pst_shard **shard;
@@ -106,13 +107,40 @@ static pst_ckpt_entry outer_of(const pst_rank *r, uint32_t i, int velocity) {
     return e;
 }
 
+int pst_saving_keeps(const pst_trainer *t) {
+    if (t->p->job->islands == 1 || !t->p->job->delay || !t->step) return 0;
+    const pst_local_step at = pst_prepare_local_step(t->config, t->step - 1);
+    return at.kind == PST_LOCAL_TURN && at.turn < pst_job_outer_turn(t->p->job);
+}
+
+/* 1 + the fragment of which islands keep weights, without an outer step so far; 0: none. */
+static uint32_t kept_fragment(const pst_trainer *t) {
+    if (!pst_saving_keeps(t)) return 0;
+    return 1 + pst_prepare_local_step(t->config, t->step - 1).fragment;
+}
+
+static int is_kept(const pst_trainer *t, const pst_rank *r, uint32_t i) {
+    if (!kept_fragment(t) || r->memory->kept[i] == UINT64_MAX) return 0;
+    return t->p->job->fragment[i] + 1 == kept_fragment(t);
+}
+
+static pst_ckpt_entry kept_of(const pst_rank *r, uint32_t i) {
+    const pst_memory_view view = pst_rank_view(r);
+    pst_ckpt_entry e = entry_of(r, i);
+    e.weight = pst_memory_map_kept(&view, i, r->memory->own_from[i]);
+    e.outer = PST_CKPT_KEPT;
+    return e;
+}
+
 /* Adds the entries of a parameter, and returns their number. */
-static uint32_t add_entries(const pst_rank *r, uint32_t i, pst_ckpt_entry *entry) {
+static uint32_t add_entries(const pst_trainer *t, const pst_rank *r, uint32_t i,
+                            pst_ckpt_entry *entry) {
     const int islands = r->p->job->islands > 1;
     uint32_t n = 0;
     if (pst_rank_stores_own(r, i)) entry[n++] = entry_of(r, i);
     if (pst_rank_stores_own(r, i) && pst_rank_copied(r, i)) entry[n++] = copy_of(r, i);
     if (pst_rank_stores_residual(r, i)) entry[n++] = residual_of(r, i);
+    if (pst_rank_stores_own(r, i) && is_kept(t, r, i)) entry[n++] = kept_of(r, i);
     if (!islands || !pst_rank_stores(r, i)) return n;
     entry[n++] = outer_of(r, i, 0);
     if (pst_rank_velocity(r, i)) entry[n++] = outer_of(r, i, 1);
@@ -130,7 +158,7 @@ static pst_status open_shard(pst_saving *s, uint32_t k, pst_ckpt_entry *entry) {
         return pst_fail(PST_ENOMEM, "no memory to list the parameters of rank %u", r->rank);
     for (uint32_t i = 0; i < p->graph->n_param; i++) {
         const uint32_t first = n;
-        n += add_entries(r, i, entry + n);
+        n += add_entries(s->trainer, r, i, entry + n);
         g->entry[i] = n > first ? n - 1 : UINT32_MAX;
     }
     PST_TRY(pst_shard_open(p->optim, entry, n, 0, &s->shard[k]));
@@ -200,6 +228,9 @@ static pst_status describe(pst_saving *s) {
             if (x->residual[i] != UINT64_MAX)
                 s->bytes += pst_param_elements(held->param + i) * sizeof(float);
             if (x->is_copy[i]) s->bytes += (x->own_to[i] - x->own_from[i]) * sizeof(float);
+            if (kept_fragment(t) && x->kept[i] != UINT64_MAX &&
+                t->p->job->fragment[i] + 1 == kept_fragment(t))
+                s->bytes += (x->own_to[i] - x->own_from[i]) * sizeof(float);
         }
     return PST_OK;
 }
@@ -215,6 +246,7 @@ static pst_status open_saving(pst_trainer *t, pst_saving *s) {
     if (!s->shard || !s->guard || !s->entry)
         return pst_fail(PST_ENOMEM, "no memory to write checkpoints");
     s->trainer = t;
+    s->kept = kept_fragment(t);
     s->n = n;
     s->alone = n == t->p->options.n_rank;
     snprintf(s->folder, sizeof s->folder, "%s/checkpoints", t->folder);
@@ -323,6 +355,11 @@ pst_status pst_saving_start(pst_trainer *t, int last) {
     uint64_t lost = pst_monotonic_ns() - began;
     if (waited && lost >= MIN_WAITED_NS && t->group->leader && !s->warned++)
         warn_waited(s, before, step_before, lost);
+    if (s->kept != kept_fragment(t)) { /* other entries */
+        pst_saving_close(t);
+        PST_TRY(pst_saving_open(t));
+        s = t->saving;
+    }
     s->info.step = t->step;
     s->why = purpose(t);
     s->info.skipped = t->skipped;

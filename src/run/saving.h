@@ -20,6 +20,9 @@ pst_status pst_saving_progress(pst_trainer *t);
 pst_status pst_saving_finish(pst_trainer *t);
 /* State of this process's part of the checkpoint. Not collective. */
 pst_save_state pst_saving_state(pst_trainer *t);
+/* 1: islands keep weights for an exchange under way, which a checkpoint of this step has to
+ * contain. Not collective. */
+int pst_saving_keeps(const pst_trainer *t);
 /* Bytes of a checkpoint's tensors, of all ranks; 0: not known yet. Not collective. */
 uint64_t pst_saving_bytes(const pst_trainer *t);
 /* Abandons a checkpoint that is being written; earlier ones are kept. Not collective; to be called

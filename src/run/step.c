@@ -208,7 +208,11 @@ static void set_sample_means(const pst_trainer *t, pst_metrics_step *out) {
 /* Of the step that is done. */
 static const char *step_phase(const pst_trainer *t) {
     if (t->p->job->islands == 1) return NULL;
-    return pst_prepared_syncs(t->p, t->step - 1) ? "outer" : "inner";
+    switch (pst_prepare_local_step(t->config, t->step - 1).kind) {
+    case PST_LOCAL_ALL: return "outer";
+    case PST_LOCAL_TURN: return "fragment";
+    default: return "inner";
+    }
 }
 
 /* Measured values, with predictions beside them. */

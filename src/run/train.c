@@ -126,7 +126,8 @@ static pst_status validate(pst_trainer *t) {
 static pst_status checkpoint(pst_trainer *t, int last) {
     if (last) PST_TRY(pst_saving_finish(t)); /* the one under way may be of this step */
     if (t->checkpointed != t->step && !t->times_only) PST_TRY(pst_saving_start(t, last));
-    return last ? pst_saving_finish(t) : PST_OK;
+    /* the next steps overwrite kept weights */
+    return last || pst_saving_keeps(t) ? pst_saving_finish(t) : PST_OK;
 }
 
 /* The run ends before its last step. */

@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 /* Instead of a ZeRO stage: each replica is an island; two islands of half of them, with zero 0 and
- * with zero 1. */
-enum { MOST = 8, ISLANDS = -1, HALVES = -2, SHARDED_HALVES = -3 };
+ * with zero 1; a turn of an exchange of one of two fragments. */
+enum { MOST = 8, ISLANDS = -1, HALVES = -2, SHARDED_HALVES = -3, TURNS = -4, PARAMS = 64 };
 
 static uint32_t islands_of(int zero, uint32_t n) {
     if (zero >= 0) return 1;
@@ -44,6 +44,19 @@ static void lengthen(pst_cut *cut) {
             for (uint32_t s = 0; s < program->n_step; s++) program->step[s].ns += 100000;
             program->ns += UINT64_C(100000) * program->n_step;
         }
+}
+
+static void set_turn(pst_job_spec *spec, uint64_t k, int zero) {
+    static uint32_t fragment[PARAMS];
+    const uint32_t c = (uint32_t)(k / 4);
+    if (zero != TURNS) return;
+    for (uint32_t p = 0; p < PARAMS; p++) fragment[p] = p % 2;
+    spec->fragments = 2;
+    spec->fragment = fragment;
+    spec->part = 1 + c / 2 % 2;
+    spec->syncs = PST_SYNC_TURN;
+    spec->delay = 1 + c % 3;
+    spec->turn = c % (spec->delay + 1);
 }
 
 /* With zero 2 and islands all kinds of schedules, and parameters of up to three pieces. The last
@@ -78,10 +91,12 @@ static replicas open_served(uint64_t k, uint32_t n, int zero, uint32_t fewer, ui
                          .schedule = r.schedule,
                          .cut = r.cut,
                          .cost = &cost,
-                         .zero = zero < 0 ? zero == SHARDED_HALVES : zero,
+                         .zero = zero < 0 ? zero == SHARDED_HALVES || (zero == TURNS && k % 8 > 3)
+                                          : zero,
                          .islands = islands_of(zero, n),
                          .syncs = 1,
                          .velocity = (int)(k % 2)};
+    set_turn(&spec, k, zero);
     spec.parts = zero == 2 ? 1 : 1 + (uint32_t)(k / 8 % 3);
     static const uint8_t packs[] = {1, 1, 0, 1};
     spec.eager = eager;
@@ -136,8 +151,8 @@ static void must_pass(const replicas *r, int fifo) {
 }
 
 static void pass(int islands, uint64_t seed) {
-    for (uint64_t k = 1; k <= (islands ? 18 : 60); k++) {
-        const int zero = islands ? -1 - (int)(k % 3) : (int)(k / 4 % 3);
+    for (uint64_t k = 1; k <= (islands ? 48 : 60); k++) {
+        const int zero = islands ? -1 - (int)(k % 4) : (int)(k / 4 % 3);
         replicas r = open_replicas(k, replicas_of(k, zero), zero, (uint32_t)(k % 4), &seed);
         must_pass(&r, k % 2 && !islands);
         close_replicas(&r);
@@ -205,8 +220,8 @@ static void lost_deps_are_refused(void **state) {
     (void)state;
     uint64_t seed = test_seed(2);
     uint32_t refused = 0, kept = 0;
-    for (uint64_t k = 1; k <= 19; k++) {
-        const int zero = k > 16 ? -1 - (int)(k % 3) : (int)(k / 3 % 3);
+    for (uint64_t k = 1; k <= 23; k++) {
+        const int zero = k > 16 ? -1 - (int)(k % 4) : (int)(k / 3 % 3);
         replicas t = open_replicas(k, zero < ISLANDS ? 4 : 2 + (uint32_t)(k % 3), zero, 0, &seed);
         for (uint32_t r = 0; r < t.job->n_rank; r++) {
             pst_instr_list *list = &t.job->list[r];
@@ -233,8 +248,8 @@ static void lost_deps_are_refused(void **state) {
 static void changes_are_refused(void **state) {
     (void)state;
     uint64_t seed = test_seed(3);
-    for (uint64_t k = 1; k <= 20; k++) {
-        const int zero = k > 16 ? -1 - (int)(k % 3) : (int)(k / 3 % 3);
+    for (uint64_t k = 1; k <= 27; k++) {
+        const int zero = k > 16 ? -1 - (int)(k % 4) : (int)(k / 3 % 3);
         replicas t = open_replicas(k, zero < ISLANDS ? 4 : 2 + (uint32_t)(k % 4), zero, 0, &seed);
         for (uint32_t r = 0; r < t.job->n_rank; r++) {
             pst_instr_list *list = &t.job->list[r];
@@ -278,8 +293,9 @@ static void an_outer_step_is_whole(void **state) {
     (void)state;
     uint64_t seed = test_seed(12);
     uint32_t taken = 0;
-    for (uint64_t k = 1; k <= 6; k++) {
-        const int zero = -1 - (int)(k % 3);
+    for (uint64_t k = 1; k <= 19; k++) {
+        const int zero = k > 4 ? TURNS : -1 - (int)(k % 3);
+        if (k > 4 && k % 4 != 3) continue; /* turns change with k / 4 */
         replicas t = open_replicas(k, zero < ISLANDS ? 4 : 2 + (uint32_t)(k % 4), zero, 0, &seed);
         for (uint32_t r = 0; r < t.job->n_rank; r++) {
             pst_instr_list *list = &t.job->list[r];

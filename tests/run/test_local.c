@@ -219,6 +219,63 @@ static void outer_steps_add_up(void **state) {
     for (int i = 0; i < 3; i++) assert_string_equal(first.loss[i], base.loss[i]);
 }
 
+/* --- fragments and delays --------------------------------------------------------------------- */
+
+/* Kept after step 3, sent to their owners in step 4, and back in step 5. */
+#define DELAYED "parallel.local.delay=2 "
+
+static run_result delayed;
+
+static void a_delayed_step_is_that_of_kept_weights(void **state) {
+    (void)state;
+    static float was[MOST], is[MOST], now[MOST], kept[2][MOST];
+    char name[PST_CKPT_NAME];
+    double most = 0;
+    delayed = train("", 2, DELAYED);
+    read_tensor(&delayed, 3, "wte.weight", was);
+    read_tensor(&delayed, 4, "wte.weight", now);
+    for (uint32_t k = 0; k < 2; k++) {
+        read_tensor(&delayed, 3, pst_ckpt_island_name("wte.weight", k, "kept", name), kept[k]);
+        read_tensor(&delayed, 3, pst_ckpt_island_name("wte.weight", k, "", name), is);
+        assert_memory_equal(is, kept[k], sizeof is);
+        read_tensor(&delayed, 5, pst_ckpt_island_name("wte.weight", k, "", name), is);
+        assert_memory_equal(is, now, sizeof is);
+    }
+    for (int i = 0; i < MOST; i++) {
+        const double gradient = was[i] - 0.5 * ((double)kept[0][i] + (double)kept[1][i]),
+                     want = was[i] - 0.7 * 1.9 * gradient;
+        most = fmax(most, fabs(want - (double)was[i]));
+        assert_true(fabs(want - (double)now[i]) < 1e-6);
+    }
+    assert_true(most > 1e-3);
+}
+
+/* The same bits in other layouts, and after a resume when weights are kept, when the outer step has
+ * been taken, and when the result has been applied. */
+static void delays_have_the_same_bits(void **state) {
+    (void)state;
+    for (int step = 3; step <= 5; step++) {
+        run_result r = train(copy_until(&delayed, step), 4, DELAYED "parallel.schedule=gpipe");
+        run_assert_same(&r, &delayed, "resumed");
+    }
+    static const char *const keys[] = {
+        "parallel.local.steps=4 parallel.local.fragments=2 parallel.local.delay=1 "
+        "parallel.local.alpha=0.5 train.steps=9",
+        "parallel.local.steps=3 parallel.local.fragments=3 train.precision=bf16",
+        "parallel.local.steps=5 parallel.local.delay=4 train.steps=11"};
+    const int from[] = {4, 4, 6}; /* the last: when some weights have been sent */
+    for (int i = 0; i < 3; i++) {
+        char all[400], more[500];
+        snprintf(all, sizeof all, "parallel.data=4 parallel.local.islands=2 %s", keys[i]);
+        snprintf(more, sizeof more, "%s parallel.zero=1 parallel.schedule=zb-h1", all);
+        run_result flat = train("", 4, all), deep = train("", 8, more);
+        assert_int_equal(flat.exit_status, 0);
+        run_assert_same(&deep, &flat, more);
+        run_result r = train(copy_until(&flat, from[i]), 8, more);
+        run_assert_same(&r, &flat, "resumed");
+    }
+}
+
 /* --- when ------------------------------------------------------------------------------------- */
 
 static void resume_has_the_same_bits(void **state) {
@@ -345,6 +402,10 @@ static void bad_input(void **state) {
     refuses("parallel.gradients=bf16", "use parallel.gradients=fp32");
     refuses("parallel.reproducible.data=2", "use parallel.reproducible.data=0");
     refuses("parallel.post_validation=true", "not supported together");
+    refuses("parallel.local.fragments=4", "expected at most parallel.local.steps, 3");
+    refuses("parallel.local.delay=3", "less than steps / fragments, 3");
+    refuses("parallel.local.alpha=0.5", "needs parallel.local.delay");
+    refuses("parallel.local.delay=1 stop.patience=1 eval.every=1", "evaluated only then");
     refuses("parallel.local.steps=-1", "expected a whole number");
     refuses("parallel.local.islands=1", "one island has no others");
     refuses("parallel.local.islands=3", "divides the number of replicas (parallel.data), 2");
@@ -358,6 +419,8 @@ int main(void) {
                                        cmocka_unit_test(replicas_add_up),
                                        cmocka_unit_test(outer_steps_add_up),
                                        cmocka_unit_test(one_step_of_sgd_is_synchronous),
+                                       cmocka_unit_test(a_delayed_step_is_that_of_kept_weights),
+                                       cmocka_unit_test(delays_have_the_same_bits),
                                        cmocka_unit_test(phases),
                                        cmocka_unit_test(time_limit_knows_outer_steps),
                                        cmocka_unit_test(resume_has_the_same_bits),
