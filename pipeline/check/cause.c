@@ -21,7 +21,7 @@ static void push_causes_of_issue(const pst_checker *c, uint32_t *n, pst_moment a
     for (uint32_t d = 0; d < in->n_dep; d++) push(c, n, at.rank, list->dep[in->dep + d], 1);
     for (uint32_t i = at.index; i-- > 0;) {
         if (list->instr[i].queue != in->queue) continue;
-        push(c, n, at.rank, i, in->queue == PST_Q_COMPUTE);
+        push(c, n, at.rank, i, pst_queue_computes(in->queue));
         return;
     }
 }

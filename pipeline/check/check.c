@@ -16,6 +16,12 @@ static pst_status fail_at(uint32_t rank, uint32_t i, const char *why) {
     return pst_fail(PST_EINPUT, "rank %u instruction %u: %s", rank, i, why);
 }
 
+/* Whether it is part of the exchange of delayed updates, beside the passes. */
+static int is_beside(const pst_job *job, const pst_instr *in) {
+    const int moves = in->opcode == PST_OP_SEND || in->opcode == PST_OP_RECV;
+    return job->staleness && (moves || in->opcode == PST_OP_REDUCE) && in->n && in->use != PST_NONE;
+}
+
 static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
     const pst_job *job = c->job;
     const pst_instr_list *list = &job->list[rank];
@@ -32,8 +38,9 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
     const int weight = job->eager && flush && in->n && in->use == PST_NONE;
     const int kept = in->outer == PST_OUTER_KEPT;
     if (head || ((weight || kept) && queue != PST_Q_COMPUTE)) queue = PST_Q_HEAD;
+    if (is_beside(job, in)) queue = queue == PST_Q_COMPUTE ? PST_Q_SIDE : PST_Q_HEAD;
     if (in->queue != queue) return fail_at(rank, i, "wrong queue for this opcode");
-    if (queue != PST_Q_COMPUTE && in->peer >= job->n_rank)
+    if (!pst_queue_computes(queue) && in->peer >= job->n_rank)
         return fail_at(rank, i, "unknown peer rank");
     if (flush ? in->opcode <= PST_OP_BW
               : in->opcode > PST_OP_REDUCE || (in->opcode >= PST_OP_PACK && !piece)) {
@@ -76,6 +83,12 @@ static pst_status check_lists(const pst_checker *c) {
         return pst_fail(PST_EINPUT, "servers need zero 1, no codec, and the lists of all lanes");
     if (job->eager && (!job->grid.servers || job->zero != 1 || job->post))
         return pst_fail(PST_EINPUT, "eager updates need servers, and no post-validation");
+    if (job->staleness &&
+        (job->zero == 2 || job->eager || job->post || job->narrow || job->alone ||
+         job->islands > 1 || job->up.kind != PST_CODEC_NONE || job->down.kind != PST_CODEC_NONE))
+        return pst_fail(PST_EINPUT,
+                        "delayed updates need zero 0 or 1, fp32 gradients without a codec, no "
+                        "islands, and neither eager updates nor post-validation");
     for (uint32_t k = 0; k < job->grid.data; k++) {
         if (!job->micros[k] || job->micros[k] > job->n_micro)
             return pst_fail(PST_EINPUT, "replica %u has %u micro-batches; expected 1 to %u", k,

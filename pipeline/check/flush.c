@@ -133,8 +133,11 @@ static pst_status check_norm_message(flush *f, uint32_t i) {
 static pst_status check_join(const flush *f, uint32_t i) {
     const pst_instr *in = &f->list->instr[i];
     uint32_t reduce = PST_NONE;
-    for (uint32_t x = f->list->n_head; x < f->first; x++)
+    for (uint32_t x = f->list->n_head; x < f->first; x++) {
+        const uint8_t queue = f->list->instr[x].queue; /* delayed updates use other memory */
+        if (queue == PST_Q_HEAD || queue == PST_Q_SIDE) continue;
         PST_TRY(pst_checker_need(f->c, f->rank, x, i));
+    }
     for (uint32_t x = f->first; x < f->list->n_instr; x++) {
         const pst_instr *other = &f->list->instr[x];
         if (other->opcode == PST_OP_REDUCE && !other->n && other->param == in->param &&

@@ -109,7 +109,7 @@ pst_status pst_checker_messages(pst_checker *c, pst_check_mode mode) {
         const pst_instr_list *list = &job->list[r];
         pst_checker_enter(c, pst_grid_lane(job->grid, r));
         for (uint32_t i = 0; i < list->n_instr; i++) {
-            if (list->instr[i].queue == PST_Q_COMPUTE) continue;
+            if (pst_queue_computes(list->instr[i].queue)) continue;
             if (c->walk->partner[r][i] == PST_NONE) {
                 return pst_checker_fail_at(
                     c, r, i,

@@ -23,7 +23,7 @@ void pst_checker_order(pst_checker *c, uint32_t rank) {
         const pst_instr *in = &list->instr[i];
         uint32_t after = next[in->queue];
         if (after != PST_NONE)
-            take_least(in->queue == PST_Q_COMPUTE ? c->end[i] : c->issue[i], c->issue[after]);
+            take_least(pst_queue_computes(in->queue) ? c->end[i] : c->issue[i], c->issue[after]);
         take_least(c->issue[i], c->end[i]);
         c->issue[i][in->queue] = i;
         next[in->queue] = i;

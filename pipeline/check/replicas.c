@@ -14,9 +14,9 @@ typedef struct {
     const pst_checker *c;
     const pst_instr_list *list;
     pst_grid_place at;
-    uint32_t rank, first, step; /* first: of the flush */
-    int serves;                 /* 1: this rank is a server */
-    uint32_t *base;             /* [n_param] number of a parameter's first piece */
+    uint32_t rank, first, norm, step; /* first: of the flush */
+    int serves;                       /* 1: this rank is a server */
+    uint32_t *base;                   /* [n_param] number of a parameter's first piece */
     /* instructions of a piece, in list order: [pieces], [pieces], [n_instr] */
     uint32_t *head, *tail, *next;
     uint32_t *whole;      /* [n_param] the REDUCEs of whole accumulators, also chained by `next` */
@@ -52,6 +52,7 @@ static pst_status list_pieces(exchange *x) {
         const pst_instr *in = &x->list->instr[i];
         int early = x->c->job->zero != 2 && pst_job_is_piece(x->list, i);
         if (i < x->first && !early) continue;
+        if (in->opcode == PST_OP_NORM) x->norm = i;
         if (in->opcode == PST_OP_STEP) x->step = i;
         if (!in->n && in->opcode == PST_OP_REDUCE && in->param < g->n_param) {
             x->next[i] = x->whole[in->param];
@@ -60,7 +61,7 @@ static pst_status list_pieces(exchange *x) {
         if (!in->n || in->outer || in->opcode == PST_OP_OUTER || pst_checker_is_change(in))
             continue;
         /* pipeline/check/updates.c */
-        if (in->queue == PST_Q_HEAD || in->opcode == PST_OP_STEP) continue;
+        if (in->opcode == PST_OP_STEP || (in->queue == PST_Q_HEAD && in->use == PST_NONE)) continue;
         if (early && (in->chunk || in->micro))
             return fail_piece(
                 x, in->param, in->from,
@@ -137,7 +138,7 @@ static uint32_t finishes(const exchange *x, uint32_t param, uint32_t use, uint32
 static pst_status check_ready(const exchange *x, const piece *p, uint32_t send) {
     const pst_cut *cut = x->c->cut;
     uint32_t first = cut->use_first[p->param];
-    if (x->serves) return PST_OK;
+    if (x->serves || x->c->job->staleness) return PST_OK; /* complete before the list begins */
     for (uint32_t use = first; use < cut->use_first[p->param + 1]; use++) {
         uint32_t chunk = cut->use_chunk[use];
         if (x->c->job->rank_of_chunk[chunk] != x->at.stage) continue;
@@ -251,6 +252,8 @@ static pst_status check_owner(const exchange *x, const piece *p) {
     }
     if (own.lo != 0 || own.hi != n)
         return fail_piece(x, p->param, p->from, "the gradient of a replica is not added");
+    if (job->staleness && reduce != PST_NONE)
+        PST_TRY(pst_checker_need(x->c, x->rank, reduce, x->norm));
     for (uint32_t s = 0; s < job->grid.pipeline && !job->zero; s++)
         if (first_use_on(x->c, p->param, s) != PST_NONE) holders += n * lanes_through(x, s);
     return sent == (job->zero ? 0 : holders - 1)
@@ -285,8 +288,8 @@ static pst_status check_return(const exchange *x, const piece *p, uint32_t sent,
         in->buffer || in->packed || in->use != use)
         return fail_piece(x, p->param, p->from,
                           "the sum is not received from the owner of the shard");
-    PST_TRY(sent != PST_NONE ? pst_checker_need(x->c, x->rank, sent, recv)
-                             : check_lent(x, p->param, use, recv));
+    if (sent != PST_NONE) PST_TRY(pst_checker_need(x->c, x->rank, sent, recv));
+    else if (!x->c->job->staleness) PST_TRY(check_lent(x, p->param, use, recv));
     return pst_checker_need(x->c, x->rank, recv, x->step);
 }
 

@@ -10,8 +10,10 @@ static int grow(pst_job_builder *b, void *array, size_t size, uint32_t n, size_t
     return b->status == PST_OK;
 }
 
-static uint8_t queue_of(const pst_instr *instr) {
-    if (pst_opcode_computes(instr->opcode)) return PST_Q_COMPUTE;
+static uint8_t queue_of(const pst_job_builder *b, const pst_instr *instr) {
+    const int computes = pst_opcode_computes(instr->opcode);
+    if (b->beside) return computes ? PST_Q_SIDE : PST_Q_HEAD;
+    if (computes) return PST_Q_COMPUTE;
     if (instr->param != PST_NONE && instr->use == PST_NONE && !instr->outer) return PST_Q_HEAD;
     return instr->opcode == PST_OP_SEND ? PST_Q_SEND : PST_Q_RECV;
 }
@@ -19,9 +21,9 @@ static uint8_t queue_of(const pst_instr *instr) {
 uint32_t pst_builder_emit(pst_job_builder *b, const pst_instr *instr) {
     if (!grow(b, &b->instr, sizeof *b->instr, b->n_instr, &b->room_instr)) return 0;
     b->instr[b->n_instr] = *instr;
-    b->instr[b->n_instr].queue = queue_of(instr);
+    b->instr[b->n_instr].queue = queue_of(b, instr);
     uint64_t latency = b->cost->latency_ns;
-    if (b->instr[b->n_instr].queue == PST_Q_COMPUTE)
+    if (pst_queue_computes(b->instr[b->n_instr].queue))
         b->instr[b->n_instr].ns = pst_job_slowed(b->job, b->rank, instr->ns);
     else b->instr[b->n_instr].wire_ns = instr->ns > latency ? instr->ns - latency : 0;
     return b->n_instr++;
@@ -54,7 +56,7 @@ uint32_t pst_builder_emit_compute(pst_job_builder *b, uint8_t opcode, uint64_t n
 
 uint32_t pst_builder_last_compute(const pst_job_builder *b) {
     uint32_t at = b->n_instr;
-    while (at > 0 && !pst_opcode_computes(b->instr[at - 1].opcode)) at--;
+    while (at > 0 && b->instr[at - 1].queue != PST_Q_COMPUTE) at--;
     return at ? at - 1 : PST_NONE;
 }
 

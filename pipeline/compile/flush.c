@@ -43,8 +43,8 @@ typedef struct {
 } passes;
 
 /* `at` overwrites memory of the lists: it waits for the last pass, and for every SEND before the
- * flush that nothing else waited for (except those of the head, which use other memory). RECVs have
- * been read by a pass or, for sums over replicas (early.h), by a REDUCE. */
+ * flush that nothing else waited for (except those of the HEAD queue, which use other memory).
+ * RECVs have been read by a pass or, for sums over replicas (early.h), by a REDUCE. */
 static void wait_for_all(pst_job_builder *b, uint32_t at, passes before) {
     uint8_t *named = calloc((size_t)b->n_instr + 1, 1);
     if (!named) {
@@ -56,7 +56,8 @@ static void wait_for_all(pst_job_builder *b, uint32_t at, passes before) {
         if (b->instr[b->pair[i].instr].opcode != PST_OP_STEP) named[b->pair[i].on] = 1;
     if (before.computed != PST_NONE) pst_builder_depend(b, at, before.computed);
     for (uint32_t i = b->n_head; i < before.first; i++)
-        if (!pst_opcode_computes(b->instr[i].opcode) && !named[i]) pst_builder_depend(b, at, i);
+        if ((b->instr[i].queue == PST_Q_SEND || b->instr[i].queue == PST_Q_RECV) && !named[i])
+            pst_builder_depend(b, at, i);
     free(named);
 }
 
@@ -272,11 +273,21 @@ static uint32_t validate(pst_job_builder *b, passes before) {
     return last;
 }
 
+/* NORM reads the sums of delayed updates. */
+static void wait_for_side(pst_job_builder *b, uint32_t norm) {
+    for (uint32_t i = norm; b->job->staleness && i-- > 0 && b->status == PST_OK;) {
+        if (b->instr[i].queue != PST_Q_SIDE) continue;
+        pst_builder_depend(b, norm, i);
+        return;
+    }
+}
+
 /* Returns STEP; with eager updates VALIDATE. */
 static uint32_t norm_and_step(pst_job_builder *b, passes before) {
     uint32_t norm = pst_builder_emit_compute(b, PST_OP_NORM, b->cost->norm_ns), step = PST_NONE,
              answered;
     uint32_t to = pst_job_root(b->job, b->rank);
+    wait_for_side(b, norm);
     send_norms(b, to, norm);
     int answers_first = b->rank == to && (!b->job->post || ends_last(b));
     if (answers_first) gather(b);
@@ -316,6 +327,23 @@ static uint32_t flush_alone(pst_job_builder *b, passes before, uint32_t *returne
     return step;
 }
 
+/* `step` waits for the sums that were received before the flush. */
+static void wait_for_sums(pst_job_builder *b, passes before, uint32_t step) {
+    for (uint32_t i = b->n_head; i < before.first && b->status == PST_OK; i++)
+        if (b->instr[i].opcode == PST_OP_RECV && b->instr[i].n && !b->instr[i].buffer)
+            pst_builder_depend(b, step, i);
+}
+
+/* Replicas exchange other gradients than those of this step. Returns STEP. */
+static uint32_t flush_delayed(pst_job_builder *b, passes before, uint32_t *lent) {
+    add_unshared(b);
+    b->channel += 2; /* those of the exchange */
+    join_shared(b, before, lent);
+    const uint32_t step = norm_and_step(b, before);
+    wait_for_sums(b, before, step);
+    return step;
+}
+
 /* Returns STEP. */
 static uint32_t flush_replicas(pst_job_builder *b, passes before, uint32_t *lent) {
     pst_flush_sums sums;
@@ -335,9 +363,7 @@ static uint32_t flush_replicas(pst_job_builder *b, passes before, uint32_t *lent
     for (uint32_t i = received[0];
          received[0] != PST_NONE && i < received[1] && b->status == PST_OK; i++)
         if (b->instr[i].opcode == PST_OP_RECV) pst_builder_depend(b, step, i);
-    for (uint32_t i = b->n_head; i < before.first && b->status == PST_OK; i++)
-        if (b->instr[i].opcode == PST_OP_RECV && b->instr[i].n && !b->instr[i].buffer)
-            pst_builder_depend(b, step, i); /* an early sum */
+    wait_for_sums(b, before, step); /* early ones */
     pst_flush_sums_close(&sums);
     if (b->job->down.kind != PST_CODEC_NONE && b->status == PST_OK)
         (b->job->alone ? pst_summary_changes : pst_builder_changes)(b, pst_builder_last_compute(b));
@@ -371,7 +397,7 @@ static void add_partial(pst_job_builder *b, passes *before) {
 void pst_builder_flush(pst_job_builder *b) {
     const pst_graph *g = graph_of(b);
     /* all that a server does is the end of a step */
-    passes before = {b->serves ? b->n_head : b->n_instr,
+    passes before = {b->serves && !b->job->staleness ? b->n_head : b->n_instr,
                      b->serves ? PST_NONE : pst_builder_last_compute(b)};
     uint32_t *returned = malloc(((size_t)(g ? g->n_param : 0) + 1) * sizeof *returned);
     if (!returned) b->status = pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
@@ -379,7 +405,8 @@ void pst_builder_flush(pst_job_builder *b) {
     add_partial(b, &before);
     uint32_t step = 0;
     if (b->status == PST_OK && pst_job_group(b->job) == 1) step = flush_alone(b, before, returned);
-    else if (b->status == PST_OK) step = flush_replicas(b, before, returned);
+    else if (b->status == PST_OK)
+        step = (b->job->staleness ? flush_delayed : flush_replicas)(b, before, returned);
     if (b->job->syncs) pst_builder_outer(b, step);
     b->n_flush = b->n_instr - before.first;
     free(returned);

@@ -40,6 +40,16 @@
  * 3. VALIDATE takes the place of part 6. If the step must not be applied, it restores the copy; the
  *    run then sends all weights again (group/gather.c).
  *
+ * Delayed updates (job.staleness, s): STEP applies the gradients of s steps before. The gradients
+ * of a step have accumulators of their own until then, s + 1 sets in turn (pipeline/memory/map.h).
+ *
+ * 1. Part 4 is before the passes, in the HEAD and SIDE queues, and for the gradients of s steps
+ *    before, which are complete: it runs beside the passes, and no pass waits for it. A rank SENDs
+ *    all its gradients, then RECVs and REDUCEs the pieces that it owns; the sum of a piece follows
+ *    a few pieces later, so that several are on their way.
+ * 2. Parts 1 to 3 are for the gradients of this step. With one replica nothing else is exchanged.
+ * 3. NORM waits for the last REDUCE, STEP for all sums. Losses are those of this step.
+ *
  * With several accumulators per use (parallel.reproducible): parts 2 to 4 run for each accumulator.
  * Then all accumulators are added to the first one in the order of a binary tree, which is the
  * lower part of the tree over the accumulators of all replicas.

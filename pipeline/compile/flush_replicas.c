@@ -14,6 +14,7 @@
 #include "pipeline/compile/early.h"
 #include "pipeline/compile/summary.h"
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct {
     uint32_t param, number, owner; /* of the island: pst_job_member */
@@ -197,7 +198,7 @@ static uint32_t add_replicas(pst_job_builder *b, const piece *at, incoming from,
 static uint32_t in_flight(const pst_job_builder *b) {
     const uint32_t n = pst_job_in_flight(b->job);
     uint64_t own = pst_share_pieces(b->share, b->stage, b->member), most = own;
-    if (n == PST_PIECES_IN_FLIGHT || b->serves) return n;
+    if (n == PST_PIECES_IN_FLIGHT || b->job->staleness || b->serves) return n;
     for (uint32_t k = 0; k < b->share->n_owner; k++) {
         const uint64_t other = pst_share_pieces(b->share, b->stage, k);
         most = other > most ? other : most;
@@ -513,4 +514,72 @@ void pst_flush_early(pst_job_builder *b, uint32_t part) {
     each_piece(b, send_early, &part);
     if (part < b->early->n_part) each_piece(b, add_early, &part);
     if (part && !b->job->zero) each_piece(b, receive_early, &part);
+}
+
+/* --- beside the passes ------------------------------------------------------------------------ */
+
+/* The pieces of which this rank has a gradient or receives the sum. */
+typedef struct {
+    piece *at;
+    uint32_t n;
+} own_pieces;
+
+static int is_first_stage(const pst_job_builder *b, const piece *at) {
+    return pst_builder_stage_of_use(b, at->param, 0) == b->stage;
+}
+
+static void list_own(pst_job_builder *b, const piece *at, void *arg) {
+    own_pieces *own = arg;
+    const int holds = !b->serves && pst_builder_holds(b, at->param, b->stage);
+    if (is_first_stage(b, at) || holds) own->at[own->n++] = *at;
+}
+
+/* With zero 1 the first message waits for the weights, which passes wait for. */
+static void wait_for_head(pst_job_builder *b, uint32_t first) {
+    for (uint32_t i = b->n_head; i-- > 0 && first < b->n_instr && b->status == PST_OK;) {
+        if (b->instr[i].opcode != PST_OP_RECV) continue;
+        pst_builder_depend(b, first, i);
+        return;
+    }
+}
+
+/* All gradients first; then the pieces that this rank owns are added, and `lag` pieces later the
+ * sum of each is sent or received. */
+static void exchange_own(pst_job_builder *b, const own_pieces *own, spreading *s, uint32_t lag) {
+    uint32_t *at = s->sums->at;
+    for (uint32_t k = 0; k < own->n && b->status == PST_OK; k++)
+        if (is_first_stage(b, &own->at[k]) && !b->serves && own->at[k].owner != b->member)
+            at[own->at[k].number] = send_gradient(b, &own->at[k], PST_NONE);
+    for (uint32_t k = 0; k < own->n + lag && b->status == PST_OK; k++) {
+        const piece *now = &own->at[k];
+        if (k < own->n && is_first_stage(b, now) && now->owner == b->member)
+            at[now->number] = collect(b, now);
+        if (k >= lag && !b->job->zero) spread_piece(b, &own->at[k - lag], s);
+    }
+}
+
+void pst_flush_beside(pst_job_builder *b) {
+    pst_flush_sums sums;
+    own_pieces own = {.n = 0};
+    const uint32_t n_param = b->cut->graph ? b->cut->graph->n_param : 0;
+    uint32_t received[2] = {PST_NONE, PST_NONE};
+    if (pst_job_group(b->job) == 1 || !n_param || b->status != PST_OK) return;
+    if ((b->status = pst_flush_sums_open(b, &sums)) != PST_OK) return;
+    uint32_t *lent = malloc(n_param * sizeof *lent);
+    own.at = malloc((b->n_piece + (size_t)1) * sizeof *own.at);
+    if (!lent || !own.at) {
+        b->status = pst_fail(PST_ENOMEM, "no memory for the delayed updates of rank %u", b->rank);
+    } else {
+        memset(lent, 0xff, n_param * sizeof *lent); /* accumulators were lent in an earlier step */
+        b->channel = b->cut->n_channel;             /* as in the flush */
+        b->beside = 1;
+        const uint32_t first = b->n_instr;
+        each_piece(b, list_own, &own);
+        exchange_own(b, &own, &(spreading){&sums, lent, received}, in_flight(b) - 1);
+        wait_for_head(b, first);
+        b->beside = 0;
+    }
+    free(lent);
+    free(own.at);
+    pst_flush_sums_close(&sums);
 }

@@ -28,6 +28,9 @@ void pst_flush_reduce(pst_job_builder *b, pst_flush_sums *sums, int shared, uint
 /* With eager updates (flush.h), before the reductions: appends the RECVs of the weights that other
  * ranks update. passes: number of instructions before the flush. */
 void pst_flush_receive_weights(pst_job_builder *b, uint32_t passes);
+/* With delayed updates (flush.h), before the passes: appends the exchange of the gradients that
+ * STEP applies, in the HEAD and SIDE queues. */
+void pst_flush_beside(pst_job_builder *b);
 /* For zero 0: appends the SENDs of sums to all ranks with the parameter, and the RECVs. lent:
  * [n_param] the last SEND of the first use's accumulator to another stage, or the pass to wait for
  * instead (pst_builder_wait_lent). Sets received[0..2) to the range of instructions with the RECVs

@@ -4,8 +4,10 @@
  * NORM, GATHER, STEP; flush.h) follows. If replicas shard the optimizer states, the list begins
  * with the transfers of updated weights (the head).
  *
- * Semantics: the compute queue runs one instruction after another in list order. The SEND, RECV and
- * HEAD queues issue transfers in list order without waiting for earlier transfers to complete.
+ * Semantics: the compute queue runs one instruction after another in list order, and so does the
+ * SIDE queue, beside it: the additions of delayed updates (flush.h) run between the operators of
+ * passes. The SEND, RECV and HEAD queues issue transfers in list order without waiting for earlier
+ * transfers to complete.
  * Between queues only dependencies (deps) define an order. A dependency names an earlier
  * instruction of the same rank, and is satisfied when this instruction has completed. */
 #ifndef PST_PIPELINE_COMPILE_INSTR_H

@@ -177,15 +177,19 @@ static void group_deps(const pst_job_builder *b, uint32_t n_instr, uint32_t *fir
     for (uint32_t i = 0; i < n_instr; i++) sort_deps(on + first[i], first[i + 1] - first[i]);
 }
 
-/* Removes duplicates, and dependencies that the order of the compute queue implies. */
+/* Removes duplicates, and dependencies that the order of the queues that compute implies. */
 static void store_deps(pst_instr_list *list, uint32_t i, const uint32_t *on, uint32_t n) {
     pst_instr *instr = list->instr + i;
-    uint32_t latest = PST_NONE; /* the latest compute instruction among the dependencies */
+    uint32_t latest[PST_Q_COUNT]; /* the latest dependency in another queue that computes */
+    memset(latest, 0xff, sizeof latest);
     instr->dep = list->n_dep;
-    for (uint32_t k = 0; k < n && !pst_opcode_computes(instr->opcode); k++)
-        if (pst_opcode_computes(list->instr[on[k]].opcode)) latest = on[k];
     for (uint32_t k = 0; k < n; k++) {
-        if (pst_opcode_computes(list->instr[on[k]].opcode) && on[k] != latest) continue;
+        const uint8_t queue = list->instr[on[k]].queue;
+        if (queue != instr->queue) latest[queue] = on[k];
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        const uint8_t queue = list->instr[on[k]].queue;
+        if (pst_queue_computes(queue) && on[k] != latest[queue]) continue;
         if (list->n_dep > instr->dep && list->dep[list->n_dep - 1] == on[k]) continue;
         list->dep[list->n_dep++] = on[k];
     }
@@ -234,6 +238,7 @@ static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
     for (uint32_t k = 0; k < PST_MESSAGES_IN_FLIGHT; k++) b->buffer_read[k] = PST_NONE;
     if (b->status == PST_OK) b->status = pst_early_open(b);
     if (b->job->zero && !b->job->eager) (b->job->alone ? pst_summary_head : pst_builder_head)(b);
+    if (b->job->staleness) pst_flush_beside(b);
     if (n) emit_recvs(b, 0);
     for (uint32_t i = 0; i < n && b->status == PST_OK; i++) {
         if (i + 1 < n) emit_recvs(b, i + 1);
@@ -311,7 +316,8 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
                    .alone = spec->alone,
                    .lane = spec->lane,
                    .post = spec->cost->post && spec->cost->flush && cut->backward,
-                   .eager = spec->eager && spec->cost->flush && cut->backward};
+                   .eager = spec->eager && spec->cost->flush && cut->backward,
+                   .staleness = spec->cost->flush && cut->backward ? spec->staleness : 0};
     const uint32_t group = pst_job_group(j);
     const int flushes = spec->cost->flush && cut->backward;
     if (flushes && group > 1) j->zero = spec->zero;

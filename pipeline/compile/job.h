@@ -41,7 +41,9 @@ struct pst_job {
     /* number of gradient accumulators per use of a parameter; each sums an equal share of the
      * rank's micro-batches. 1 with zero 2 */
     uint32_t parts;
-    int post;   /* post-validation: VALIDATE follows STEP */
+    int post; /* post-validation: VALIDATE follows STEP */
+    /* delayed updates: STEP applies the gradients of so many steps before (flush.h); 0: not */
+    uint32_t staleness;
     int eager;  /* 1: owners update and send back each piece as soon as it is added (flush.h) */
     int narrow; /* 1: replicas send gradients in bf16 */
     /* codecs (PST_CODEC_NONE: none) with which replicas pack gradients, and owners the changes of
@@ -107,6 +109,9 @@ typedef struct {
      * 1 and no codec */
     const uint32_t *weight;
     int eager; /* as in pst_job; only with servers, zero 1, and without cost->post */
+    /* as in pst_job; with zero 0 or 1, fp32 gradients, no codec and no islands, and without eager,
+     * cost->post, cost->fifo and `alone` */
+    uint32_t staleness;
     /* [ranks of the grid] factor on the durations of the cut, copied; NULL: 1 */
     const double *slow;
     /* 1: compile only lane `lane`, for predictions and checks; such a job cannot run. A few
@@ -123,13 +128,15 @@ typedef struct {
 /* Compiles the lists of a job with several lanes. slots: [lanes of the grid] array of the caller;
  * the caller frees each element and *job. */
 pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots **slots);
-/* PST_PIECES_IN_FLIGHT: number of pieces that a rank receives at once from all other replicas.
+/* PST_PIECES_IN_FLIGHT: number of pieces that a rank receives at once from all other replicas;
+ * PST_PIECES_BESIDE: the same with delayed updates, where they wait until an operator has ended.
  * pst_job_in_flight returns the number of messages, at most PST_MESSAGES_IN_FLIGHT: more where
  * messages are shorter than a piece. pst_job_group returns the number of replicas that exchange
  * gradients. pst_job_buffers returns the number of receive buffers for reductions over replicas. */
-enum { PST_PIECES_IN_FLIGHT = 4, PST_MESSAGES_IN_FLIGHT = 64 };
+enum { PST_PIECES_IN_FLIGHT = 4, PST_PIECES_BESIDE = 16, PST_MESSAGES_IN_FLIGHT = 64 };
 static inline uint32_t pst_job_in_flight(const pst_job *job) {
-    const uint64_t n = PST_PIECES_IN_FLIGHT * PST_PIECE / pst_share_grain(job->share[0]);
+    const uint32_t pieces = job->staleness ? PST_PIECES_BESIDE : PST_PIECES_IN_FLIGHT;
+    const uint64_t n = pieces * PST_PIECE / pst_share_grain(job->share[0]);
     return n < PST_MESSAGES_IN_FLIGHT ? (uint32_t)n : PST_MESSAGES_IN_FLIGHT;
 }
 static inline uint32_t pst_job_group(const pst_job *job) { return job->grid.data / job->islands; }

@@ -39,7 +39,7 @@ static void print_name(const pst_instr_list *list, uint32_t i, FILE *out) {
     fputs(pst_opcode_name((pst_opcode)in->opcode), out);
     if (in->param != PST_NONE) fprintf(out, " parameter %u", in->param);
     else if (is_of_chunk(list, i)) fprintf(out, " c%u m%u", in->chunk, in->micro);
-    else if (in->queue != PST_Q_COMPUTE) fputs(" norm", out);
+    else if (!pst_queue_computes(in->queue)) fputs(" norm", out);
 }
 
 static void print_args(const pst_trace_writer *w, uint32_t rank, uint32_t i) {
@@ -48,7 +48,7 @@ static void print_args(const pst_trace_writer *w, uint32_t rank, uint32_t i) {
     fprintf(w->out, "\"args\":{\"rank\":%u", rank);
     if (in->queue == PST_Q_COMPUTE || is_of_chunk(list, i))
         fprintf(w->out, ",\"chunk\":%u,\"micro_batch\":%u", in->chunk, in->micro);
-    if (in->queue != PST_Q_COMPUTE)
+    if (!pst_queue_computes(in->queue))
         fprintf(w->out, ",\"peer\":%u,\"channel\":%u,\"bytes\":%" PRIu64, in->peer, in->channel,
                 in->bytes);
     fputs(",\"predicted_us\":", w->out);
@@ -81,6 +81,7 @@ static pst_queue tracks_of(const pst_instr *in) {
 
 static uint32_t first_track(pst_queue queue) {
     if (queue == PST_Q_COMPUTE) return 0;
+    if (queue == PST_Q_SIDE) return PST_TRACE_ADDITIONS;
     return queue == PST_Q_SEND ? PST_TRACE_SENDS : PST_TRACE_RECEIVES;
 }
 
@@ -99,7 +100,7 @@ static uint32_t print_queue(pst_trace_writer *w, slice *slices, uint32_t rank, p
     qsort(slices, n, sizeof *slices, by_start);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t track = 0;
-        if (queue != PST_Q_COMPUTE) {
+        if (!pst_queue_computes(queue)) {
             while (track + 1 < PST_TRACE_SIDE && busy_until[track] > slices[i].start) track++;
             busy_until[track] = slices[i].end;
         }
@@ -187,6 +188,8 @@ static void print_rank(pst_trace_writer *w, slice *slices, uint32_t rank) {
     if (o) name_track(w, rank, PST_TRACE_OPERATORS, "operators", 0);
     uint32_t sends = print_queue(w, slices, rank, PST_Q_SEND);
     uint32_t receives = print_queue(w, slices, rank, PST_Q_RECV);
+    if (print_queue(w, slices, rank, PST_Q_SIDE))
+        name_track(w, rank, PST_TRACE_ADDITIONS, "additions", 0);
     for (uint32_t k = 0; k < sends; k++) name_track(w, rank, PST_TRACE_SENDS + k, "send", k);
     for (uint32_t k = 0; k < receives; k++)
         name_track(w, rank, PST_TRACE_RECEIVES + k, "receive", k);

@@ -3,15 +3,16 @@
 #define PST_PIPELINE_DRAW_TRACE_WRITE_H
 #include "pipeline/draw/timeline.h"
 
-/* Tracks of a rank: compute, operators, PST_TRACE_SIDE tracks for sends and PST_TRACE_SIDE tracks
- * for receives. Overlapping transfers need several tracks, because viewers drop events that overlap
- * on one track. */
+/* Tracks of a rank: compute, operators, PST_TRACE_SIDE tracks for sends, PST_TRACE_SIDE tracks for
+ * receives, and one for additions beside the passes. Overlapping transfers need several tracks,
+ * because viewers drop events that overlap on one track. */
 enum {
     PST_TRACE_SIDE = 126,
     PST_TRACE_OPERATORS = 1,
     PST_TRACE_SENDS = 2,
     PST_TRACE_RECEIVES = PST_TRACE_SENDS + PST_TRACE_SIDE,
-    PST_TRACE_TRACKS = PST_TRACE_RECEIVES + PST_TRACE_SIDE
+    PST_TRACE_ADDITIONS = PST_TRACE_RECEIVES + PST_TRACE_SIDE,
+    PST_TRACE_TRACKS
 };
 
 typedef struct {

@@ -6,6 +6,7 @@
 #include "pipeline/execute/executor_capture.h"
 #include "pipeline/execute/executor_state.h"
 #include "pipeline/execute/executor_step.h"
+#include "pipeline/execute/timed.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ pst_status pst_executor_open(const pst_executor_config *config, pst_executor **x
     e->at = config->position ? config->position : &e->unwatched;
     e->is_timed = config->transport && config->transport->ops && config->transport->ops->name &&
                   !strcmp(config->transport->ops->name, "timed");
+    e->is_virtual = config->device->ops == &pst_device_timed;
     if (config->device->ops->flags & PST_DEVICE_ASYNC &&
         !(e->ahead = calloc(PST_EXECUTOR_AHEAD, sizeof *e->ahead))) {
         free(e);
@@ -88,7 +90,7 @@ static pst_status start(pst_executor *x, const pst_job *job, const pst_cut *cut,
     x->n_left = list->n_instr;
     x->n_pending = 0;
     x->step = x->plain = 0;
-    x->launched = x->exchanging = 0;
+    x->launched = x->exchanging = x->adds = 0;
     x->failed = PST_OK;
     x->n_retired = x->n_queued = x->n_running = x->n_eventless = 0;
     x->times = !x->config.times || *x->config.times;
@@ -102,7 +104,7 @@ static pst_status start(pst_executor *x, const pst_job *job, const pst_cut *cut,
     for (pst_queue q = 0; q < PST_Q_COUNT; q++) pst_executor_seek(x, q, 0);
     x->mismatch = PST_NONE;
     publish_start(x);
-    x->origin = x->end_ns = pst_clock_now(x->config.clock);
+    x->origin = x->end_ns = x->side_end_ns = pst_clock_now(x->config.clock);
     return PST_OK;
 }
 
@@ -296,6 +298,55 @@ static pst_status compute(pst_executor *x, uint32_t *moved) {
     return PST_OK;
 }
 
+/* --- beside the passes ------------------------------------------------------------------------ */
+
+static void finish_addition(pst_executor *x, uint64_t start, uint64_t end, uint32_t *moved) {
+    const uint32_t at = x->cursor[PST_Q_SIDE];
+    x->adds = 0;
+    pst_executor_seek(x, PST_Q_SIDE, at + 1);
+    pst_executor_complete(x, at, start, end);
+    ++*moved;
+}
+
+/* On the timed device additions take no time of the passes. */
+static pst_status add_virtually(pst_executor *x, const pst_instr *instr, uint32_t *moved) {
+    const uint64_t after = x->after_ns[PST_Q_SIDE];
+    if (!x->adds) {
+        x->side_end_ns = (after > x->side_end_ns ? after : x->side_end_ns) + instr->ns;
+        x->adds = 1;
+        ++*moved;
+    }
+    if (pst_clock_now(x->config.clock) >= x->side_end_ns)
+        finish_addition(x, x->side_end_ns - instr->ns, x->side_end_ns, moved);
+    return PST_OK;
+}
+
+/* A device that computes has completed the launch on return. */
+static pst_status add_now(pst_executor *x, const pst_instr *instr, uint32_t *moved) {
+    pst_device *d = x->config.device;
+    const pst_executor_hooks *hooks = &x->config.hooks;
+    pst_launch_fn fn = NULL;
+    const void *call = NULL;
+    uint64_t event, start, end;
+    if (hooks->flush) PST_TRY(hooks->flush(hooks->arg, instr, &fn, &call));
+    PST_TRY(d->ops->launch(d, fn, call, x->after_ns[PST_Q_SIDE], instr->ns, &event));
+    PST_TRY(d->ops->test(d, event, &start, &end));
+    finish_addition(x, start, end, moved);
+    return PST_OK;
+}
+
+/* Between two operators: all additions of the SIDE queue that can run. */
+static pst_status add_beside(pst_executor *x, uint32_t *moved) {
+    const pst_instr *instr;
+    while ((instr = ready(x, PST_Q_SIDE)) != NULL) {
+        const uint32_t at = x->cursor[PST_Q_SIDE];
+        pst_status status = (x->is_virtual ? add_virtually : add_now)(x, instr, moved);
+        if (status != PST_OK) return fail_at(x, at, status);
+        if (x->adds) break;
+    }
+    return PST_OK;
+}
+
 pst_status pst_executor_progress(pst_executor *x, uint32_t *moved) {
     *moved = 0;
     if (!x->n_left) return PST_OK;
@@ -304,6 +355,7 @@ pst_status pst_executor_progress(pst_executor *x, uint32_t *moved) {
         x->failed == PST_OK ? move_transfers(x, moved) : pst_fail(x->failed, "%s", x->why);
     x->in_transfers = 0;
     if (status != PST_OK) return status;
+    PST_TRY(add_beside(x, moved));
     uint32_t at = x->cursor[PST_Q_COMPUTE];
     status = x->ahead ? pst_executor_run_ahead(x, moved, &at) : compute(x, moved);
     if (status != PST_OK) return fail_at(x, at, status);

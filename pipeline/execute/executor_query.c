@@ -10,6 +10,7 @@ uint64_t pst_executor_next_ns(const pst_executor *x) {
     pst_transport *t = x->config.transport;
     uint64_t compute_ns =
         x->launched && !x->exchanging && d->ops->next_ns ? d->ops->next_ns(d) : PST_NEVER;
+    if (x->adds && x->side_end_ns < compute_ns) compute_ns = x->side_end_ns;
     uint64_t transfer_ns = t && t->ops->next_ns ? t->ops->next_ns(t) : PST_NEVER;
     return compute_ns < transfer_ns ? compute_ns : transfer_ns;
 }

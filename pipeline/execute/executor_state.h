@@ -68,6 +68,11 @@ struct pst_executor {
     pst_executor_captures *captures; /* NULL: the device does not capture graphs */
     /* the operators of the current instruction before this one are launched one by one */
     uint32_t plain;
+    /* The SIDE queue on the timed device: 1 while its instruction at the cursor runs; its end, or
+     * that of the one before */
+    int adds;
+    uint64_t side_end_ns;
+    int is_virtual;    /* 1: the device is the timed one */
     int in_transfers;  /* 1: transfers are being polled; prevents recursive polls */
     uint32_t mismatch; /* see pst_executor_mismatch */
     pst_status failed; /* failure inside a poll, which the next progress returns */

@@ -52,6 +52,10 @@ struct pst_memory_map {
     /* [n_param][n_use] offset of accumulator 0 of each use; the other accumulators follow,
      * aligned */
     uint64_t **grad;
+    /* number of sets of accumulators, and bytes from one set to the next: with delayed updates
+     * (job.staleness), each step up to the oldest that is not applied yet has its own; else 1 */
+    uint32_t n_set;
+    uint64_t set_bytes;
     /* [n_param] first element in the accumulator: 0; for a sharded gradient (zero 2), and on a
      * server, own_from, and the last element is then own_to - 1 */
     uint64_t *grad_from;
@@ -166,6 +170,8 @@ typedef struct {
     const pst_slots *slots;
     const pst_graph *g;
     uint8_t *arena;
+    /* sets of accumulators: of the present step, and of the step whose gradients STEP applies */
+    uint32_t set, due;
 } pst_memory_view;
 /* Returns the address of an operand for one micro-batch; NULL for a NULL operand, and for one in
  * the step's scratch memory. */

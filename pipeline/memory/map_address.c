@@ -9,12 +9,13 @@ static void *at(uint8_t *arena, uint64_t offset) {
     return offset == ABSENT ? NULL : arena + offset;
 }
 
-/* The accumulator of a use, for one part of the micro-batches. */
-static void *address_part(const pst_memory_view *v, uint32_t param, uint32_t use, uint32_t part) {
+/* The accumulator of a use, for one part of the micro-batches, in a set. */
+static void *address_part(const pst_memory_view *v, uint32_t set, uint32_t param, uint32_t use,
+                          uint32_t part) {
     const pst_memory_map *x = v->map;
     uint64_t first = x->grad[param][use],
              bytes = pst_param_sums(v->g->param + param) * sizeof(float);
-    return first == ABSENT ? NULL : v->arena + first + part * pst_align(bytes);
+    return first == ABSENT ? NULL : v->arena + first + set * x->set_bytes + part * pst_align(bytes);
 }
 
 /* Where the passes of `micro` write a sharded gradient. */
@@ -57,7 +58,7 @@ void *pst_memory_map_address(const pst_memory_view *v, uint32_t chunk, const pst
     case PST_OPERAND_DPARAM:
         if (x->gradient_in_slot[operand->index] != ABSENT)
             return address_slot_gradient(v, operand->index, chunk, micro);
-        return address_part(v, operand->index, operand->use,
+        return address_part(v, v->set, operand->index, operand->use,
                             x->parts > 1 ? micro / x->part_micros : 0);
     case PST_OPERAND_VALUE: break;
     }
@@ -93,7 +94,8 @@ static void *address_accumulator(const pst_memory_view *v, const pst_instr *inst
     if (x->gradient_in_slot[instr->param] != ABSENT)
         return (uint8_t *)address_slot_gradient(v, instr->param, instr->chunk, instr->micro) +
                instr->from * sizeof(float);
-    uint8_t *own = address_part(v, instr->param, use, part);
+    /* replicas exchange what STEP applies */
+    uint8_t *own = address_part(v, instr->n ? v->due : v->set, instr->param, use, part);
     return own ? own + (instr->from - x->grad_from[instr->param]) * sizeof(float)
                : at(v->arena, x->shared_grad);
 }

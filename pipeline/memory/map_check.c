@@ -67,7 +67,8 @@ static void add_params(ranges *all, const pst_memory_map *x, const pst_graph *g)
         uint64_t parts = (x->parts - 1) * pst_align(bytes) + bytes;
         if (x->gradient_in_slot[p] != ABSENT || x->serves) parts = owned * sizeof(float);
         for (uint32_t u = 0; u < pst_param_gradients(&g->param[p]); u++)
-            add(all, x, PST_REGION_GRAD, x->grad[p][u], parts, p);
+            for (uint32_t s = 0; s < x->n_set && x->grad[p][u] != ABSENT; s++)
+                add(all, x, PST_REGION_GRAD, x->grad[p][u] + s * x->set_bytes, parts, p);
     }
 }
 

@@ -85,6 +85,15 @@ static void place_accumulators(pst_memory_map_builder *b, const pst_optim_row *o
         }
 }
 
+/* The other sets of accumulators follow the first. */
+static void place_sets(pst_memory_map_builder *b) {
+    pst_memory_map *x = b->map;
+    x->n_set = 1 + b->job->staleness;
+    x->set_bytes = pst_align(b->end - x->start[PST_REGION_GRAD]);
+    const uint64_t more = (x->n_set - 1) * x->set_bytes;
+    if (more && b->end > x->start[PST_REGION_GRAD]) pst_memory_map_take(b, more);
+}
+
 /* The number of slots that this rank's passes use, each sized for its largest chunk. */
 static void place_gradient_slots(pst_memory_map_builder *b, const pst_optim_row *optim) {
     pst_memory_map *x = b->map;
@@ -132,6 +141,7 @@ void pst_memory_map_place_gradients(pst_memory_map_builder *b, const pst_optim_r
     b->map->partial = b->map->start[PST_REGION_GRAD];
     b->map->partial_bytes = b->end > b->map->partial ? b->end - b->map->partial : 0;
     place_accumulators(b, optim, 0);
+    place_sets(b);
     place_gradient_slots(b, optim);
     place_packed(b);
     place_buffers(b, optim);

@@ -56,7 +56,7 @@ static pst_status find_partners(pst_walk *w) {
     for (uint32_t r = 0; r < w->job->n_rank; r++) {
         const pst_instr_list *list = &w->job->list[r];
         for (uint32_t i = 0; i < list->n_instr; i++)
-            transfers += list->instr[i].queue != PST_Q_COMPUTE;
+            transfers += !pst_queue_computes(list->instr[i].queue);
     }
     while (cells < 2 * transfers) cells *= 2;
     place *cell = malloc(cells * sizeof *cell);
@@ -68,7 +68,7 @@ static pst_status find_partners(pst_walk *w) {
     for (uint32_t r = 0; r < w->job->n_rank && status == PST_OK; r++) {
         const pst_instr_list *list = &w->job->list[r];
         for (uint32_t i = 0; i < list->n_instr && status == PST_OK; i++) {
-            if (list->instr[i].queue == PST_Q_COMPUTE || list->instr[i].peer >= w->job->n_rank)
+            if (pst_queue_computes(list->instr[i].queue) || list->instr[i].peer >= w->job->n_rank)
                 continue;
             status = join(w, cell, cells - 1, (place){r, i});
         }
@@ -212,7 +212,7 @@ static pst_status issue(pst_walk *w, uint32_t rank, uint32_t queue) {
     uint32_t i = w->at[queue][rank];
     w->at[queue][rank] = next_of_queue(list, i + 1, queue);
     w->last[queue][rank] = w->now;
-    if (queue != PST_Q_COMPUTE) return issue_transfer(w, rank, i);
+    if (!pst_queue_computes(queue)) return issue_transfer(w, rank, i);
     w->last[queue][rank] += list->instr[i].ns;
     w->span[rank][i] = (pst_span){w->now, w->last[queue][rank]};
     w->left--;

@@ -7,8 +7,20 @@
 #include "base/status.h"
 #include <stdint.h>
 
-/* HEAD: transfers on which no other queue waits (pipeline/compile/instr.h). */
-typedef enum { PST_Q_COMPUTE, PST_Q_SEND, PST_Q_RECV, PST_Q_HEAD, PST_Q_COUNT } pst_queue;
+/* HEAD: transfers on which no other queue waits; SIDE: additions between the operators of passes
+ * (pipeline/compile/instr.h). */
+typedef enum {
+    PST_Q_COMPUTE,
+    PST_Q_SEND,
+    PST_Q_RECV,
+    PST_Q_HEAD,
+    PST_Q_SIDE,
+    PST_Q_COUNT
+} pst_queue;
+/* Returns 1 for a queue that runs one instruction after another, 0 for one of transfers. */
+static inline int pst_queue_computes(uint32_t queue) {
+    return queue == PST_Q_COMPUTE || queue == PST_Q_SIDE;
+}
 
 /* Instruction sets that kernels need (bits of pst_device.isa). */
 enum {

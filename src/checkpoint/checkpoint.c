@@ -197,6 +197,20 @@ static pst_status count_residuals(const json_t *tensors, const pst_param *param,
     return PST_OK;
 }
 
+/* Counts the pending gradients of a parameter, of one step and replica after another. */
+static pst_status count_pending(const json_t *tensors, const pst_param *param, size_t *n) {
+    char name[PST_CKPT_NAME];
+    const json_t *tensor;
+    for (uint32_t age = 1;
+         json_object_get(tensors, pst_ckpt_pending_name(param->name, age, 0, name)); age++)
+        for (uint32_t k = 0;
+             (tensor = json_object_get(tensors, pst_ckpt_pending_name(param->name, age, k, name)));
+             k++, ++*n)
+            if (!same_shape(tensor, param) || !all_parts(tensor, param))
+                return pst_fail(PST_EINTERNAL, "checkpoint: tensor %s is not complete", name);
+    return PST_OK;
+}
+
 static pst_status check_one(const json_t *tensors, const pst_param *param, const char *name) {
     const json_t *tensor = json_object_get(tensors, name);
     return same_shape(tensor, param) && all_parts(tensor, param)
@@ -227,7 +241,7 @@ static pst_status count_islands(const json_t *tensors, const pst_param *param,
 }
 
 /* Checks that every trained parameter of the model and its state (of each island) is stored, and
- * nothing else but residuals, copies and outer momentum. */
+ * nothing else but residuals, copies, pending gradients and outer momentum. */
 static pst_status check_complete(const json_t *tensors, const pst_graph *graph,
                                  const char *optimizer) {
     const pst_optim_row *rule = *optimizer ? pst_optim_find(optimizer) : NULL;
@@ -237,6 +251,7 @@ static pst_status check_complete(const json_t *tensors, const pst_graph *graph,
         const pst_param *param = graph->param + i;
         uint32_t islands;
         PST_TRY(count_residuals(tensors, param, &expected));
+        PST_TRY(count_pending(tensors, param, &expected));
         PST_TRY(count_islands(tensors, param, rule, &expected, &islands));
         const uint32_t states = islands ? 0 : pst_optim_states(rule, param);
         for (uint32_t k = 0; !param->frozen && k <= states; k++, expected++) {
@@ -281,6 +296,7 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
     uint64_t hash = 0;
     size_t digits;
     const int named = *info->best_of != 0;
+    json_t *pending = info->pending ? json_integer((json_int_t)info->pending) : NULL;
     snprintf(model, sizeof model, "%016" PRIx64, info->model_hash);
     snprintf(data, sizeof data, "%016" PRIx64, info->data_hash);
     snprintf(tokenizer, sizeof tokenizer, "%016" PRIx64, info->tokenizer);
@@ -288,7 +304,7 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
     snprintf(text, sizeof text, "%016" PRIx64, pst_hash_bytes(config, strlen(config)));
     json_t *index = json_pack(
         "{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:s*, s:s*, s:o, s:s*, s:o*, s:o, s:I, s:f, s:I, s:I, "
-        "s:o*, s:s, s:s, "
+        "s:o*, s:o*, s:s, s:s, "
         "s:s, "
         "s:o, "
         "s:o, "
@@ -301,8 +317,9 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
         named ? loss_json(info->chosen_loss) : NULL, "best_loss", loss_json(info->best_loss),
         "skipped", (json_int_t)info->skipped, "loss_scale", info->loss_scale, "loss_scale_good",
         (json_int_t)info->loss_scale_good, "evaluations_since_best", (json_int_t)info->no_better,
-        "spikes", spikes_json(info), "optimizer", info->optimizer, "config", "run.yaml",
-        "config_xxh3", text, "files", files, "tensors", tensors, "xxh3", "0000000000000000");
+        "spikes", spikes_json(info), "pending", pending, "optimizer", info->optimizer, "config",
+        "run.yaml", "config_xxh3", text, "files", files, "tensors", tensors, "xxh3",
+        "0000000000000000");
     char *all = index ? pst_json_text(index, JSON_INDENT(1)) : NULL;
     pst_status status = all ? pst_ckpt_index_hash(all, strlen(all), &digits, &hash)
                             : pst_no_memory("for a checkpoint's index");

@@ -51,7 +51,8 @@ typedef struct {
      * "NAME:accuracy", also of the validation split, and 1 - accuracy stands for a loss */
     char best_of[PST_CKPT_BEST_OF];
     double chosen_loss, best_loss;
-    uint64_t spiked; /* train.spike: steps that were not applied */
+    uint64_t spiked;  /* train.spike: steps that were not applied */
+    uint64_t pending; /* delayed updates: the last steps whose gradients are not applied yet */
     pst_ckpt_recent recent;
     uint64_t no_better; /* evaluations since the one with the lowest loss */
     /* optimizer whose state is stored; "": weights only */
@@ -74,6 +75,9 @@ typedef struct {
      * `weight` is its outer momentum; PST_CKPT_KEPT: the weight that the island keeps for an
      * exchange under way */
     uint32_t island, outer;
+    /* 0, or the k-th last step (delayed updates): `weight` is the gradient of replica residual - 1
+     * in that step, without states */
+    uint32_t pending;
 } pst_ckpt_entry;
 enum { PST_CKPT_GLOBAL = 1, PST_CKPT_VELOCITY, PST_CKPT_KEPT };
 /* In place of a state's name in pst_ckpt_island_name. */
@@ -83,6 +87,9 @@ enum { PST_CKPT_GLOBAL = 1, PST_CKPT_VELOCITY, PST_CKPT_KEPT };
 const char *pst_ckpt_copy_name(const char *param, char out[PST_CKPT_NAME]);
 /* "wte.weight.residual1": the tensor with the residual of replica 1. */
 const char *pst_ckpt_residual_name(const char *param, uint32_t replica, char out[PST_CKPT_NAME]);
+/* "wte.weight.pending2_1": the gradient of replica 1 in the last step but one. */
+const char *pst_ckpt_pending_name(const char *param, uint32_t age, uint32_t replica,
+                                  char out[PST_CKPT_NAME]);
 /* "wte.weight.island1": the weight of island 1; with a state's name ("": none),
  * "wte.weight.island1_m"; "wte.weight.outer": the outer momentum. */
 const char *pst_ckpt_island_name(const char *param, uint32_t island, const char *state,

@@ -120,6 +120,9 @@ static pst_status parse_info(const json_t *index, const char *file, pst_ckpt_inf
     if (json_object_get(index, "evaluations_since_best") &&
         !get_integer(index, "evaluations_since_best", &info->no_better))
         return BAD("%s: evaluations_since_best is not a number", file);
+    if (json_object_get(index, "pending") &&
+        (!get_integer(index, "pending", &info->pending) || info->pending > info->step))
+        return BAD("%s: pending is not a number from 0 to step", file);
     PST_TRY(parse_scale(index, file, info));
     PST_TRY(parse_best(index, file, info));
     PST_TRY(parse_spikes(index, file, info));

@@ -67,11 +67,15 @@ static pst_status make_header(const pst_shard *s, char **text, size_t *size) {
 }
 
 static uint32_t states_of(const pst_optim_row *rule, const pst_ckpt_entry *e) {
-    return e->residual || e->outer ? 0 : pst_optim_states(rule, e->param);
+    return e->residual || e->outer || e->pending ? 0 : pst_optim_states(rule, e->param);
 }
 
 static pst_status add_weight(pst_shard *s, const pst_ckpt_entry *e) {
     char name[PST_CKPT_NAME];
+    if (e->pending) {
+        pst_ckpt_pending_name("", e->pending, e->residual - 1, name);
+        return add_tensor(s, e, name + 1, PST_F32, e->weight);
+    }
     if (e->outer == PST_CKPT_VELOCITY) {
         pst_ckpt_velocity_name("", name);
         return add_tensor(s, e, name + 1, PST_F32, e->weight);
@@ -165,6 +169,8 @@ void pst_shard_read_with(pst_shard *s, pst_shard_read fetch, void *arg) {
     s->fetch = fetch;
     s->fetch_arg = arg;
 }
+
+void pst_shard_place(pst_shard *s, uint32_t i, const void *memory) { s->tensor[i].memory = memory; }
 
 uint64_t pst_shard_piece(const pst_shard *s) { return s->piece; }
 

@@ -25,6 +25,8 @@ void pst_shard_close(pst_shard *s);
  * through `fetch`. */
 typedef pst_status (*pst_shard_read)(void *arg, void *to, const void *from, uint64_t bytes);
 void pst_shard_read_with(pst_shard *s, pst_shard_read fetch, void *arg);
+/* Between rounds: entry i, which neither it nor those before it have states, is now in `memory`. */
+void pst_shard_place(pst_shard *s, uint32_t i, const void *memory);
 uint64_t pst_shard_piece(const pst_shard *s); /* largest number of bytes in a piece */
 /* Allocates a buffer for one piece; each thread that calls pst_shard_write or pst_shard_verify
  * passes a buffer of its own, which may be from a shard with larger pieces. NULL: no memory. */

@@ -31,6 +31,12 @@ const char *pst_ckpt_residual_name(const char *param, uint32_t replica, char out
     return out;
 }
 
+const char *pst_ckpt_pending_name(const char *param, uint32_t age, uint32_t replica,
+                                  char out[PST_CKPT_NAME]) {
+    snprintf(out, PST_CKPT_NAME, "%s.pending%" PRIu32 "_%" PRIu32, param, age, replica);
+    return out;
+}
+
 const char *pst_ckpt_island_name(const char *param, uint32_t island, const char *state,
                                  char out[PST_CKPT_NAME]) {
     snprintf(out, PST_CKPT_NAME, "%s.island%" PRIu32 "%s%s", param, island, *state ? "_" : "",

@@ -144,6 +144,12 @@ static void resolve_decay(pst_config *c) {
     c->train.decay_steps = asked > after ? after : asked;
 }
 
+/* With zero 1 weights come back at the start of a step, which delayed updates cannot hide. */
+static void resolve_zero(pst_config *c) {
+    const int delayed = !strcmp(c->parallel.update, "delayed");
+    if (delayed && !pst_config_given(c, "parallel", "zero")) c->parallel.zero = 0;
+}
+
 void pst_config_set_steps(pst_config *c, int64_t steps) {
     c->train.steps = steps;
     c->train.warmup_cut = 0;
@@ -304,6 +310,7 @@ static pst_status read_all(pst_reading *reading, const char *text, size_t bytes,
     pst_row_resolve(reading->config);
     PST_TRY(resolve_length(reading));
     keep_given(reading);
+    resolve_zero(reading->config);
     resolve_train(reading);
     PST_TRY(keep_places(reading));
     return check_train(reading);

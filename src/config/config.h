@@ -90,10 +90,11 @@ struct pst_config {
         int64_t reproducible_tensor; /* number of blocks of sums over tensor ranks; 0: off */
         char **replicas, **throttle, **devices; /* lists of numbers, as text */
         uint32_t n_replicas, n_throttle, n_devices;
-        int64_t wait; /* seconds to wait for all ranks to join */
+        int64_t staleness; /* update delayed: steps between a gradient and its update */
+        int64_t wait;      /* seconds to wait for all ranks to join */
         char *sequence, *schedule, *schedule_file, *cluster, *profile, *profile_force, *measured,
-            *servers, *device, *transport, *gradients, *collectives, *products, *deterministic,
-            *graphs, *bind;
+            *servers, *update, *device, *transport, *gradients, *collectives, *products,
+            *deterministic, *graphs, *bind;
         struct {
             char *up, *down, *links;
             int64_t block;    /* elements; 0: the codec's default */

@@ -85,7 +85,8 @@ static int affects_training(const pst_row *row) {
     for (size_t i = 0; i < sizeof monitoring / sizeof *monitoring; i++)
         if (!strcmp(row->key, monitoring[i])) return 0;
     return !strcmp(row->section, "train") || !strncmp(row->section, "parallel.local", 14) ||
-           !strcmp(row->section, "parallel.compress") || !strcmp(row->key, "dropout") ||
+           !strcmp(row->section, "parallel.compress") || !strcmp(row->key, "update") ||
+           !strcmp(row->key, "staleness") || !strcmp(row->key, "dropout") ||
            !strcmp(row->key, "attention_dropout");
 }
 

@@ -312,8 +312,9 @@ static const pst_row rows[] = {
           "Replicas of the pipeline (data parallelism); each takes a part of a step's "
           "micro-batches. 0 means 1."),
     WHOLE(parallel, zero, "1", 0, 2,
-          "What replicas shard (ZeRO stage). 0: nothing; 1: optimizer state and update; 2: "
-          "gradients as well, which are then reduced after every micro-batch."),
+          "What replicas shard (ZeRO stage). 0: nothing, the default with update: delayed; 1: "
+          "optimizer state and update; 2: gradients as well, which are then reduced after every "
+          "micro-batch."),
     {"parallel", "replicas", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.replicas),
      AT(parallel.n_replicas),
      "Micro-batches of a step for each replica, such as [3, 5]; by default equal, or in proportion "
@@ -403,6 +404,15 @@ static const pst_row rows[] = {
          "Number of ranks that compute no passes: parameter servers, which add gradients, update "
          "weights and send them back, as owners of zero 1 do. A multiple of stages x tensor ranks; "
          "they are started in addition to those of all replicas. auto: all further ranks."),
+    TEXT(parallel, update, "sync", FULL, "sync|delayed",
+         "When the gradients of a step change the weights. sync: at the end of this step; delayed: "
+         "`staleness` steps later, so that replicas exchange them while later passes run. A step "
+         "then takes as long as the longer of the two, but gradients are of older weights. CPUs "
+         "only."),
+    {"parallel", "staleness", PST_ROW_WHOLE, "1", 1, 1000, FULL, NULL, AT(parallel.staleness), 0,
+     "With update: delayed, the number of steps between a gradient and its update. Each needs "
+     "memory for all gradients.",
+     NULL},
     {"parallel.compress", "up", PST_ROW_TEXT, "none", 0, 0, FULL, "none|int8|int4|2bit|topk|bf16",
      AT(parallel.compress.up), 0,
      "Codec with which replicas pack the gradients that they send. int8, int4: a whole number per "

@@ -52,7 +52,7 @@ static void set_durations(const pst_prediction *f) {
             double mean = (double)total[in->opcode] / count[in->opcode],
                    measured = (double)f->sum[r][in->opcode] / f->n;
             /* OUTER may not have been measured: it is not in all lists */
-            if (in->queue == PST_Q_COMPUTE && in->opcode != PST_OP_OUTER)
+            if (pst_queue_computes(in->queue) && in->opcode != PST_OP_OUTER)
                 in->ns = (uint64_t)(mean > 0 ? (double)in->ns / mean * measured : measured);
         }
     }

@@ -41,7 +41,7 @@ static void add_pass(const pst_cut *cut, const pst_instr *in, double us, pst_pla
 }
 
 static class class_of(const pst_instr *in) {
-    if (in->queue == PST_Q_COMPUTE) return COMPUTE;
+    if (pst_queue_computes(in->queue)) return COMPUTE;
     if (in->local != PST_NONE) return MESSAGE;
     return in->param != PST_NONE ? REPLICA : NORM;
 }

@@ -242,6 +242,7 @@ static pst_status build_job(pst_prepared *p) {
     pst_status status = pst_prepare_fragments(p, &fragment);
     spec.fragment = fragment;
     if (status == PST_OK) status = pst_prepare_local(p, &spec);
+    if (status == PST_OK) status = pst_prepare_update(p, &spec);
     if (status == PST_OK) status = pst_prepare_compress(p, &spec, &packs);
     if (status == PST_OK) status = pst_prepare_owners(p, &weight);
     spec.weight = weight;
@@ -256,6 +257,7 @@ static pst_status build_job(pst_prepared *p) {
     spec.fragment = NULL;
     spec.weight = NULL; /* lists without a flush have no owners */
     spec.eager = 0;
+    spec.staleness = 0;
     PST_TRY(status);
     p->compression = pst_job_compression(p->job);
     PST_TRY(pst_job_check_grid(p->job, spec.cut, p->slots, PST_CHECK_TAGGED));

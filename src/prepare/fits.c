@@ -13,7 +13,8 @@ enum { MOST_RANKS = 64 }; /* largest number of ranks to suggest */
 typedef struct {
     const pst_prepared *p;
     uint64_t limit;
-    int planned; /* 1: the layout is a plan's */
+    int planned;        /* 1: the layout is a plan's */
+    uint32_t staleness; /* instead of the run's */
     char text[192];
 } advice;
 
@@ -55,6 +56,7 @@ static pst_status prepare(const advice *a, const pst_layout *l, pst_prepared **o
     pst_prepare_options options = a->p->options;
     if (l->micro_batch != config.train.micro_batch)
         config.parallel.measured = (char *)(uintptr_t) "";
+    config.parallel.staleness = a->staleness;
     options.layout = l;
     options.n_rank = pst_grid_size(pst_layout_grid(l));
     options.n_eval_micro = l->n_micro;
@@ -201,10 +203,26 @@ static int add_ranks(advice *a) {
     return 0;
 }
 
+/* Gradients that wait for a shorter time: of as many steps as there is memory for. */
+static int apply_sooner(advice *a) {
+    const pst_job *job = a->p->job;
+    uint32_t rank = 0;
+    pst_layout l;
+    const uint64_t excess = pst_prepare_excess(a->p, a->limit, &rank),
+                   each = a->p->memory[rank]->set_bytes;
+    const uint64_t fewer = each ? (excess + each - 1) / each : 0;
+    if (!fewer || fewer >= job->staleness || !layout_of(a, &l)) return 0;
+    a->staleness = job->staleness - (uint32_t)fewer;
+    const int fit = fits(a, &l);
+    if (fit) snprintf(a->text, sizeof a->text, "parallel.staleness=%u would fit", a->staleness);
+    a->staleness = (uint32_t)a->p->config->parallel.staleness;
+    return fit;
+}
+
 /* The cheapest change that brings every rank below the limit. */
 static void suggest(advice *a) {
-    if (shard(a, 1) || reschedule(a) || shard(a, 2) || recompute(a) || shrink_micro_batch(a) ||
-        add_ranks(a))
+    if (apply_sooner(a) || shard(a, 1) || reschedule(a) || shard(a, 2) || recompute(a) ||
+        shrink_micro_batch(a) || add_ranks(a))
         return;
     snprintf(a->text, sizeof a->text,
              "no other schedule, recomputation, micro-batch or number of ranks up to %d would fit",
@@ -220,7 +238,10 @@ static const char *scaled(uint64_t bytes, char text[PST_BYTES_TEXT]) {
 pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit) {
     uint32_t rank = 0;
     char needs[32], may[32];
-    advice a = {.p = p, .limit = limit, .planned = *p->config->parallel.plan != 0};
+    advice a = {.p = p,
+                .limit = limit,
+                .planned = *p->config->parallel.plan != 0,
+                .staleness = (uint32_t)p->config->parallel.staleness};
     if (!pst_prepare_excess(p, limit, &rank)) return PST_OK;
     uint64_t total = p->memory[rank]->total, usable = pst_prepare_usable_bytes(p, limit, rank);
     suggest(&a);

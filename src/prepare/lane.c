@@ -52,7 +52,7 @@ static uint32_t longest(const pst_prepared *p, const pst_layout *l) {
 void pst_prepare_choose_lane(pst_prepared *p) {
     const pst_layout *l = &p->plan->layout;
     if (!p->options.score || !l->n_chunk || pst_prepare_islands(p->config, p->grid.data) > 1 ||
-        p->options.lane || p->options.schedules ||
+        pst_prepare_staleness(p->config) || p->options.lane || p->options.schedules ||
         pst_schedule_kind_of(l->schedule) == PST_SCHEDULE_SOLVED || p->grid.servers)
         return;
     /* the exchange of another program is known only in sum */

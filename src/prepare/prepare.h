@@ -305,6 +305,10 @@ static inline uint64_t pst_prepared_batch(const pst_prepared *p) {
 /* prepare/local.c. Sets the members of `spec` for islands (parallel.local). EINPUT: keys contradict
  * each other. */
 pst_status pst_prepare_local(const pst_prepared *p, pst_job_spec *spec);
+/* prepare/update.c. Sets spec->staleness. EINPUT: a key that delayed updates do not go with. delay:
+ * parallel.staleness, or 0 if updates are not delayed. */
+pst_status pst_prepare_update(const pst_prepared *p, pst_job_spec *spec);
+uint32_t pst_prepare_staleness(const pst_config *config);
 /* The number of islands; 1: all replicas exchange gradients. */
 uint32_t pst_prepare_islands(const pst_config *config, uint32_t replicas);
 /* What islands exchange in a step: PST_LOCAL_TURN: turn `turn` (0: without delay the whole

@@ -113,7 +113,7 @@ int pst_prepare_is_eager(const pst_prepared *p) {
     const int on_host = !p->options.device || !(p->options.device->flags & PST_DEVICE_OWN_MEMORY);
     return p->grid.servers && p->optim && !p->optim->whole && p->optim->state == PST_F32 &&
            !(c->train.clip > 0) && strcmp(c->parallel.post_validation, "true") != 0 &&
-           !p->grid.tensor_before && on_host;
+           !p->grid.tensor_before && on_host && !pst_prepare_staleness(c);
 }
 
 /* Weights come back once a message has arrived from every replica, so that the first and the last

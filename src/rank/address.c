@@ -20,8 +20,16 @@ void *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i) {
     return at(r, r->memory->state[i][param]);
 }
 
+static uint32_t sets(const pst_rank *r) { return r->memory->n_set; }
+
+float *pst_rank_grad_of(const pst_rank *r, uint32_t param, uint32_t use, uint64_t step) {
+    uint8_t *first = at(r, r->memory->grad[param][use]);
+    if (!first) return NULL;
+    return (float *)(void *)(first + step % sets(r) * r->memory->set_bytes);
+}
+
 float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use) {
-    return at(r, r->memory->grad[param][use]);
+    return pst_rank_grad_of(r, param, use, r->step + 1);
 }
 
 float *pst_rank_residual(const pst_rank *r, uint32_t param) {
@@ -71,7 +79,13 @@ const pst_cut *pst_rank_cut(const pst_rank *r) {
 
 pst_memory_view pst_rank_view(const pst_rank *r) {
     const pst_slots *slots = r->train || !r->eval_cut ? r->slots : r->eval_slots;
-    return (pst_memory_view){r->memory, pst_rank_cut(r), slots, r->graph, r->arena.base};
+    return (pst_memory_view){.map = r->memory,
+                             .cut = pst_rank_cut(r),
+                             .slots = slots,
+                             .g = r->graph,
+                             .arena = r->arena.base,
+                             .set = (uint32_t)(r->step % sets(r)),
+                             .due = (uint32_t)((r->step + 1) % sets(r))};
 }
 
 void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand,

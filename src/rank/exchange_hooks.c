@@ -47,10 +47,15 @@ static pst_status add_blocks(const pst_rank *r, uint32_t param) {
     return PST_OK;
 }
 
+/* Those of this step. */
+static uint8_t *partial_of(const pst_rank *r) {
+    return r->arena.base + r->memory->partial + r->step % r->memory->n_set * r->memory->set_bytes;
+}
+
 /* Starts the group's sum of the partial accumulators. */
 static pst_status start_partial(pst_rank *r) {
     const pst_instr reduce = {.opcode = PST_OP_REDUCE};
-    uint8_t *sum = r->arena.base + r->memory->partial;
+    uint8_t *sum = partial_of(r);
     uint64_t bytes = r->memory->partial_bytes;
     r->call.spent = r->work.ns + pst_work_of_flush(&reduce);
     r->exchange_step = NULL;
@@ -110,8 +115,7 @@ pst_status pst_rank_exchanged(void *arg) {
     if (status != PST_OK) return status;
     const pst_step *step = r->exchange_step;
     if (r->on_device && !step)
-        PST_TRY(pst_rank_write(r, r->arena.base + r->memory->partial, r->partial,
-                               r->memory->partial_bytes));
+        PST_TRY(pst_rank_write(r, partial_of(r), r->partial, r->memory->partial_bytes));
     uint64_t ended = pst_monotonic_ns();
     *r->call.spent += ended - r->exchange_ns;
     if (!step) return PST_OK;

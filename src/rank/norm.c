@@ -47,6 +47,12 @@ int pst_rank_stores_residual(const pst_rank *r, uint32_t param) {
     return r->memory->residual[param] != UINT64_MAX && counts(r->p, r->rank, param);
 }
 
+int pst_rank_stores_gradient(const pst_rank *r, uint32_t param) {
+    return r->p->job->staleness && !r->memory->serves &&
+           pst_param_gradients(r->graph->param + param) &&
+           r->memory->grad[param][0] != UINT64_MAX && counts(r->p, r->rank, param);
+}
+
 int pst_rank_owns(const pst_rank *r, uint32_t param) {
     return pst_rank_stores(r, param) && pst_rank_global_of(r, param).from == 0;
 }

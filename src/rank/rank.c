@@ -295,6 +295,13 @@ pst_status pst_rank_use(pst_rank *r, const pst_prepared *p) {
     return pst_rank_norm_open(r);
 }
 
+/* Delayed updates: the first steps exchange the gradients of steps that there were not. */
+static pst_status clear_sets(const pst_rank *r) {
+    const pst_memory_map *x = r->memory;
+    if (x->n_set == 1) return PST_OK;
+    return pst_rank_fill(r, r->arena.base + x->start[PST_REGION_GRAD], 0, x->n_set * x->set_bytes);
+}
+
 pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
                          const pst_rank_watch *watch, pst_rank **out) {
     pst_rank *r = calloc(1, sizeof *r);
@@ -314,6 +321,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     if (status == PST_OK) status = prepare_kernels(r);
     if (status == PST_OK) status = check_workspace(r);
     if (status == PST_OK) status = pst_rank_memory_open(r, canary);
+    if (status == PST_OK) status = clear_sets(r);
     if (status == PST_OK)
         status = pst_coll_open(transport, NULL, 0, PST_CHANNEL_COLLECTIVE, &r->coll);
     if (status == PST_OK && r->position) pst_coll_watch(r->coll, r->position);

@@ -102,6 +102,7 @@ struct pst_rank {
     pst_optim_hyper hyper; /* learning rate, t and corrections of this step */
     /* post-validation: STEP did not wait for rank 0's answer; the answer required a rollback */
     int stepped, rolled_back;
+    int holds;    /* delayed updates: 1: STEP applies nothing, because no gradients are due yet */
     int accepted; /* eager updates: the last step was applied; equal on all ranks */
     /* number of targets in this step's batch, over which the loss is the mean: with islands
      * (pipeline/compile/outer.h) those of the island, until the reports of a step are gathered */
@@ -290,8 +291,15 @@ void pst_rank_record_op(pst_rank *r, const pst_step *step, uint32_t micro, uint6
 float *pst_rank_weight(const pst_rank *r, uint32_t param);
 void *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i);
 /* The gradient accumulator of one use of a parameter, from element memory->grad_from on; NULL: not
- * on this rank. */
+ * on this rank. grad: of the step whose gradients STEP applies, which is the present one without
+ * delayed updates; grad_of: of step `step`, counted from 0 as r->step. */
 float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use);
+float *pst_rank_grad_of(const pst_rank *r, uint32_t param, uint32_t use, uint64_t step);
+/* After `done` steps: the number of the step `age` steps ago, for grad_of, also if there was none.
+ */
+static inline uint64_t pst_rank_aged(const pst_rank *r, uint64_t done, uint32_t age) {
+    return done + r->memory->n_set - age;
+}
 /* What codecs have left out of this rank's gradients of a parameter so far: all elements, without
  * loss scale. NULL: this rank does not pack them. */
 float *pst_rank_residual(const pst_rank *r, uint32_t param);
@@ -326,6 +334,8 @@ int pst_rank_owns(const pst_rank *r, uint32_t param);
 /* 1: this rank writes its residual of the parameter to checkpoints; of a parameter that all tensor
  * ranks hold alike, only the first one does. */
 int pst_rank_stores_residual(const pst_rank *r, uint32_t param);
+/* The same of its pending gradients (delayed updates). */
+int pst_rank_stores_gradient(const pst_rank *r, uint32_t param);
 /* 1: this rank contributes elements [memory->own_from, own_to) of the parameter to the norm and,
  * with the optimizer's state, to checkpoints; its part of pst_rank_global_of. */
 int pst_rank_stores_own(const pst_rank *r, uint32_t param);

@@ -308,6 +308,7 @@ pst_status pst_rank_answer(pst_rank *r, int *good) {
     r->clip_scale = answer[2];
     *good = isfinite(answer[0]) && isfinite(answer[1]) && !r->replay;
     *good &= !(answer[0] / (double)r->targets > r->loss_limit) && !(answer[1] > r->norm_limit);
+    *good &= !r->holds;
     r->applied = *good;
     return PST_OK;
 }

@@ -39,6 +39,12 @@ static void print_codec(const char *what, pst_codec codec) {
     if (codec.kind != PST_CODEC_BF16) printf(" in blocks of %u", codec.block);
 }
 
+static void print_updates(const pst_job *job) {
+    if (job->staleness)
+        printf("updates:   of the gradients of %u step%s before (parallel.update)\n",
+               job->staleness, pst_plural(job->staleness));
+}
+
 static void print_compression(const pst_prepared *p) {
     if (p->compression <= 1) return;
     printf("compress:  ");
@@ -79,9 +85,20 @@ static void warn_of_islands(const pst_prepared *p) {
                               "islands, and there is only one");
 }
 
+static void warn_of_updates(const pst_prepared *p) {
+    const pst_config *c = p->config;
+    if (p->job->staleness && p->job->zero && !p->grid.servers)
+        pst_log(PST_LOG_INFO,
+                "parallel.update=delayed hides the exchange of gradients only: with "
+                "parallel.zero=1 new weights come back before passes read them; parallel.zero=0 "
+                "hides sums, too, with optimizer state for all parameters on every replica");
+    if (!strcmp(c->parallel.update, "sync") && c->parallel.staleness != 1)
+        pst_log(PST_LOG_WARN, "parallel.staleness has no effect with parallel.update=sync");
+}
+
 /* Why weights wait for the gradients of all pieces. */
 static void warn_of_servers(const pst_prepared *p) {
-    if (!p->grid.servers || p->job->eager) return;
+    if (!p->grid.servers || p->job->eager || p->job->staleness) return;
     pst_log(
         PST_LOG_WARN,
         "parallel.servers send weights back only when all gradients have arrived, which takes "
@@ -162,6 +179,7 @@ static void warn(const pst_trainer *t) {
     warn_of_servers(p);
     warn_of_compression(p);
     warn_of_islands(p);
+    warn_of_updates(p);
     warn_of_unequal(p);
     warn_of_batches(p);
     /* The run file of a resumed run has every key: its warnings were printed when that run
@@ -223,6 +241,8 @@ void pst_announce_run(const pst_trainer *t) {
     printf("predicted: bubble %.1f%%, arena %.1f MiB on the largest rank\n",
            p->timing->bubble * 100, (double)most / 1048576.0);
     print_messages(t);
+    print_updates(t->p->job);
+    print_updates(p->job);
     print_compression(p);
     print_oversubscribed(t);
     if (t->step) printf("resumed after step %llu\n", (unsigned long long)t->step);

@@ -86,6 +86,16 @@ static pst_status islands_diverged(const pst_trainer *t, double loss, double nor
                     t->step, fabs(loss), fabs(norm), advice);
 }
 
+/* The norm is that of the gradients of an earlier step, whose samples are gone. */
+static pst_status delayed_diverged(const pst_trainer *t, double loss, double norm) {
+    char advice[PST_NONFINITE_ADVICE];
+    pst_nonfinite_advice(t, advice);
+    return pst_fail(PST_EINPUT,
+                    "training has diverged at step %" PRIu64
+                    ": loss %g, gradient norm %g of step %" PRIu64 " (parallel.update=delayed); %s",
+                    t->step, fabs(loss), fabs(norm), t->step - t->p->job->staleness, advice);
+}
+
 /* Every rank has the same numbers and decides alike. If weights are not finite, no later step can
  * be, so no step is skipped then. */
 pst_status pst_nonfinite_check(pst_trainer *t) {
@@ -102,6 +112,8 @@ pst_status pst_nonfinite_check(pst_trainer *t) {
     pst_status status;
     if (!first && r->p->job->syncs) { /* with other weights */
         status = islands_diverged(t, loss, norm);
+    } else if (!first && r->p->job->staleness) {
+        status = delayed_diverged(t, loss, norm);
     } else if (!first) {
         status = pst_fail(PST_EINTERNAL,
                           "step %" PRIu64

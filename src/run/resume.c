@@ -5,6 +5,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/hf.h"
 #include "run/islands.h"
+#include "run/pending.h"
 #include "run/residual.h"
 #include "run/saving.h"
 #include "run/trainer.h"
@@ -403,6 +404,7 @@ static pst_status load(pst_trainer *t, const pst_ckpt *ckpt) {
         if (status == PST_OK) status = pst_islands_read_kept(t->group->local[i], ckpt);
         PST_TRY(name_older_of(t->p, status, ckpt->path));
     }
+    PST_TRY(pst_pending_read(t, ckpt));
     t->group->weights_gathered = 0;
     t->step = t->checkpointed = info->step;
     t->skipped = info->skipped;
@@ -425,6 +427,7 @@ static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
     if (t->group->leader && !t->p->options.graph) log_changes(t, ckpt);
     if (t->group->leader) pst_residual_explain(t->p, ckpt);
     if (t->group->leader) pst_islands_explain(t->p, ckpt);
+    if (t->group->leader) pst_pending_explain(t->p, ckpt);
     PST_TRY(load(t, ckpt));
     t->resumed = t->step;
     t->skipped_before = t->skipped;

@@ -25,6 +25,7 @@ typedef struct {
     /* [n_param] last index in the shard, where copy, residual and outer weights follow the weight;
      * UINT32_MAX: not stored by this rank */
     uint32_t *entry;
+    uint32_t n_pending; /* the first entries are pending gradients, of each age in turn */
 } guard;
 
 struct pst_saving {
@@ -132,6 +133,36 @@ static pst_ckpt_entry kept_of(const pst_rank *r, uint32_t i) {
     return e;
 }
 
+/* This rank's gradient of a parameter `age` steps ago; pst_saving_start sets where it is. */
+static pst_ckpt_entry pending_of(const pst_rank *r, uint32_t i, uint32_t age) {
+    pst_ckpt_entry e = {.param = r->graph->param + i,
+                        .weight = pst_rank_grad(r, i, 0),
+                        .residual = 1 + r->place.replica,
+                        .pending = age};
+    if (e.param->slice.held == PST_HELD_PART) e.n = pst_param_elements(e.param);
+    return e;
+}
+
+/* Adds the pending gradients of all parameters, and returns their number. */
+static uint32_t add_pending(const pst_rank *r, pst_ckpt_entry *entry) {
+    uint32_t n = 0;
+    for (uint32_t age = 1; age <= r->p->job->staleness; age++)
+        for (uint32_t i = 0; i < r->graph->n_param; i++)
+            if (pst_rank_stores_gradient(r, i)) entry[n++] = pending_of(r, i, age);
+    return n;
+}
+
+/* The sets of accumulators take turns. */
+static void place_pending(const pst_saving *s, uint32_t k) {
+    const pst_rank *r = s->trainer->group->local[k];
+    uint32_t n = 0;
+    for (uint32_t age = 1; age <= r->p->job->staleness; age++)
+        for (uint32_t i = 0; i < r->graph->n_param; i++)
+            if (pst_rank_stores_gradient(r, i))
+                pst_shard_place(s->shard[k], n++,
+                                pst_rank_grad_of(r, i, 0, pst_rank_aged(r, s->info.step, age)));
+}
+
 /* Adds the entries of a parameter, and returns their number. */
 static uint32_t add_entries(const pst_trainer *t, const pst_rank *r, uint32_t i,
                             pst_ckpt_entry *entry) {
@@ -154,6 +185,7 @@ static pst_status open_shard(pst_saving *s, uint32_t k, pst_ckpt_entry *entry) {
     guard *g = &s->guard[k];
     uint32_t n = 0;
     g->saving = s;
+    g->n_pending = n = add_pending(r, entry);
     if (!(g->entry = malloc((p->graph->n_param + (size_t)1) * sizeof *g->entry)))
         return pst_fail(PST_ENOMEM, "no memory to list the parameters of rank %u", r->rank);
     for (uint32_t i = 0; i < p->graph->n_param; i++) {
@@ -227,12 +259,26 @@ static pst_status describe(pst_saving *s) {
             const pst_graph *held = t->p->graphs[pst_grid_at(t->p->grid, r).tensor];
             if (x->residual[i] != UINT64_MAX)
                 s->bytes += pst_param_elements(held->param + i) * sizeof(float);
+            if (t->p->job->staleness && !x->serves && x->grad[i] &&
+                pst_param_gradients(g->param + i) && x->grad[i][0] != UINT64_MAX)
+                s->bytes +=
+                    t->p->job->staleness * pst_param_elements(held->param + i) * sizeof(float);
             if (x->is_copy[i]) s->bytes += (x->own_to[i] - x->own_from[i]) * sizeof(float);
             if (kept_fragment(t) && x->kept[i] != UINT64_MAX &&
                 t->p->job->fragment[i] + 1 == kept_fragment(t))
                 s->bytes += (x->own_to[i] - x->own_from[i]) * sizeof(float);
         }
     return PST_OK;
+}
+
+void pst_saving_await_pending(const pst_trainer *t) {
+    for (uint32_t k = 0; t->saving && t->saving->phase != NOTHING && k < t->saving->n; k++) {
+        const guard *g = &t->saving->guard[k];
+        const uint64_t began = pst_monotonic_ns();
+        if (!g->n_pending || pst_shard_released(g->shard, g->n_pending - 1, 0)) continue;
+        while (!pst_shard_released(g->shard, g->n_pending - 1, GUARD_WAIT_NS)) continue;
+        t->saving->held_ns += pst_monotonic_ns() - began;
+    }
 }
 
 uint64_t pst_saving_bytes(const pst_trainer *t) { return t->saving ? t->saving->bytes : 0; }
@@ -242,7 +288,8 @@ static pst_status open_saving(pst_trainer *t, pst_saving *s) {
     size_t n_param = t->p->graph->n_param;
     s->shard = calloc(n, sizeof *s->shard);
     s->guard = calloc(n, sizeof *s->guard);
-    s->entry = calloc(ENTRIES * n * n_param + 1, sizeof *s->entry);
+    const size_t each = ENTRIES + t->p->job->staleness;
+    s->entry = calloc(each * n * n_param + 1, sizeof *s->entry);
     if (!s->shard || !s->guard || !s->entry)
         return pst_fail(PST_ENOMEM, "no memory to write checkpoints");
     s->trainer = t;
@@ -250,7 +297,7 @@ static pst_status open_saving(pst_trainer *t, pst_saving *s) {
     s->n = n;
     s->alone = n == t->p->options.n_rank;
     snprintf(s->folder, sizeof s->folder, "%s/checkpoints", t->folder);
-    for (uint32_t k = 0; k < n; k++) PST_TRY(open_shard(s, k, s->entry + ENTRIES * k * n_param));
+    for (uint32_t k = 0; k < n; k++) PST_TRY(open_shard(s, k, s->entry + each * k * n_param));
     PST_TRY(config_text(t->config, &s->config));
     PST_TRY(describe(s));
     return pst_saver_open(s->shard, n, &s->saver);
@@ -367,6 +414,7 @@ pst_status pst_saving_start(pst_trainer *t, int last) {
     s->info.loss_scale_good = t->scaler.good;
     s->info.next_sample = pst_trainer_sample(t, t->step);
     s->info.spiked = t->spiked;
+    s->info.pending = t->pending;
     s->info.recent = t->recent;
     s->info.validation_loss = t->validation_loss;
     pst_saving_best_of(t->config, s->info.best_of);
@@ -379,6 +427,7 @@ pst_status pst_saving_start(pst_trainer *t, int last) {
     for (uint32_t k = 0; k < s->n && status == PST_OK; k++) {
         uint32_t rank = t->group->local[k]->rank;
         char *path = pst_ckpt_shard_path(s->folder, t->step, rank, t->p->options.n_rank);
+        place_pending(s, k);
         pst_shard_begin(s->shard[k], path ? path : "", deadline_ns(t, last));
         if (!path) pst_shard_fail(s->shard[k], PST_ENOMEM);
         free(path);

@@ -25,6 +25,9 @@ pst_save_state pst_saving_state(pst_trainer *t);
 int pst_saving_keeps(const pst_trainer *t);
 /* Bytes of a checkpoint's tensors, of all ranks; 0: not known yet. Not collective. */
 uint64_t pst_saving_bytes(const pst_trainer *t);
+/* Before a step with delayed updates: waits until the checkpoint under way no longer needs the
+ * pending gradients, which the step exchanges in place. Not collective. */
+void pst_saving_await_pending(const pst_trainer *t);
 /* Abandons a checkpoint that is being written; earlier ones are kept. Not collective; to be called
  * before the group is closed. */
 void pst_saving_close(pst_trainer *t);

@@ -271,18 +271,22 @@ pst_status pst_step_use(pst_trainer *t) {
 
 pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *measured) {
     if (!(t->scaler.scale > 0)) pst_scaler_open(t->config, &t->scaler);
+    const uint64_t delay = t->p->job->staleness, due = t->pending < delay ? 0 : delay;
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         t->group->local[i]->hyper =
-            hyper_parameters(t->config, t->step, t->step - t->skipped - t->spiked + 1);
+            hyper_parameters(t->config, t->step - due, t->step - due - t->skipped - t->spiked + 1);
+        t->group->local[i]->holds = t->pending < delay;
         t->group->local[i]->loss_scale = t->scaler.scale;
         t->group->local[i]->step = t->step;
     }
     pst_spike_limit(t);
+    pst_saving_await_pending(t);
     PST_TRY(pst_group_run(t->group, 1));
     uint64_t wall_ns = pst_monotonic_ns() - began_ns;
     for (uint32_t i = 0; i < t->group->n_local; i++)
         if (t->group->local[i]->recorder) PST_TRY(pst_recorder_end(t->group->local[i]));
     t->step++;
+    t->pending += t->pending < delay;
     adjust_scale(t);
     t->validation_loss = t->chosen_loss = NAN; /* not measured for the new weights yet */
     PST_TRY(gather_reports(t, wall_ns));

@@ -64,6 +64,8 @@ typedef struct {
     int trained, traced, resume_noted;
     int times_only; /* 1: device timed: the run has times, but no losses and no weights */
     uint64_t step;  /* optimizer steps done, including skipped ones */
+    /* delayed updates: the last steps whose gradients are not applied yet, at most job.staleness */
+    uint64_t pending;
     /* skipped (non-finite) steps: all; consecutive ones at the end */
     uint64_t skipped, skipped_in_row;
     /* value of `skipped` in the checkpoint from which the run was resumed */

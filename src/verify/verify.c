@@ -48,6 +48,11 @@ static pst_status refuse(const pst_config *c) {
             c, "parallel.local", "steps",
             pst_fail(PST_EINPUT, "verify compares with one rank, which islands learn differently "
                                  "from; use parallel.local.steps=0"));
+    if (pst_prepare_staleness(c))
+        return pst_config_at(
+            c, "parallel", "update",
+            pst_fail(PST_EINPUT, "verify compares the gradients of a step with its update, which "
+                                 "is that of another step; use parallel.update=sync"));
     if (!strcmp(c->parallel.device, "timed"))
         return pst_fail(
             PST_EINPUT,

@@ -27,7 +27,7 @@ static void write_checkpoint(void) {
         assert_int_equal(pst_graph_param(g, &param[i], &index), PST_OK);
         pst_rng_normal(pst_rng_key(1, param[i].name), 0, 1, value[i][0], 3 * LARGEST);
         pst_ckpt_entry entry = {
-            &g->param[i], value[i][0], {value[i][1], value[i][2]}, 0, 0, 0, 0, 0};
+            .param = &g->param[i], .weight = value[i][0], .state = {value[i][1], value[i][2]}};
         assert_int_equal(
             shard_write(&(shard_place){"c", 3, i, PARAMS}, pst_optim_find("adamw"), &entry, 1),
             PST_OK);

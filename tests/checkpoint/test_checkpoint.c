@@ -70,7 +70,8 @@ static pst_status save_info(const pst_ckpt_info *info, uint32_t ranks) {
         pst_ckpt_entry entry[PARAMS];
         uint32_t n = 0;
         for (uint32_t i = r; i < PARAMS; i += ranks)
-            entry[n++] = (pst_ckpt_entry){&graph->param[i], weight[i], {m[i], v[i]}, 0, 0, 0, 0, 0};
+            entry[n++] = (pst_ckpt_entry){
+                .param = &graph->param[i], .weight = weight[i], .state = {m[i], v[i]}};
         pst_status status =
             shard_write(&(shard_place){"c", step, r, ranks}, pst_optim_find("adamw"), entry, n);
         if (status == PST_OK) continue;
@@ -234,7 +235,7 @@ static void test_unwritable(void **state) {
     (void)state;
     fresh();
     assert_int_equal(save(1, 1, 2), PST_OK);
-    pst_ckpt_entry entry = {&graph->param[0], weight[0], {NULL, NULL}, 0, 0, 0, 0, 0};
+    pst_ckpt_entry entry = {.param = &graph->param[0], .weight = weight[0], .state = {NULL, NULL}};
     assert_int_equal(shard_write(&(shard_place){"no/where", 1, 0, 1}, NULL, &entry, 1), PST_ENOMEM);
     assert_non_null(strstr(pst_error(), "no/where: No such file"));
     pst_ckpt_info info = info_of(2, 1);

@@ -54,14 +54,9 @@ static void open_model(model *m, int aligned, uint32_t most, uint64_t largest) {
     m->copy = malloc(m->elements * sizeof(float));
     assert_true(m->memory && m->copy);
     for (uint32_t i = 0; i < m->n; i++)
-        m->entry[i] = (pst_ckpt_entry){&m->param[i],
-                                       m->memory + at[i][0],
-                                       {m->memory + at[i][1], m->memory + at[i][2]},
-                                       0,
-                                       0,
-                                       0,
-                                       0,
-                                       0};
+        m->entry[i] = (pst_ckpt_entry){.param = &m->param[i],
+                                       .weight = m->memory + at[i][0],
+                                       .state = {m->memory + at[i][1], m->memory + at[i][2]}};
 }
 
 static void fill(model *m) {
@@ -326,7 +321,8 @@ static void test_two(void **unused) {
         uint64_t n = i + 1 == m.n ? last : 1;
         m.param[i] = (pst_param){.n_dim = 1, .dim = {n}};
         snprintf(m.param[i].name, sizeof m.param[i].name, "h.%u.%0*d", i, i + 1 == m.n ? 1 : 85, 0);
-        m.entry[i] = (pst_ckpt_entry){&m.param[i], at, {at + n, at + 2 * n}, 0, 0, 0, 0, 0};
+        m.entry[i] =
+            (pst_ckpt_entry){.param = &m.param[i], .weight = at, .state = {at + n, at + 2 * n}};
     }
     assert_int_equal(pst_shard_open(pst_optim_find("sgd"), m.entry, MOST - 1, 0, &shard[0]),
                      PST_OK);

@@ -213,8 +213,8 @@ static const char *forge(const char *yaml, const char *from, const char *name, i
         memcpy(memory[3][i], memory[0][i], bytes);
         fn(g->param + i, memory[3][i], arg);
         finite &= all_finite(memory[3][i], pst_param_elements(g->param + i));
-        entry[i] =
-            (pst_ckpt_entry){g->param + i, memory[0][i], {state[0], state[1]}, 0, 0, 0, 0, 0};
+        entry[i] = (pst_ckpt_entry){
+            .param = g->param + i, .weight = memory[0][i], .state = {state[0], state[1]}};
     }
     for (uint32_t i = 0; finite && i < g->n_param; i++) entry[i].weight = memory[3][i];
     pst_ckpt_info info = ckpt->info;

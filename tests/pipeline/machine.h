@@ -115,11 +115,11 @@ static inline int machine_partners(machine *x) {
         for (uint32_t i = 0; i < j->list[r].n_instr; i++) {
             const pst_instr *in = &j->list[r].instr[i];
             x->partner[x->first[r] + i] = PST_NONE;
-            if (in->queue == PST_Q_COMPUTE) continue;
+            if (pst_queue_computes(in->queue)) continue;
             uint32_t found = 0;
             for (uint32_t k = 0; k < j->list[in->peer].n_instr; k++) {
                 const pst_instr *o = &j->list[in->peer].instr[k];
-                if (o->queue == PST_Q_COMPUTE || o->opcode == in->opcode || o->peer != r ||
+                if (pst_queue_computes(o->queue) || o->opcode == in->opcode || o->peer != r ||
                     o->channel != in->channel || o->seq != in->seq)
                     continue;
                 found++;
@@ -217,7 +217,7 @@ static inline int issue_one(machine *x, uint32_t rank, uint32_t queue) {
         before = i;
     }
     if (i == list->n_instr) return 0;
-    if (before != PST_NONE && queue == PST_Q_COMPUTE && !x->ended[x->first[rank] + before])
+    if (before != PST_NONE && pst_queue_computes(queue) && !x->ended[x->first[rank] + before])
         return 0;
     for (uint32_t d = 0; d < list->instr[i].n_dep; d++)
         if (!x->ended[x->first[rank] + list->dep[list->instr[i].dep + d]]) return 0;
@@ -238,9 +238,9 @@ static inline int machine_run(machine *x, uint32_t frozen, int buffered) {
                 while (issue_one(x, r, q)) {
                     /* a pass ends at once, so that passes happen in order */
                     moved = 1;
-                    for (uint32_t id = x->first[r]; q == PST_Q_COMPUTE && id < x->first[r + 1];
+                    for (uint32_t id = x->first[r]; pst_queue_computes(q) && id < x->first[r + 1];
                          id++)
-                        if (instr_at(x, id)->queue == PST_Q_COMPUTE &&
+                        if (pst_queue_computes(instr_at(x, id)->queue) &&
                             end_one(x, id, frozen, buffered, &ok))
                             left--;
                 }
@@ -261,8 +261,8 @@ static inline int machine_run(machine *x, uint32_t frozen, int buffered) {
 static inline int touches(machine *x, const pst_instr *in, const uint64_t *cell) {
     const pst_chunk *c = &x->cut->chunk[in->chunk];
     int ok = 1, how = 0;
-    if (in->queue != PST_Q_COMPUTE) how = in->opcode == PST_OP_RECV ? 2 : 1;
-    if (in->queue != PST_Q_COMPUTE)
+    if (!pst_queue_computes(in->queue)) how = in->opcode == PST_OP_RECV ? 2 : 1;
+    if (!pst_queue_computes(in->queue))
         return cell_of(x, in->chunk, in->local, in->micro, &ok) == cell ? how : 0;
     for (uint32_t i = 0; i < c->n_local; i++)
         if (cell_of(x, in->chunk, i, in->micro, &ok) == cell)

@@ -79,7 +79,8 @@ static inline int round_form(round_machine *x) {
         for (uint32_t d = 0; d < in->n_dep; d++)
             if (list->dep[in->dep + d] >= id - x->first[x->rank[id]])
                 return round_wrong(x, "waits for a later one");
-        if (in->queue != PST_Q_COMPUTE && in->peer >= x->job->n_rank) return round_wrong(x, "peer");
+        if (!pst_queue_computes(in->queue) && in->peer >= x->job->n_rank)
+            return round_wrong(x, "peer");
         if (!is_round(x, id)) continue;
         if (in->opcode > PST_OP_REDUCE || in->param >= g->n_param ||
             !pst_job_shards_gradient(x->job, 0, in->param) || in->use)
@@ -107,10 +108,10 @@ static inline int round_partners(round_machine *x) {
         const pst_instr *in = round_instr(x, id);
         uint32_t found = 0;
         x->partner[id] = PST_NONE;
-        if (in->queue == PST_Q_COMPUTE) continue;
+        if (pst_queue_computes(in->queue)) continue;
         for (uint32_t k = x->first[in->peer]; k < x->first[in->peer + 1]; k++) {
             const pst_instr *o = round_instr(x, k);
-            if (o->queue == PST_Q_COMPUTE || o->opcode == in->opcode || o->peer != x->rank[id] ||
+            if (pst_queue_computes(o->queue) || o->opcode == in->opcode || o->peer != x->rank[id] ||
                 o->channel != in->channel || o->seq != in->seq)
                 continue;
             found++;
@@ -219,7 +220,7 @@ static inline int round_issue(round_machine *x, uint32_t rank, uint32_t queue, u
     *cursor = i;
     if (i == list->n_instr) return 0;
     while (before-- > 0 && list->instr[before].queue != queue) continue;
-    if (queue == PST_Q_COMPUTE && before != PST_NONE && !x->ended[x->first[rank] + before])
+    if (pst_queue_computes(queue) && before != PST_NONE && !x->ended[x->first[rank] + before])
         return 0;
     for (uint32_t d = 0; d < list->instr[i].n_dep; d++)
         if (!x->ended[x->first[rank] + list->dep[list->instr[i].dep + d]]) return 0;
@@ -243,7 +244,7 @@ static inline int round_run(round_machine *x, uint32_t frozen) {
                 while (round_issue(x, r, q, &cursor[r][q])) {
                     uint32_t id = x->first[r] + cursor[r][q] - 1;
                     moved = 1;
-                    if (q == PST_Q_COMPUTE && round_end(x, id, frozen, &ok)) left--;
+                    if (pst_queue_computes(q) && round_end(x, id, frozen, &ok)) left--;
                 }
         for (int recvs = 0; recvs < 2; recvs++)
             for (uint32_t id = 0; id < x->n; id++)

@@ -1,8 +1,8 @@
 /* test: timeout=60
  * Jobs of several replicas: every one that is built passes the checker in both modes, and walks to
- * its end, also with gradients that replicas pack, and with the outer step of islands; whatever is
- * taken from its head or flush, or from rounds of gradients (zero 2), or changed in them, is
- * refused. */
+ * its end, also with gradients that replicas pack, with the outer step of islands, and with delayed
+ * updates; whatever is taken from its head or flush, from rounds of gradients (zero 2) or from an
+ * exchange beside the passes, or changed in them, is refused. */
 #include "pipeline/case.h"
 #include "pipeline/simulate/simulate.h"
 
@@ -25,6 +25,8 @@ static uint32_t islands_of(int zero, uint32_t n) {
 static uint32_t replicas_of(uint64_t k, int zero) {
     return zero < ISLANDS ? 4 + 2 * (uint32_t)(k % 2) : 2 + (uint32_t)(k % 4);
 }
+
+static uint32_t delay; /* of the updates of all jobs; without FIFO, codecs and eager updates */
 
 typedef struct {
     test_case t;
@@ -72,9 +74,9 @@ static replicas open_served(uint64_t k, uint32_t n, int zero, uint32_t fewer, ui
                            .reduce_ns = 1,
                            .step_ns = 1,
                            .flush = 1};
-    const int eager = servers && k % 4 > 1;
-    cost.fifo = zero >= 0 && !eager && k % 2; /* several chunks per rank need such lists; without,
-                                                 sums come early */
+    const int eager = servers && k % 4 > 1 && !delay;
+    cost.fifo = zero >= 0 && !eager && !delay && k % 2; /* several chunks per rank need such lists;
+                                                           without, sums come early */
     build_case(&r.t, 1 + (uint32_t)(k % 4), kind, 3, seed);
     if (case_schedule[kind])
         MUST(pst_schedule_generate(case_schedule[kind], r.t.n_rank, r.t.n_chunk / r.t.n_rank,
@@ -97,11 +99,13 @@ static replicas open_served(uint64_t k, uint32_t n, int zero, uint32_t fewer, ui
                          .syncs = 1,
                          .velocity = (int)(k % 2)};
     set_turn(&spec, k, zero);
+    spec.staleness = delay;
     spec.parts = zero == 2 ? 1 : 1 + (uint32_t)(k / 8 % 3);
     static const uint8_t packs[] = {1, 1, 0, 1};
     spec.eager = eager;
     if (spec.eager) spec.message = PST_PIECE / 4;
-    if (!large && spec.parts == 1 && k % 3 != 1 && !servers) { /* what is small stays as it is */
+    if (!large && spec.parts == 1 && k % 3 != 1 && !servers && !delay) { /* what is small stays as
+                                                                            it is */
         spec.up = (pst_codec){.kind = k % 2 ? PST_CODEC_INT8 : PST_CODEC_INT4, .block = 32};
         if (zero == 1 && k % 4 < 3) spec.down = (pst_codec){.kind = PST_CODEC_INT8, .block = 32};
         spec.plain = k % 8 == 6;
@@ -174,6 +178,106 @@ static void jobs_with_servers_pass(void **state) {
         must_pass(&r, k % 2 && !r.job->eager);
         close_replicas(&r);
     }
+}
+
+static replicas open_delayed(uint64_t k, uint64_t *seed) {
+    const uint32_t servers = k % 3 ? 0 : 1 + (uint32_t)(k % 2);
+    delay = 1 + (uint32_t)(k % 2);
+    return open_served(k, 2 + (uint32_t)(k % 4), servers ? 1 : (int)(k % 2), (uint32_t)(k % 4),
+                       servers, seed);
+}
+
+static void close_delayed(replicas *r) {
+    close_replicas(r);
+    delay = 0;
+}
+
+static void delayed_jobs_pass(void **state) {
+    (void)state;
+    uint64_t seed = test_seed(13);
+    for (uint64_t k = 1; k <= 24; k++) {
+        replicas r = open_delayed(k, &seed);
+        must_pass(&r, 0);
+        close_delayed(&r);
+    }
+}
+
+/* As if the instruction did nothing. */
+static pst_instr nothing_instead_of(const pst_instr *in) {
+    return (pst_instr){.opcode = PST_OP_REDUCE,
+                       .queue = PST_Q_SIDE,
+                       .local = PST_NONE,
+                       .param = in->param,
+                       .n = in->n,
+                       .from = in->from,
+                       .dep = in->dep,
+                       .n_dep = in->n_dep};
+}
+
+/* Another value of a field of a message or REDUCE beside the passes. */
+static void change_beside(const replicas *t, pst_instr *in, int change) {
+    if (change == 0) in->param = (in->param + 1) % t->t.g->n_param;
+    if (change == 1) in->from += PST_PIECE;
+    if (change == 2) in->n--;
+    if (change == 3 && in->opcode == PST_OP_REDUCE) in->buffer = in->into;
+    else if (change == 3) in->peer = (in->peer + 1) % t->job->n_rank;
+    if (change == 4) in->use = PST_NONE;
+    if (change == 5) in->queue = in->queue == PST_Q_SIDE ? PST_Q_COMPUTE : PST_Q_SEND;
+    if (change == 6) *in = nothing_instead_of(in);
+}
+
+static void refuse_beside(const replicas *t, uint32_t r, uint32_t i) {
+    pst_instr *in = &t->job->list[r].instr[i];
+    const pst_instr was = *in;
+    for (int change = 0; change < 7; change++) {
+        change_beside(t, in, change);
+        if (memcmp(in, &was, sizeof was) && check(t, PST_CHECK_TAGGED) == PST_OK)
+            fail_msg("rank %u instruction %u: change %d is let pass", r, i, change);
+        *in = was;
+    }
+}
+
+/* NORM reads the sums that this rank owns, STEP those that it receives. */
+static int refuse_haste(const replicas *t, uint32_t r, uint32_t i) {
+    pst_instr_list *list = &t->job->list[r];
+    pst_instr *in = &list->instr[i], was = *in;
+    int refused = 0;
+    for (uint32_t d = was.dep; d < was.dep + was.n_dep; d++) {
+        const pst_instr *on = &list->instr[list->dep[d]];
+        const int sums = on->n && on->use != PST_NONE &&
+                         (on->queue == PST_Q_SIDE || (on->opcode == PST_OP_RECV && !on->buffer));
+        if (!sums) continue;
+        const uint32_t kept = list->dep[d];
+        list->dep[d] = 0; /* the first instruction has long ended */
+        if (check(t, PST_CHECK_TAGGED) == PST_OK && in->opcode == PST_OP_NORM)
+            fail_msg("rank %u: NORM need not wait for instruction %u", r, kept);
+        refused += check(t, PST_CHECK_TAGGED) != PST_OK;
+        list->dep[d] = kept;
+    }
+    return refused;
+}
+
+static void damaged_delayed_updates_are_refused(void **state) {
+    (void)state;
+    uint64_t seed = test_seed(14);
+    int beside = 0, refused = 0;
+    for (uint64_t k = 1; k <= 6; k++) {
+        replicas t = open_delayed(k, &seed);
+        for (uint32_t r = 0; r < t.job->n_rank; r++)
+            for (uint32_t i = t.job->list[r].n_head; i < t.job->list[r].n_instr; i++) {
+                const pst_instr *in = &t.job->list[r].instr[i];
+                if (in->opcode == PST_OP_NORM || in->opcode == PST_OP_STEP)
+                    refused += refuse_haste(&t, r, i);
+                if (!in->n || in->opcode <= PST_OP_BW || i % 3) continue;
+                refuse_beside(&t, r, i);
+                beside++;
+            }
+        MUST(check(&t, PST_CHECK_TAGGED));
+        t.job->eager = 1;
+        assert_int_equal(check(&t, PST_CHECK_TAGGED), PST_EINPUT);
+        close_delayed(&t);
+    }
+    assert_true(beside > 50 && refused > 20);
 }
 
 /* Instructions of servers. */
@@ -613,6 +717,8 @@ static void two_slots(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_pass),
+                                       cmocka_unit_test(delayed_jobs_pass),
+                                       cmocka_unit_test(damaged_delayed_updates_are_refused),
                                        cmocka_unit_test(jobs_with_servers_pass),
                                        cmocka_unit_test(damaged_servers_are_refused),
                                        cmocka_unit_test(lost_deps_are_refused),
