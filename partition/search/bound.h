@@ -6,6 +6,9 @@
 /* --- bound.c: of one configuration */
 /* Raises c->bound_ns to a lower bound over all cuts of the configuration. ENOMEM. */
 pst_status pst_search_tighten(pst_search_context *x, pst_search_config *c);
+/* The same over all cuts that fit in memory, with the recomputation that they need. Takes as long
+ * as pst_search_price_effort says. */
+pst_status pst_search_tighten_more(pst_search_context *x, pst_search_config *c);
 /* Returns a lower bound of the time, in ns, per byte that replicas send in one direction, over all
  * numbers of replicas per node. */
 double pst_search_exchange_bound(const pst_search_context *x, const pst_search_config *c);

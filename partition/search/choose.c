@@ -2,6 +2,7 @@
  * that may be shorter than the best or that determine the lower bound. */
 #include "partition/search/bound.h"
 #include "partition/search/candidates.h"
+#include "partition/search/price.h"
 #include <stdlib.h>
 
 enum {
@@ -11,7 +12,8 @@ enum {
     PATIENCE = 100, /* evaluations without improvement; more where each is cheap */
     LOW_EFFORT = 1024,
     BOUND_EVALUATIONS = 1500,
-    ANY_EVALUATIONS = 3000
+    ANY_EVALUATIONS = 3000,
+    PRICE_EFFORT = 200000000
 };
 #define FAR 1.2
 
@@ -166,6 +168,43 @@ static pst_status tighten(pst_search_state *s) {
     return PST_OK;
 }
 
+/* All configurations that may still be shorter than the best. */
+static uint32_t find_shorter(pst_search_state *s, open_config *open) {
+    const uint64_t best = pst_search_shortest(s);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_set; i++)
+        for (uint32_t k = 0; k < s->set[i].n_config; k++) {
+            pst_search_config *c = &s->set[i].config[k];
+            if (!c->exhausted && c->bound_ns < best) open[n++] = (open_config){&s->set[i], c};
+        }
+    return n;
+}
+
+/* Raises the lowest bounds until one that was raised already is the lowest. */
+static pst_status raise_lowest(pst_search_state *s, open_config *open) {
+    const uint32_t n = find_shorter(s, open);
+    uint64_t lowest = UINT64_MAX;
+    qsort(open, n, sizeof *open, by_bound);
+    for (uint32_t i = 0; i < n && open[i].config->bound_ns < lowest; i++) {
+        pst_search_config *c = open[i].config;
+        if (s->x.price_effort > PRICE_EFFORT || pst_search_timed_out(&s->x)) break;
+        if (!c->priced) s->x.price_effort += pst_search_price_effort(&s->x, c);
+        PST_TRY(pst_search_tighten_more(&s->x, c));
+        if (c->bound_ns < lowest) lowest = c->bound_ns;
+    }
+    return PST_OK;
+}
+
+pst_status pst_search_raise_bound(pst_search_state *s) {
+    size_t capacity = 1;
+    for (uint32_t i = 0; i < s->n_set; i++) capacity += s->set[i].n_config;
+    open_config *open = malloc(capacity * sizeof *open);
+    if (!open) return pst_fail(PST_ENOMEM, "no memory for the layout search");
+    pst_status status = raise_lowest(s, open);
+    free(open);
+    return status;
+}
+
 /* Evaluations without improvement after which a search stops: more where each is cheap. */
 uint32_t pst_search_patience(const pst_search_state *s) {
     return PATIENCE * (pst_search_effort(&s->x) < PST_SEARCH_HIGH_EFFORT
@@ -215,6 +254,7 @@ static pst_status evaluate_smallest(pst_search_state *s) {
 pst_status pst_search_evaluate_further(pst_search_state *s) {
     PST_TRY(evaluate_smallest(s));
     PST_TRY(tighten(s));
+    PST_TRY(pst_search_raise_bound(s));
     PST_TRY(evaluate_open(s, pst_search_patience(s), 1, by_guess));
     PST_TRY(evaluate_open(s, BOUND_EVALUATIONS, 0, by_bound));
     return evaluate_in_less(s);

@@ -67,6 +67,7 @@ static pst_status run(pst_search_state *s, pst_search_result **result) {
         if (!set->row.fits && !set->row.best->exact) PST_TRY(pst_search_predict_nearest(s, set));
         else if (!i || !pst_search_timed_out(&s->x)) PST_TRY(pst_search_attribute_row(s, set));
     }
+    if (!s->x.problem->any) PST_TRY(pst_search_raise_bound(s));
     return make_result(s, result);
 }
 

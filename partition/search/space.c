@@ -263,8 +263,10 @@ static double least_traffic(const pst_search_context *x, const pst_search_config
     const pst_search_problem *p = x->problem;
     double sums = 0, hops = 0,
            elements = (double)t->table->sum[PST_SEARCH_SUM_ELEMENTS][p->n_item] / c->pipeline;
+    /* with zero 2, gradients are exchanged once per micro-batch */
+    const double times = c->zero == 2 ? c->n_micro / c->data : 1;
     const double bytes =
-        pst_search_sum_bytes(p, c->zero) + (c->zero ? pst_search_change_bytes(p) : 0.);
+        times * pst_search_sum_bytes(p, c->zero) + (c->zero ? pst_search_change_bytes(p) : 0.);
     if (c->data > 1) sums = pst_search_exchange_bound(x, c) * elements * bytes;
     const double bw = (uint64_t)c->pipeline * c->tensor > x->node_devices
                           ? x->node_bw

@@ -162,6 +162,7 @@ typedef struct {
     /* further bytes that the search for a cut leaves free, because earlier cuts did not fit */
     uint64_t cut_reserve;
     int tightened; /* 1: pst_search_tighten was called */
+    int priced;    /* 1: pst_search_tighten_more was called */
     int evaluated; /* 1: evaluated, or excluded by its lower bound */
     int exhausted; /* 1: every layout of the configuration was evaluated or excluded */
 } pst_search_config;
@@ -212,6 +213,7 @@ typedef struct {
     } flush;             /* the flush that was computed last */
     uint64_t *path_ends; /* scratch memory of the longest path */
     size_t path_ends_capacity;
+    uint64_t price_effort; /* so far (pst_search_price_effort) */
     uint64_t n_layout, n_simulated, n_verified;
     /* layouts compiled before the end of the search; number of their passes */
     uint64_t n_checked, n_passes;

@@ -18,13 +18,32 @@ int pst_search_has_unequal(const pst_search_problem *p) {
 
 /* --- bound ------------------------------------------------------------------------------------ */
 
-/* For each item the least device time over all kinds and tensor degrees, and how near each kind
- * comes to that with its best item. */
-static pst_status add_least(pst_search_context *x, uint32_t micro_batch, double *least,
-                            double *near) {
+/* What no layout of one size of micro-batch is below. */
+typedef struct {
+    double *least; /* [n_item] least device time of each item over all kinds and tensor degrees */
+    double *near;  /* [kinds] how near each kind comes to that with its best item */
+    double *path;  /* [n_item] least time of F and B of each item */
+} least_times;
+
+/* turn 0: the least times; 1: how near each kind comes. */
+static void add_table(const pst_search_table *at, uint32_t tensor, uint32_t kind, int turn,
+                      least_times *l) {
+    const pst_cost_table *t = at->table;
+    for (uint32_t i = 0; t && i < t->n; i++) {
+        const double path = (double)(t->f_ns[i] + t->b_ns[i]),
+                     own = tensor * (path + (double)t->w_ns[i]);
+        if (!turn) {
+            l->least[i] = pst_search_min(l->least[i], own);
+            l->path[i] = pst_search_min(l->path[i], path);
+        } else l->near[kind] = pst_search_max(l->near[kind], own > 0 ? l->least[i] / own : 1);
+    }
+}
+
+static pst_status find_least(pst_search_context *x, uint32_t micro_batch, least_times *l) {
     const pst_search_problem *p = x->problem;
-    uint32_t kinds = p->cluster->n_kind ? p->cluster->n_kind : 1, n = p->n_item;
-    for (uint32_t i = 0; i < n; i++) least[i] = INFINITY;
+    uint32_t kinds = p->cluster->n_kind ? p->cluster->n_kind : 1;
+    for (uint32_t i = 0; i < p->n_item; i++) l->least[i] = l->path[i] = INFINITY;
+    memset(l->near, 0, kinds * sizeof *l->near);
     for (int turn = 0; turn < 2; turn++)
         for (uint32_t k = 0; k < kinds; k++)
             for (uint32_t t = 0; t < p->tensor.n; t++) {
@@ -34,36 +53,63 @@ static pst_status add_least(pst_search_context *x, uint32_t micro_batch, double 
                                              .micro_batch = micro_batch};
                 const pst_search_table *at;
                 PST_TRY(pst_search_table_of(x, &c, k, 0, &at));
-                for (uint32_t i = 0; at->table && i < n; i++) {
-                    double own = c.tensor * (double)(at->table->f_ns[i] + at->table->b_ns[i] +
-                                                     at->table->w_ns[i]);
-                    if (!turn) least[i] = pst_search_min(least[i], own);
-                    else near[k] = pst_search_max(near[k], own > 0 ? least[i] / own : 1);
-                }
+                add_table(at, c.tensor, k, turn, l);
             }
     return PST_OK;
 }
 
+/* With d replicas: all work spread evenly over as many devices as d replicas can use, and one
+ * micro-batch, forward and backward. The larger is the bound. */
+static double bound_of_replicas(const pst_search_context *x, uint32_t d, uint32_t n_micro,
+                                const least_times *l) {
+    const pst_search_problem *p = x->problem;
+    const pst_cluster *c = p->cluster;
+    double work = 0, path = 0, rate = 0, fastest = 0, most = n_micro;
+    for (uint32_t i = 0; i < p->n_item; i++) {
+        work += l->least[i];
+        path += l->path[i];
+    }
+    for (uint32_t k = 0; k < c->n_device; k++) {
+        rate += c->device[k].speed * l->near[c->device[k].kind];
+        fastest = pst_search_max(fastest, c->device[k].speed);
+    }
+    if (x->same_speed) {
+        rate *= (double)(c->n_device / d * d) / c->n_device;
+        most = ceil(most / d) * d;
+    }
+    if (rate <= 0 || fastest <= 0 || !(work < INFINITY)) return INFINITY;
+    return pst_search_max(most * work / rate, path / fastest - p->n_item);
+}
+
+/* Two stages or more, of which one has more tensor ranks than another. */
+enum { LEAST_RANKS = 3 };
+
+static double bound_of_size(const pst_search_context *x, uint32_t size, const least_times *l) {
+    const pst_search_problem *p = x->problem;
+    const uint32_t n_micro = p->batch / size;
+    double bound = INFINITY;
+    for (uint32_t k = 0; k < p->data.n; k++) {
+        const uint32_t d = p->data.value[k];
+        if (d && d <= n_micro && (uint64_t)d * LEAST_RANKS <= p->cluster->n_device)
+            bound = pst_search_min(bound, bound_of_replicas(x, d, n_micro, l));
+    }
+    return bound;
+}
+
 pst_status pst_search_unequal_bound(pst_search_context *x, uint64_t *least_ns) {
     const pst_search_problem *p = x->problem;
-    uint32_t kinds = p->cluster->n_kind ? p->cluster->n_kind : 1;
-    double *least = calloc(p->n_item + (size_t)kinds, sizeof *least), *near = least + p->n_item,
-           bound = INFINITY;
-    pst_status status = least ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the layout search");
+    const size_t kinds = p->cluster->n_kind ? p->cluster->n_kind : 1, n = p->n_item;
+    double *all = calloc(2 * n + kinds, sizeof *all), bound = INFINITY;
+    least_times l = {all, all + n, all + n + kinds};
+    pst_status status = all ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the layout search");
     for (uint32_t b = 0; b < p->micro_batch.n && status == PST_OK; b++) {
-        uint32_t size = p->micro_batch.value[b];
-        double work = 0, rate = 0;
+        const uint32_t size = p->micro_batch.value[b];
         if (!size || p->batch % size) continue;
-        memset(near, 0, kinds * sizeof *near);
-        status = add_least(x, size, least, near);
-        for (uint32_t i = 0; i < p->n_item && status == PST_OK; i++) work += least[i];
-        for (uint32_t d = 0; d < p->cluster->n_device; d++)
-            rate += p->cluster->device[d].speed * near[p->cluster->device[d].kind];
-        if (status == PST_OK && rate > 0)
-            bound = pst_search_min(bound, (double)(p->batch / size) * work / rate);
+        status = find_least(x, size, &l);
+        if (status == PST_OK) bound = pst_search_min(bound, bound_of_size(x, size, &l));
     }
-    *least_ns = bound < 1e18 ? (uint64_t)bound : UINT64_MAX;
-    free(least);
+    *least_ns = bound < 1e18 ? (uint64_t)pst_search_max(bound, 1) : UINT64_MAX;
+    free(all);
     return status;
 }
 

@@ -2,6 +2,7 @@
  * that take less time. */
 #include "partition/search/bound.h"
 #include "partition/search/candidates.h"
+#include "partition/search/cut.h"
 #include "partition/search/score.h"
 #include "partition/search_case.h"
 #include <setjmp.h>
@@ -157,6 +158,151 @@ static void no_cut_is_below(void **unused) {
     assert_true(n_raised > n_checked / 2);
 }
 
+/* Equal operators, so that bounds are near the shortest of all cuts. */
+static uint64_t shortest_of_all(pst_search_context *x, const pst_search_config *c) {
+    pst_search_orders orders;
+    pst_candidate *l;
+    uint64_t least = UINT64_MAX;
+    MUST(pst_search_orders_of(x->problem, c, &orders));
+    MUST(pst_candidate_open(x->problem, c, pst_search_chunk_count(x, c), &l));
+    memcpy(l->layout.device, orders.device, orders.size * sizeof *l->layout.device);
+    for (uint32_t k = 0; k <= l->layout.n_chunk; k++)
+        l->layout.first_item[k] = k < l->layout.n_chunk ? k : l->layout.n_item;
+    do {
+        const uint64_t step = score_within(x, c, l, UINT64_MAX);
+        least = step < least ? step : least;
+    } while (pst_search_next_cut(l->layout.first_item, l->layout.n_chunk, l->layout.n_item));
+    pst_candidate_close(l);
+    free(orders.device);
+    return least;
+}
+
+static void no_cut_of_all_is_below(void **unused) {
+    (void)unused;
+    uint32_t n_near = 0, n_checked = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        uint64_t state = seed;
+        const uint32_t p = 2 + case_below(&state, 3);
+        search_case *k = case_even(&state);
+        pst_search_context x;
+        pst_search_config *config = NULL;
+        char why[160];
+        uint32_t n = 0;
+        k->cluster.n_device = p < k->cluster.n_device ? p : k->cluster.n_device;
+        for (uint32_t i = 0; i < k->n; i++) {
+            k->f[i] = k->f[0] + 10000;
+            k->b[i] = k->b[0] + 10000;
+            k->w[i] = k->w[0] + 10000;
+            k->elements[i] = k->cross[i] = 0;
+        }
+        k->n = k->problem.n_item = k->n < 10 ? k->n : 10;
+        k->problem.recompute[PST_RECOMPUTE_NONE] = 1;
+        MUST(pst_search_context_open(&k->problem, &x));
+        const pst_search_config like = {.pipeline = k->cluster.n_device, .tensor = 1, .data = 1};
+        MUST(pst_search_configs(&x, &like, &config, &n, why));
+        for (uint32_t i = 0; i < n; i++) {
+            if (pst_search_chunk_count(&x, &config[i]) > 8) continue;
+            MUST(pst_search_tighten(&x, &config[i]));
+            MUST(pst_search_tighten_more(&x, &config[i]));
+            const uint64_t least = shortest_of_all(&x, &config[i]);
+            if (config[i].bound_ns > least)
+                fail_msg("seed %llu, %s, %u stages, %u micro-batches: bound %llu, one takes %llu",
+                         (unsigned long long)seed, x.row[config[i].schedule]->name,
+                         config[i].pipeline, config[i].n_micro,
+                         (unsigned long long)config[i].bound_ns, (unsigned long long)least);
+            n_near += config[i].bound_ns >= least - least / 10;
+            n_checked++;
+        }
+        free(config);
+        pst_search_context_close(&x);
+        case_close(k);
+    }
+    printf("%u of %u bounds are within a tenth of the shortest cut\n", n_near, n_checked);
+    assert_true(n_near > n_checked / 3);
+}
+
+/* Chooses at random what the chunks of a cut recompute. 1: it fits by the estimate, or with less
+ * memory. */
+static int random_fitting(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
+                          uint64_t *state) {
+    uint64_t excess;
+    uint32_t stage;
+    for (uint32_t k = 0; k < l->layout.n_chunk; k++) {
+        uint32_t mode = case_below(state, PST_RECOMPUTE_COUNT);
+        while (!x->problem->recompute[mode]) mode = (mode + 1) % PST_RECOMPUTE_COUNT;
+        l->layout.recompute[k] =
+            mode == PST_RECOMPUTE_LAYERS ? pst_recompute_of_layers(1 + case_below(state, 4)) : mode;
+    }
+    memset(l->layout.micros, 0, l->layout.data * sizeof *l->layout.micros);
+    MUST(pst_search_estimate_memory(x, c, l, &excess, &stage));
+    if (!excess) return 1;
+    MUST(pst_search_fit(x, c, l, &excess, &stage));
+    return !excess;
+}
+
+static void check_fitting(pst_search_context *x, pst_search_config *c, uint64_t seed,
+                          uint64_t *state, uint32_t *n_fitting) {
+    pst_search_orders orders;
+    pst_candidate *l;
+    MUST(pst_search_orders_of(x->problem, c, &orders));
+    MUST(pst_candidate_open(x->problem, c, pst_search_chunk_count(x, c), &l));
+    for (uint32_t i = 0; i < DESCENTS && orders.n; i++) {
+        memcpy(l->layout.device, orders.device, orders.size * sizeof *l->layout.device);
+        random_cut(l, state);
+        if (!random_fitting(x, c, l, state)) continue;
+        ++*n_fitting;
+        const uint64_t step = score_within(x, c, l, UINT64_MAX);
+        if (c->bound_ns > step)
+            fail_msg("seed %llu, %s, %u x %u x %u, %u chunks, %u micro-batches, zero %u, %llu "
+                     "bytes: bound %llu, one that fits takes %llu",
+                     (unsigned long long)seed, l->layout.schedule, c->pipeline, c->tensor, c->data,
+                     l->layout.n_chunk, c->n_micro, c->zero, (unsigned long long)x->problem->memory,
+                     (unsigned long long)c->bound_ns, (unsigned long long)step);
+    }
+    pst_candidate_close(l);
+    free(orders.device);
+}
+
+static void no_cut_that_fits_is_below(void **unused) {
+    (void)unused;
+    uint32_t n_raised = 0, n_fitting = 0, n_checked = 0;
+    for (uint64_t seed = 1; seed <= CASES; seed++) {
+        uint64_t state = seed, all = 0;
+        search_case *k = case_even(&state);
+        for (uint32_t i = 0; i < k->n; i++) {
+            k->stash[i] = case_below(&state, 20000);
+            k->enter[i] = case_below(&state, 2000);
+            all += 4 * k->stash[i] + 16 * k->elements[i];
+        }
+        for (uint32_t mode = 1; mode < PST_RECOMPUTE_COUNT; mode++)
+            k->problem.recompute[mode] = (uint8_t)case_below(&state, 2);
+        k->problem.recompute[PST_RECOMPUTE_NONE] |= !k->problem.recompute[PST_RECOMPUTE_FULL];
+        uint32_t most = k->cluster.n_device < 6 ? k->cluster.n_device : 6,
+                 p = 1 + case_below(&state, most), n = 0;
+        k->problem.memory = all / p * (1 + case_below(&state, 6)) / 3 + 1;
+        const uint32_t data = p * 2 <= k->cluster.n_device ? 1 + case_below(&state, 2) : 1;
+        pst_search_context x;
+        pst_search_config *config = NULL;
+        char why[160];
+        MUST(pst_search_context_open(&k->problem, &x));
+        const pst_search_config like = {.pipeline = p, .tensor = 1, .data = data};
+        MUST(pst_search_configs(&x, &like, &config, &n, why));
+        for (uint32_t i = 0; i < n; i += 1 + case_below(&state, 3), n_checked++) {
+            MUST(pst_search_tighten(&x, &config[i]));
+            const uint64_t before = config[i].bound_ns;
+            MUST(pst_search_tighten_more(&x, &config[i]));
+            n_raised += config[i].bound_ns > before;
+            check_fitting(&x, &config[i], seed, &state, &n_fitting);
+        }
+        free(config);
+        pst_search_context_close(&x);
+        case_close(k);
+    }
+    printf("%u configurations, %u bounds raised, %u cuts that fit\n", n_checked, n_raised,
+           n_fitting);
+    assert_true(n_raised > n_checked / 4 && n_fitting > n_checked);
+}
+
 /* Borders that are moved leave cuts that fit and are no longer, and the same passes again move
  * nothing more. */
 static void borders_move(void **unused) {
@@ -199,7 +345,8 @@ static void borders_move(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_cut_is_below),
-                                       cmocka_unit_test(borders_move)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_cut_is_below), cmocka_unit_test(no_cut_of_all_is_below),
+        cmocka_unit_test(no_cut_that_fits_is_below), cmocka_unit_test(borders_move)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
