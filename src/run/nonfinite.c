@@ -108,6 +108,7 @@ pst_status pst_nonfinite_check(pst_trainer *t) {
         t->skipped_in_row = 0;
         return PST_OK;
     }
+    if (t->is_late) return pst_group_agree(t->group, islands_diverged(t, loss, norm));
     PST_TRY(replay(t, &first));
     pst_status status;
     if (!first && r->p->job->syncs) { /* with other weights */

@@ -19,6 +19,7 @@
 #include "group/placement.h"
 #include "run/length.h"
 #include "run/setup.h"
+#include "run/step.h"
 #include "run/feed.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -351,10 +352,14 @@ pst_status pst_setup_buffers(pst_trainer *t) {
     uint32_t n = t->p->options.n_rank;
     t->report = calloc(n, sizeof *t->report);
     t->own_report = calloc(t->group->n_local, sizeof *t->own_report);
+    const size_t reports = t->p->job->islands > 1 ? PST_REPORTS : 1;
+    t->pending_report = calloc(t->group->n_local * reports, sizeof *t->pending_report);
+    t->gathered_report = calloc(n * reports, sizeof *t->gathered_report);
     t->proc_status = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
     t->culprit = calloc(n, sizeof *t->culprit);
     t->own_culprit = calloc(t->group->n_local, sizeof *t->own_culprit);
-    if (!t->report || !t->own_report || !t->culprit || !t->own_culprit)
+    if (!t->report || !t->own_report || !t->pending_report || !t->gathered_report || !t->culprit ||
+        !t->own_culprit)
         return pst_fail(PST_ENOMEM, "no memory for reports of %u ranks", n);
     return pst_prediction_open(t->p, &t->prediction);
 }
@@ -387,6 +392,8 @@ void pst_setup_close(pst_trainer *t) {
     pst_feed_close(t);
     free(t->report);
     free(t->own_report);
+    free(t->pending_report);
+    free(t->gathered_report);
     free(t->culprit);
     free(t->own_culprit);
     if (t->proc_status >= 0) close(t->proc_status);

@@ -89,17 +89,27 @@ void pst_step_take_requests(pst_trainer *t, uint64_t requests) {
     pst_stop_save_taken();
 }
 
-/* Of the next step, whose batch may be larger than those so far. The first outer step of islands
+/* Of a later step, whose batch may be larger than those so far. The first outer step of islands
  * takes as much longer than the inner ones as is predicted. */
-static uint64_t next_step_ns(const pst_trainer *t) {
+static uint64_t step_ns(const pst_trainer *t, uint64_t step) {
     const pst_batches *b = &t->p->batches;
-    const int syncs = pst_prepared_syncs(t->p, t->step);
-    double grows = (double)pst_batches_size(b, t->step) / (double)pst_batches_size(b, t->step - 1);
+    const int syncs = pst_prepared_syncs(t->p, step);
+    double grows = (double)pst_batches_size(b, step) / (double)pst_batches_size(b, t->step - 1);
     if (t->longest_step_ns[syncs]) return (uint64_t)(grows * (double)t->longest_step_ns[syncs]);
     const uint64_t other = t->longest_step_ns[!syncs];
     if (!syncs) return other;
     const uint64_t outer = t->p->timing->step_ns, inner = t->p->inner->timing->step_ns;
     return other + (outer > inner ? outer - inner : 0);
+}
+
+/* Of the next step, of those of islands until reports are gathered again, and of one more. */
+static uint64_t next_steps_ns(const pst_trainer *t) {
+    uint64_t ns = step_ns(t, t->step);
+    for (uint32_t k = 0; !k || k < t->gather_every; k++) {
+        ns += step_ns(t, t->step + k);
+        if (pst_prepared_syncs(t->p, t->step + k)) break;
+    }
+    return ns;
 }
 
 /* Whether another step, the validation and the checkpoint after it, and the last checkpoint may
@@ -110,7 +120,7 @@ static int is_time_up(const pst_trainer *t) {
     const uint64_t margin = 500000000, now = pst_monotonic_ns();
     uint64_t saving = t->longest_saving_ns;
     if (!saving) saving = pst_saving_bytes(t) * NS_PER_BYTE;
-    uint64_t next = 2 * next_step_ns(t) + t->longest_validation_ns + 2 * saving + margin;
+    uint64_t next = next_steps_ns(t) + t->longest_validation_ns + 2 * saving + margin;
     double end = (double)t->began_ns + t->config->train.time_limit * 1e9;
     return t->group->leader && t->config->train.time_limit > 0 && (double)(now + next) > end;
 }
@@ -145,12 +155,17 @@ static void join_islands(const pst_trainer *t) {
     }
 }
 
-/* Gathers the report of every rank, which also makes requests to any rank known to all. */
-static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
-    uint64_t resident, most_resident, requests = t->takes_signals ? pst_stop_requests() : 0;
+/* What this process asks of all ranks after a step. */
+static uint64_t own_requests(pst_trainer *t, uint64_t wall_ns) {
     uint64_t *longest = t->longest_step_ns + pst_prepared_syncs(t->p, t->step - 1);
     if (wall_ns > *longest) *longest = wall_ns;
-    if (t->takes_signals && is_time_up(t)) requests |= PST_STOP_TIME;
+    if (!t->takes_signals) return 0;
+    return pst_stop_requests() | (is_time_up(t) ? (uint64_t)PST_STOP_TIME : 0);
+}
+
+/* The reports of this process's ranks. */
+static pst_status take_own_reports(pst_trainer *t, uint64_t wall_ns, uint64_t requests) {
+    uint64_t resident, most_resident;
     resident_bytes(t->proc_status, &resident, &most_resident);
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         uint64_t peak_bytes = t->own_report[i].peak_bytes; /* of the previous step */
@@ -169,9 +184,75 @@ static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
         t->own_report[i].peak_resident_bytes = most_resident;
         t->own_report[i].saving = pst_saving_state(t);
     }
+    return PST_OK;
+}
+
+/* Gathers the report of every rank, which also makes requests to any rank known to all. */
+static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
+    uint64_t requests = own_requests(t, wall_ns);
+    PST_TRY(take_own_reports(t, wall_ns, requests));
     PST_TRY(pst_group_all_gather(t->group, t->own_report, sizeof *t->own_report, t->report));
     pst_group_learn(t->group, t->report);
     join_islands(t);
+    for (uint32_t r = 0; r < t->p->options.n_rank; r++) requests |= t->report[r].requests;
+    pst_step_take_requests(t, requests);
+    return PST_OK;
+}
+
+/* --- reports of islands ----------------------------------------------------------------------- */
+
+static int due(int64_t every, uint64_t step) { return every > 0 && step % (uint64_t)every == 0; }
+
+/* Whether reports are gathered after this step; all ranks decide alike. In the first steps times
+ * are measured for predictions. */
+static int gathers(const pst_trainer *t) {
+    enum { FIRST = 10 };
+    const pst_config *c = t->config;
+    if (t->p->job->islands == 1 || pst_prepared_syncs(t->p, t->step - 1)) return 1;
+    if (t->step <= t->resumed + FIRST || t->step == (uint64_t)c->log.trace) return 1;
+    if (t->step + 1 == (uint64_t)c->train.steps) return 1; /* it is drawn */
+    if (due(c->checkpoint.every, t->step) || due(c->checkpoint.keep_every, t->step)) return 1;
+    return t->n_pending + 1 >= t->gather_every;
+}
+
+/* So many steps that signals and limits are noticed after ten seconds, or after one step. */
+static void choose_next(pst_trainer *t) {
+    const uint64_t most_ns = UINT64_C(10000000000);
+    uint64_t ns = 1;
+    for (uint32_t r = 0; r < t->p->options.n_rank; r++)
+        if (t->report[r].wall_ns > ns) ns = t->report[r].wall_ns;
+    const uint64_t n = most_ns / ns;
+    t->gather_every = n < PST_REPORTS ? (uint32_t)n : PST_REPORTS;
+}
+
+static void keep_own_reports(pst_trainer *t) {
+    for (uint32_t i = 0; i < t->group->n_local; i++)
+        t->pending_report[i * PST_REPORTS + t->n_pending] = t->own_report[i];
+    t->n_pending++;
+}
+
+static void take_gathered(pst_trainer *t, uint32_t k) {
+    for (uint32_t r = 0; r < t->p->options.n_rank; r++)
+        t->report[r] = t->gathered_report[(size_t)r * (t->n_late + 1) + k];
+    join_islands(t);
+}
+
+/* Of all steps since the last time; `report` becomes those of this step. */
+static pst_status gather_pending(pst_trainer *t, uint64_t wall_ns) {
+    uint64_t requests = own_requests(t, wall_ns);
+    PST_TRY(take_own_reports(t, wall_ns, requests));
+    keep_own_reports(t);
+    const uint32_t n = t->n_pending;
+    for (uint32_t i = 1; i < t->group->n_local; i++)
+        memmove(t->pending_report + (size_t)i * n, t->pending_report + (size_t)i * PST_REPORTS,
+                n * sizeof *t->pending_report);
+    PST_TRY(pst_group_all_gather(t->group, t->pending_report, n * sizeof *t->pending_report,
+                                 t->gathered_report));
+    t->n_late = n - 1;
+    t->n_pending = 0;
+    take_gathered(t, t->n_late);
+    pst_group_learn(t->group, t->report);
+    choose_next(t);
     for (uint32_t r = 0; r < t->p->options.n_rank; r++) requests |= t->report[r].requests;
     pst_step_take_requests(t, requests);
     return PST_OK;
@@ -289,10 +370,24 @@ pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *mea
     t->pending += t->pending < delay;
     adjust_scale(t);
     t->validation_loss = t->chosen_loss = NAN; /* not measured for the new weights yet */
-    PST_TRY(gather_reports(t, wall_ns));
+    if (!gathers(t)) {
+        PST_TRY(take_own_reports(t, wall_ns, 0));
+        keep_own_reports(t);
+        return PST_OK;
+    }
+    if (t->p->job->islands == 1) PST_TRY(gather_reports(t, wall_ns));
+    else PST_TRY(gather_pending(t, wall_ns));
     *measured = measured_step(t, wall_ns);
     set_sample_means(t, measured);
     return PST_OK;
+}
+
+void pst_step_late(pst_trainer *t, uint32_t k, pst_metrics_step *measured) {
+    const uint32_t own = t->group->local[0]->rank;
+    take_gathered(t, k);
+    pst_prediction_use(t->prediction, pst_prepared_at(t->p, t->step - 1));
+    *measured = measured_step(t, t->report[own].wall_ns);
+    set_sample_means(t, measured);
 }
 
 /* After a replay, the reports and the timeline are those of the replay. */

@@ -45,6 +45,26 @@ static void choose_times(const pst_trainer *t) {
     for (uint32_t i = 0; i < t->group->n_local; i++) t->group->local[i]->times = times;
 }
 
+/* The steps of islands whose reports have come with those of the last step, *last. */
+static pst_status late_steps(pst_trainer *t, pst_metrics_step *last) {
+    const uint64_t now = t->step;
+    pst_status status = PST_OK;
+    if (!t->n_late) return PST_OK;
+    t->is_late = 1;
+    for (uint32_t k = 0; k < t->n_late && status == PST_OK; k++) {
+        pst_metrics_step measured;
+        t->step = now - t->n_late + k;
+        pst_step_late(t, k, &measured);
+        if (t->metrics) pst_metrics_step_done(t->metrics, &measured, t->report);
+        status = pst_step_check(t);
+        if (t->prediction) pst_prediction_add(t->prediction, t->report);
+    }
+    t->is_late = 0;
+    t->step = now;
+    pst_step_late(t, t->n_late, last);
+    return status;
+}
+
 static pst_status train_step(pst_trainer *t) {
     pst_metrics_step measured;
     uint64_t began = pst_monotonic_ns();
@@ -52,6 +72,8 @@ static pst_status train_step(pst_trainer *t) {
     PST_TRY(pst_step_use(t));
     PST_TRY(pst_feed_batch(t));
     PST_TRY(pst_step_run(t, began, &measured));
+    if (t->n_pending) return PST_OK;
+    PST_TRY(late_steps(t, &measured));
     if (!t->trained && t->group->leader) log_started(t);
     if (t->metrics) pst_metrics_step_done(t->metrics, &measured, t->report);
     PST_TRY(pst_step_check(t));

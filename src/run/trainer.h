@@ -36,7 +36,13 @@ typedef struct {
     pst_prediction *prediction;
     pst_report *report;     /* [n_rank] reports of the last step */
     pst_report *own_report; /* [n_local] this process's part of `report` */
-    int proc_status;        /* descriptor of /proc/self/status, -1 if it does not exist */
+    /* With islands (step.h): [n_local][PST_REPORTS] reports of this process since reports were last
+     * gathered, and [n_rank][PST_REPORTS] those gathered last; n_pending: steps since then; n_late:
+     * earlier ones among those gathered; gather_every: steps from one gathering to the next */
+    pst_report *pending_report, *gathered_report;
+    uint32_t n_pending, n_late, gather_every;
+    int is_late;     /* 1: `step` is one of the earlier ones */
+    int proc_status; /* descriptor of /proc/self/status, -1 if it does not exist */
     /* [n_field] fields of the data set's samples, each with its data tensor */
     struct pst_feed_field *field;
     uint32_t n_field;

@@ -339,6 +339,33 @@ static void phases(void **state) {
     assert_int_equal(find_line(&never, "validation", 1, text), 7);
 }
 
+/* Ranks gather reports of several steps together: every step has its line, with its own numbers. */
+static void late_reports(void **state) {
+    (void)state;
+    const char *const keys = "train.steps=34 parallel.local.steps=30 checkpoint.every=0";
+    char text[40];
+    run_result all = train("", 2, "train.steps=34 parallel.local.steps=30"), /* a checkpoint each */
+        few = train("", 2, keys);
+    assert_int_equal(few.exit_status, 0);
+    assert_int_equal(few.steps, 34);
+    for (int i = 0; i < 34; i++) {
+        assert_string_equal(few.loss[i], all.loss[i]);
+        assert_true(few.norm[i] == all.norm[i]);
+        assert_int_equal(find_line(&few, "phase", i + 1, text), i + 1);
+    }
+    assert_string_equal(few.hash, all.hash);
+}
+
+/* Losses that are not finite are found when the reports come. */
+static void late_reports_of_divergence(void **state) {
+    (void)state;
+    run_result r = train("", 2,
+                         "train.steps=60 parallel.local.steps=50 checkpoint.every=0 train.lr=1e30 "
+                         "train.warmup=0 train.clip=0 train.optimizer=sgd");
+    assert_int_equal(r.exit_status, 2);
+    assert_non_null(strstr(pst_error(), "diverged"));
+}
+
 /* An outer step that is predicted to end after the time limit is not begun. */
 static void time_limit_knows_outer_steps(void **state) {
     (void)state;
@@ -422,6 +449,8 @@ int main(void) {
                                        cmocka_unit_test(a_delayed_step_is_that_of_kept_weights),
                                        cmocka_unit_test(delays_have_the_same_bits),
                                        cmocka_unit_test(phases),
+                                       cmocka_unit_test(late_reports),
+                                       cmocka_unit_test(late_reports_of_divergence),
                                        cmocka_unit_test(time_limit_knows_outer_steps),
                                        cmocka_unit_test(resume_has_the_same_bits),
                                        cmocka_unit_test(other_islands_resume),
