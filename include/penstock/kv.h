@@ -103,6 +103,25 @@ PST_API void pst_kv_optimizer_init(pst_kv_optimizer *optimizer, const char *name
  * later calls; EINPUT if the name changes after the first push. */
 PST_API pst_status pst_kv_set_optimizer(pst_kv *kv, const pst_kv_optimizer *optimizer);
 
+/* How workers pack what they push. What packing leaves out is added to the next push of the key. */
+typedef struct {
+    size_t size; /* sizeof(pst_kv_compression) */
+    /* "none", "int8", "int4", "2bit" (MXNet's), "topk", "bf16": as parallel.compress.up of a run
+     * file */
+    const char *codec;
+    /* 2bit: what is sent of numbers that are at least as large; 0: each block's own */
+    double threshold;
+    double rate;   /* topk: the share of the numbers that is sent, at most 0.5 */
+    int64_t block; /* elements of a block, a power of two from 32 to 4096; 0: the codec's own */
+} pst_kv_compression;
+/* Sets *compression to `codec` with threshold 0.5 (MXNet's), rate 0.01, and the codec's own block.
+ * The caller may change the numbers. */
+PST_API void pst_kv_compression_init(pst_kv_compression *compression, const char *codec);
+/* Packs pushes of the keys that this worker defines later; pulled values stay in fp32. Takes 4
+ * bytes per element of such a key. The store fails if workers define a key with different
+ * compressions. EINPUT also: the codec does not exist, or has not these numbers. */
+PST_API pst_status pst_kv_set_compression(pst_kv *kv, const pst_kv_compression *compression);
+
 /* Blocks until this worker's operations with `key` (NULL: with all keys) are done. */
 PST_API pst_status pst_kv_wait(pst_kv *kv, const char *key);
 /* Blocks until this worker's operations are done and all workers have called it. Collective. */

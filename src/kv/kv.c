@@ -2,6 +2,7 @@
 #include "base/sized.h"
 #include "comm/world/dmlc.h"
 #include "graph/optim.h"
+#include "kv/compress.h"
 #include "kv/engine.h"
 #include "kv/worker.h"
 #include <math.h>
@@ -245,6 +246,19 @@ pst_status pst_kv_set_optimizer(pst_kv *kv, const pst_kv_optimizer *optimizer) {
     pthread_mutex_lock(&kv->lock);
     pst_status status = pst_kv_state(kv);
     if (status == PST_OK) status = pst_kv_worker_set_rule(kv, &rule);
+    pthread_mutex_unlock(&kv->lock);
+    return status;
+}
+
+pst_status pst_kv_set_compression(pst_kv *kv, const pst_kv_compression *compression) {
+    pst_kv_compression c;
+    pst_codec codec;
+    PST_TRY(check("pst_kv_set_compression", kv, ""));
+    PST_TRY(pst_sized_take("pst_kv_set_compression", compression, &c, sizeof c));
+    PST_TRY(pst_kv_codec_of(&c, &codec));
+    pthread_mutex_lock(&kv->lock);
+    pst_status status = pst_kv_state(kv);
+    if (status == PST_OK) pst_kv_worker_set_codec(kv, &codec);
     pthread_mutex_unlock(&kv->lock);
     return status;
 }

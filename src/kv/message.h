@@ -5,6 +5,7 @@
  * sends messages of one size to each worker, numbered from 0. */
 #ifndef PST_KV_MESSAGE_H
 #define PST_KV_MESSAGE_H
+#include "base/codec.h"
 #include "base/status.h"
 #include <stdint.h>
 
@@ -38,6 +39,7 @@ typedef struct {
     uint32_t has_data;      /* INIT: 1: the initial value follows on channel UP */
     uint32_t seq;
     pst_kv_rule rule; /* PUSH */
+    pst_codec codec;  /* of the key: how its pushes are packed */
     uint32_t unused;
 } pst_kv_request;
 

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "graph/optim.h"
 #include "kernels/kernel.h"
+#include "kv/compress.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ struct push {
     slice *at;
     uint32_t worker;
     float *value;
+    uint8_t *packed; /* what arrives, before it is unpacked; NULL: the value itself */
     pst_kv_rule rule;
 };
 
@@ -88,6 +90,7 @@ pst_status pst_kv_server_open(pst_kv *kv, pst_kv_server **server) {
 
 static void free_push(push *p) {
     free(p->value);
+    free(p->packed);
     free(p);
 }
 
@@ -171,11 +174,18 @@ static int same_shape(const pst_kv_request *a, const pst_kv_request *b) {
 /* *s: NULL if the slice is not defined. */
 static pst_status get_slice(const pst_kv *kv, uint32_t worker, const pst_kv_request *r, slice **s) {
     slice **at = find(kv->server, r);
+    if (!pst_kv_codec_is_valid(&r->codec))
+        return pst_fail(PST_EINPUT, "worker %u sent an unknown compression", worker);
     if (!*at && r->op == PST_KV_INIT) PST_TRY(add_slice(kv, r, at));
     *s = *at;
     if (!*s)
         return pst_fail(PST_EINPUT, "worker %u uses key '%s', which it has not defined", worker,
                         r->key);
+    if (memcmp(&(*s)->first.codec, &r->codec, sizeof r->codec) != 0)
+        return pst_fail(PST_EINPUT,
+                        "worker %u has defined key '%s' with another compression than another "
+                        "worker",
+                        worker, r->key);
     if (same_shape(&(*s)->first, r)) return PST_OK;
     return pst_fail(PST_EINPUT,
                     "key '%s' has %llu rows and %llu columns at worker %u, but %llu and %llu at "
@@ -513,6 +523,9 @@ static pst_status pushed(pst_kv *kv, void *arg, pst_status status) {
         free_push(p);
         return status;
     }
+    if (p->packed) pst_kv_unpack(&s->first.codec, p->packed, p->value, s->first.n);
+    free(p->packed);
+    p->packed = NULL;
     *s->last = p;
     s->last = &p->next;
     return go_on(kv, s);
@@ -521,17 +534,21 @@ static pst_status pushed(pst_kv *kv, void *arg, pst_status status) {
 static pst_status take_push(pst_kv *kv, uint32_t worker, const pst_kv_request *r, slice *s) {
     s->begun[worker]++;
     PST_TRY(check_slice(kv, s));
+    const int packs = r->codec.kind != PST_CODEC_NONE;
+    const uint64_t bytes = packs ? pst_codec_bytes(r->codec, r->n) : r->n * sizeof(float);
     push *p = calloc(1, sizeof *p);
     if (p) p->value = malloc(r->n * sizeof(float));
-    if (!p || !p->value) {
-        free(p);
+    if (p && packs) p->packed = malloc(bytes);
+    if (!p || !p->value || (packs && !p->packed)) {
+        if (p) free_push(p);
         return pst_fail(PST_ENOMEM, "no memory for %llu elements that worker %u pushed",
                         (unsigned long long)r->n, worker);
     }
     p->at = s;
     p->worker = worker;
     p->rule = r->rule;
-    return fetch(kv, &(incoming){worker, r->seq, p->value, r->n * sizeof(float)}, pushed, p);
+    void *mem = packs ? (void *)p->packed : (void *)p->value;
+    return fetch(kv, &(incoming){worker, r->seq, mem, bytes}, pushed, p);
 }
 
 static void add_waiting(slice *s, waiting *p) {
@@ -617,7 +634,7 @@ static pst_status take_barrier(pst_kv *kv) {
 }
 
 pst_status pst_kv_server_take(pst_kv *kv, uint32_t worker, const pst_kv_request *r) {
-    slice *s;
+    slice *s = NULL;
     if (r->op == PST_KV_BARRIER) return take_barrier(kv);
     if (r->op == PST_KV_END) return take_end(kv, worker);
     PST_TRY(get_slice(kv, worker, r, &s));

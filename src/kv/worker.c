@@ -1,6 +1,7 @@
 /* See worker.h. */
 #include "kv/worker.h"
 #include "base/hash.h"
+#include "kv/compress.h"
 #include "kv/server.h"
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,10 @@ struct pst_kv_key {
     uint64_t rows, columns, slice_rows, n_slice;
     uint32_t first; /* server of slice 0; the next slices follow on the next servers */
     uint64_t pushes, pending;
-    uint64_t busy; /* of the pending operations, those after the definition */
-    int unpulled;  /* pushed, and not pulled since */
+    uint64_t busy;   /* of the pending operations, those after the definition */
+    int unpulled;    /* pushed, and not pulled since */
+    pst_codec codec; /* of pushes */
+    float *error;    /* [rows * columns] what packing has left out; NULL: pushes are not packed */
 };
 
 typedef struct operation operation;
@@ -36,6 +39,7 @@ typedef struct {
     pst_kv_request request;
     operation *op;
     uint64_t outgoing;
+    uint8_t *packed; /* what is sent, if the message owns it */
 } message;
 
 /* An answer that this process's own server has not given yet. */
@@ -58,6 +62,7 @@ struct pst_kv_worker {
     operation *queue; /* by priority, then in the order of calls */
     uint64_t pending;
     pst_kv_rule rule;
+    pst_codec codec; /* of keys that are defined from now on */
     int has_pushed;
     /* of the thread */
     uint32_t n_server, *seq; /* [n_server] number of the next request */
@@ -94,14 +99,19 @@ static void give_up(operation *op) {
     if (op->issued && !op->open) free_operation(op);
 }
 
-void pst_kv_worker_close(pst_kv_worker *w) {
-    if (!w) return;
+static void free_keys(pst_kv_worker *w) {
     for (uint32_t i = 0; i < BUCKETS; i++)
         while (w->key[i]) {
             pst_kv_key *key = w->key[i];
             w->key[i] = key->next;
+            free(key->error);
             free(key);
         }
+}
+
+void pst_kv_worker_close(pst_kv_worker *w) {
+    if (!w) return;
+    free_keys(w);
     while (w->answers) {
         answer *a = w->answers;
         w->answers = a->next;
@@ -166,6 +176,12 @@ static pst_status define(pst_kv_worker *w, const pst_kv_call *call, pst_kv_key *
     k->rows = call->rows;
     k->columns = call->columns;
     divide(w, k);
+    k->codec = w->codec;
+    if (k->codec.kind != PST_CODEC_NONE) k->error = calloc(k->rows * k->columns, sizeof *k->error);
+    if (k->codec.kind != PST_CODEC_NONE && !k->error) {
+        free(k);
+        return pst_fail(PST_ENOMEM, "no memory for what packing leaves out of key '%s'", call->key);
+    }
     *at = *key = k;
     return PST_OK;
 }
@@ -289,6 +305,8 @@ pst_status pst_kv_worker_set_rule(pst_kv *kv, const pst_kv_rule *rule) {
     return PST_OK;
 }
 
+void pst_kv_worker_set_codec(pst_kv *kv, const pst_codec *codec) { kv->worker->codec = *codec; }
+
 /* --- messages --------------------------------------------------------------------------------- */
 
 static void finish(pst_kv *kv, operation *op) {
@@ -307,6 +325,7 @@ static pst_status message_done(pst_kv *kv, void *arg, pst_status status) {
     message *m = arg;
     operation *op = m->op;
     kv->worker->outgoing -= m->outgoing;
+    free(m->packed);
     free(m);
     op->open--;
     finish(kv, op);
@@ -331,10 +350,11 @@ typedef struct {
     const void *up;
     void *down;
     uint64_t up_bytes, down_bytes;
+    uint8_t *packed; /* memory of `up`, if this is its owner */
 } load;
 
 static pst_status send_far(pst_kv *kv, operation *op, const pst_kv_request *r, uint32_t rank,
-                           const load *l) {
+                           load *l) {
     message *m;
     PST_TRY(new_message(op, &m));
     m->request = *r;
@@ -348,6 +368,8 @@ static pst_status send_far(pst_kv *kv, operation *op, const pst_kv_request *r, u
     if (l->up_bytes) {
         PST_TRY(new_message(op, &m));
         m->outgoing = l->up_bytes;
+        m->packed = l->packed;
+        l->packed = NULL;
         PST_TRY(post(kv, m,
                      (pst_transfer){.kind = PST_TRANSFER_SEND,
                                     .peer = rank,
@@ -385,12 +407,13 @@ static pst_status send_near(pst_kv *kv, operation *op, const pst_kv_request *r, 
     return PST_OK;
 }
 
-static pst_status request(pst_kv *kv, operation *op, uint32_t server, pst_kv_request *r,
-                          const load *l) {
+static pst_status request(pst_kv *kv, operation *op, uint32_t server, pst_kv_request *r, load *l) {
     uint32_t rank = pst_kv_server_rank(kv, server);
     r->seq = kv->worker->seq[server]++;
-    if (pst_kv_is_own(kv, rank)) return send_near(kv, op, r, l);
-    return send_far(kv, op, r, rank, l);
+    pst_status status =
+        pst_kv_is_own(kv, rank) ? send_near(kv, op, r, l) : send_far(kv, op, r, rank, l);
+    free(l->packed);
+    return status;
 }
 
 static const void *near_data(const pst_kv *kv) { return kv->worker->data; }
@@ -430,6 +453,15 @@ static pst_status issue_rows(pst_kv *kv, operation *op, pst_kv_request *r, uint3
     return request(kv, op, server, r, &l);
 }
 
+static pst_status pack(const operation *op, const pst_kv_request *r, load *l) {
+    l->up_bytes = pst_codec_bytes(r->codec, r->n);
+    l->packed = malloc(l->up_bytes);
+    if (!l->packed) return pst_no_memory("for a message");
+    pst_kv_pack(&r->codec, op->call.value + r->from, op->key->error + r->from, r->n, l->packed);
+    l->up = l->packed;
+    return PST_OK;
+}
+
 static pst_status issue_slice(pst_kv *kv, operation *op) {
     const pst_kv_key *key = op->key;
     uint64_t first = op->at * key->slice_rows, rows = key->rows - first;
@@ -441,13 +473,16 @@ static pst_status issue_slice(pst_kv *kv, operation *op) {
                         .from = first * key->columns,
                         .n = rows * key->columns,
                         .version = op->version,
-                        .rule = op->rule};
+                        .rule = op->rule,
+                        .codec = key->codec};
     memcpy(r.key, key->name, sizeof r.key);
     uint32_t server = (uint32_t)((key->first + op->at) % kv->n_server);
     load l = {0};
     if (op->call.op == PST_KV_ROWS) return issue_rows(kv, op, &r, server);
     r.has_data = op->call.op == PST_KV_INIT && kv->rank == 0;
-    if (r.has_data || op->call.op == PST_KV_PUSH) {
+    if (op->call.op == PST_KV_PUSH && key->error) {
+        PST_TRY(pack(op, &r, &l));
+    } else if (r.has_data || op->call.op == PST_KV_PUSH) {
         l.up = op->call.value + r.from;
         l.up_bytes = r.n * sizeof(float);
     } else if (op->call.op == PST_KV_PULL) {

@@ -27,6 +27,10 @@ pst_status pst_kv_worker_pending(pst_kv *kv, const char *key, uint64_t *pending)
 /* Sets the rule of later pushes. The caller holds the lock. Any thread. */
 pst_status pst_kv_worker_set_rule(pst_kv *kv, const pst_kv_rule *rule);
 
+/* Sets how pushes of keys that are defined later are packed. The caller holds the lock. Any thread.
+ */
+void pst_kv_worker_set_codec(pst_kv *kv, const pst_codec *codec);
+
 /* Posts the receives of notes. */
 pst_status pst_kv_worker_start(pst_kv *kv);
 /* Starts what waits, as far as the messages under way leave room. *moved: 1: something started. */

@@ -278,6 +278,95 @@ static void test_adamw(void **state) {
     run_job(&(job){.type = "dist_sync_device", .workers = 2, .servers = 1}, run_adamw);
 }
 
+/* --- packed pushes ---------------------------------------------------------------------------- */
+
+static void set_compression(pst_kv *kv, const char *codec) {
+    pst_kv_compression c;
+    pst_kv_compression_init(&c, codec);
+    CHECK(pst_kv_set_compression(kv, &c) == PST_OK);
+}
+
+/* MXNet's rule; error: what earlier pushes have left out. */
+static float two_bits(float x, float *error) {
+    const float threshold = 0.5f, v = x + *error;
+    float sent = 0;
+    if (fabsf(v) >= threshold) sent = copysignf(threshold, v);
+    *error = v - sent;
+    return sent;
+}
+
+static void run_two_bits(pst_kv *kv, const job *j) {
+    static float x[N], y[N], error[3][N];
+    CHECK(j->workers == 3);
+    set_compression(kv, "2bit");
+    CHECK(pst_kv_init(kv, "w", y, ROWS, COLUMNS) == PST_OK);
+    set_compression(kv, "none");
+    CHECK(pst_kv_init(kv, "plain", y, ROWS, COLUMNS) == PST_OK);
+    for (uint32_t step = 0; step < 3; step++) {
+        fill(x, pst_kv_rank(kv), step);
+        CHECK(pst_kv_pushpull(kv, "w", x, y, 0) == PST_OK && pst_kv_wait(kv, "w") == PST_OK);
+        for (uint32_t i = 0; i < N; i++) {
+            float sent[3];
+            for (uint32_t k = 0; k < 3; k++) sent[k] = two_bits(number(k, step, i), &error[k][i]);
+            CHECK(y[i] == sent[0] + sent[1] + sent[2]);
+        }
+        CHECK(pst_kv_pushpull(kv, "plain", x, y, 0) == PST_OK && pst_kv_wait(kv, NULL) == PST_OK);
+        for (uint32_t i = 0; i < N; i++) CHECK(y[i] == expected_sum(3, step, i));
+    }
+}
+
+/* What was pulled so far misses what was pushed by what the last push has left out. */
+static void run_codec(pst_kv *kv, const char *codec, double tolerance) {
+    enum { STEPS = 5 };
+    static float x[N], y[N];
+    static double missing[N];
+    set_compression(kv, codec);
+    CHECK(pst_kv_init(kv, codec, y, ROWS, COLUMNS) == PST_OK);
+    memset(missing, 0, sizeof missing);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        fill(x, pst_kv_rank(kv), step);
+        CHECK(pst_kv_pushpull(kv, codec, x, y, 0) == PST_OK && pst_kv_wait(kv, codec) == PST_OK);
+        uint32_t differs = 0;
+        for (uint32_t i = 0; i < N; i++) {
+            missing[i] += (double)expected_sum(3, step, i) - (double)y[i];
+            differs += y[i] != expected_sum(3, step, i);
+            CHECK(fabs(missing[i]) <= tolerance);
+        }
+        CHECK(differs > N / 2);
+    }
+}
+
+static void run_codecs(pst_kv *kv, const job *j) {
+    (void)j;
+    run_codec(kv, "int8", 3 * 0.5 / 127 * 1.01);
+    run_codec(kv, "int4", 3 * 0.5 / 7 * 1.08);
+    run_codec(kv, "bf16", 3 * 1.0 / 256);
+    run_codec(kv, "topk", 3 * 5.0);
+}
+
+static void test_compression(void **state) {
+    (void)state;
+    pst_kv *kv;
+    pst_kv_compression c;
+    assert_int_equal(pst_kv_open("local", NULL, &kv), PST_OK);
+    pst_kv_compression_init(&c, "3bit");
+    CHECK_FAILS(pst_kv_set_compression(kv, &c), "3bit");
+    pst_kv_compression_init(&c, "2bit");
+    c.threshold = -1;
+    CHECK_FAILS(pst_kv_set_compression(kv, &c), "threshold -1");
+    pst_kv_compression_init(&c, "topk");
+    c.rate = 0.6;
+    CHECK_FAILS(pst_kv_set_compression(kv, &c), "rate 0.6");
+    pst_kv_compression_init(&c, "int8");
+    c.block = 48;
+    CHECK_FAILS(pst_kv_set_compression(kv, &c), "48 elements");
+    CHECK_FAILS(pst_kv_set_compression(kv, NULL), "NULL");
+    assert_int_equal(pst_kv_close(kv), PST_OK);
+    run_job(&(job){.type = "dist_sync", .workers = 3}, run_two_bits);
+    run_job(&(job){.type = "dist_sync", .workers = 3, .servers = 2}, run_two_bits);
+    run_job(&(job){.type = "dist_sync", .workers = 3, .servers = 1}, run_codecs);
+}
+
 /* Each push is applied once, whatever the order: the numbers are exact in fp32. */
 static void run_async(pst_kv *kv, const job *j) {
     enum { PUSHES = 20 };
@@ -350,6 +439,15 @@ static void run_rules(pst_kv *kv, const job *j) {
     expect_failure(kv, "another optimizer");
 }
 
+static void run_compressions(pst_kv *kv, const job *j) {
+    static float x[N];
+    (void)j;
+    set_compression(kv, pst_kv_rank(kv) == 1 ? "int8" : "int4");
+    CHECK(pst_kv_init(kv, "w", x, ROWS, COLUMNS) == PST_OK);
+    CHECK(pst_kv_push(kv, "w", x, 0) == PST_OK);
+    expect_failure(kv, "another compression");
+}
+
 static void run_death(pst_kv *kv, const job *j) {
     static float x[N], y[N];
     (void)j;
@@ -400,6 +498,7 @@ static void test_contradictions(void **state) {
     fail_job(&apart, run_nan);
     fail_job(&apart, run_shapes);
     fail_job(&apart, run_rules);
+    fail_job(&apart, run_compressions);
     fail_job(&both, run_uneven);
     fail_job(&apart, run_uneven);
     fail_job(&both, run_no_barrier);
@@ -484,7 +583,7 @@ int main(void) {
         cmocka_unit_test(test_sums),  cmocka_unit_test(test_adamw),
         cmocka_unit_test(test_async), cmocka_unit_test(test_contradictions),
         cmocka_unit_test(test_kinds), cmocka_unit_test(test_deaths),
-        cmocka_unit_test(test_roles),
+        cmocka_unit_test(test_roles), cmocka_unit_test(test_compression),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
