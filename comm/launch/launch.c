@@ -29,6 +29,7 @@
 static uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static void blame_stopped(launcher *l, uint32_t rank) {
+    if (pst_launch_elastic_kill(l, rank, "was stopped, so it was killed,")) return;
     pst_launch_blame(l, CULPRIT, rank, 3, "was stopped");
 }
 
@@ -43,6 +44,7 @@ static void become_rank(const launcher *l, uint32_t rank, const char *program, c
     setpgid(0, 0);
     dup2(l->null_fd, STDIN_FILENO);
     fcntl(l->page_fd, F_SETFD, 0);
+    if (l->elastic) pst_elastic_inherit(l->elastic->page, l->elastic->fd);
     if (l->hosts && l->hosts->listener >= 0 && !rank) fcntl(l->hosts->listener, F_SETFD, 0);
     sigprocmask(SIG_SETMASK, &l->signals.before, NULL);
     execve(program, l->argv, env);
@@ -79,17 +81,29 @@ static int is_end_of_start(const launcher *l, uint32_t rank, int signal) {
     return asks && !pst_heartbeat_page_started(l->page, rank);
 }
 
+/* The rank of a job that went on with one rank has no heartbeat to say that it has saved. */
+static void note_saved(launcher *l, int wait_status) {
+    const int signal = l->last_signal;
+    if (signal && WIFEXITED(wait_status) &&
+        WEXITSTATUS(wait_status) == pst_launch_stop_exit(signal))
+        l->elastic->stopped = signal;
+}
+
 static void rank_ended(launcher *l, uint32_t rank, int wait_status) {
     rank_process *r = &l->rank[rank];
     char what[128];
     r->pid = 0;
     r->stopped_ns = 0;
     l->live--;
+    if (pst_launch_elastic_done(l)) {
+        note_saved(l, wait_status);
+        return;
+    }
     if (WIFSIGNALED(wait_status)) {
         int signal = WTERMSIG(wait_status);
         l->any_killed = 1;
         snprintf(what, sizeof what, "was killed by signal %d", signal);
-        if (r->killed_by_us) return;
+        if (r->killed_by_us || pst_launch_elastic_lose(l, rank, what)) return;
         int asked = l->last_signal ? l->last_signal : signal;
         if (is_end_of_start(l, rank, signal)) {
             pst_launch_blame(l, CULPRIT, rank, 128 + asked, NULL);
@@ -200,6 +214,7 @@ static void read_abort(launcher *l) {
 /* Also polls the heartbeat page: ranks that have accused another one may hang while they leave. */
 static void watch_ranks(launcher *l) {
     while (l->live) {
+        pst_launch_elastic_watch(l);
         uint64_t now = pst_monotonic_ns(), next = earlier(now + POLL_NS, check_stopped(l, now));
         check_left_early(l);
         check_late(l, now);
@@ -208,7 +223,7 @@ static void watch_ranks(launcher *l) {
         if (l->ending) next = earlier(next, l->kill_ns);
         int other = -1;
         if (l->server) other = pst_server_abort_fd(l->server);
-        else if (!l->control_ended) other = l->hosts->control;
+        else if (l->hosts && !l->control_ended) other = l->hosts->control;
         struct pollfd fds[2] = {{.fd = l->signals.fd, .events = POLLIN},
                                 {.fd = other, .events = POLLIN}};
         poll(fds, 2, next <= now ? 0 : (int)((next - now) / 1000000 + 1));
@@ -236,22 +251,31 @@ static pst_status check_limits(const launcher *l) {
     return pst_limit_check(&needs);
 }
 
-static pst_status prepare(launcher *l) {
+/* ranks_of: NULL: the job is not elastic. */
+static pst_status prepare(launcher *l, const uint32_t *ranks_of) {
     PST_TRY(check_limits(l));
     PST_TRY(pst_launch_signals_open(&l->signals));
     l->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (l->null_fd < 0) return pst_fail(PST_ENOMEM, "cannot open /dev/null for the launcher: %m");
+    if (ranks_of) return pst_launch_elastic_open(l, ranks_of);
     PST_TRY(pst_heartbeat_page_open(l->n, &l->page_fd, &l->page));
     return l->hosts ? PST_OK : pst_server_open(l->n, l->host, &l->server);
 }
 
 static void release(launcher *l) {
     pst_server_close(l->server);
-    pst_heartbeat_page_close(l->page);
+    if (l->elastic) pst_launch_elastic_close(l);
+    else pst_heartbeat_page_close(l->page);
     if (l->page_fd >= 0) close(l->page_fd);
     if (l->null_fd >= 0) close(l->null_fd);
     pst_launch_signals_close(&l->signals);
     free(l->rank);
+}
+
+/* The signal after which the ranks have saved; 0: none. */
+static int stop_of(const launcher *l) {
+    int signal = pst_heartbeat_page_stopped(l->page);
+    return signal || !l->elastic ? signal : l->elastic->stopped;
 }
 
 static void finish(launcher *l, pst_launch_end *end) {
@@ -261,38 +285,48 @@ static void finish(launcher *l, pst_launch_end *end) {
     *end = (pst_launch_end){0};
     if (l->blame) end->exit_status = l->exit_status;
     else if (killed) end->exit_status = 128 + l->last_signal;
-    else if ((end->stopped = pst_heartbeat_page_stopped(l->page)))
-        end->exit_status = pst_launch_stop_exit(end->stopped);
+    else if ((end->stopped = stop_of(l))) end->exit_status = pst_launch_stop_exit(end->stopped);
     if (note && end->exit_status == pst_status_exit(PST_EPEER)) pst_launch_print("%s", note);
+}
+
+/* ranks_of: NULL: the job is not elastic. */
+static pst_status run(launcher *l, const uint32_t *ranks_of, pst_launch_end *end) {
+    l->page_fd = l->signals.fd = l->null_fd = -1;
+    if (!l->n || l->n > 65535)
+        return pst_fail(PST_EINPUT, "cannot start %u ranks; expected 1 to 65535", l->n);
+    if (l->hosts) l->first = l->hosts->first;
+    if (l->hosts) snprintf(l->host, sizeof l->host, "%.63s", l->hosts->name);
+    else if (gethostname(l->host, sizeof l->host - 1)) strcpy(l->host, "localhost");
+    l->rank = calloc(l->n, sizeof *l->rank);
+    if (!l->rank) return pst_fail(PST_ENOMEM, "no memory for %u ranks", l->n);
+    l->began_ns = pst_monotonic_ns();
+    fflush(NULL);
+    pst_status status = prepare(l, ranks_of);
+    for (uint32_t i = 0; status == PST_OK && i < l->n; i++) status = start_rank(l, i);
+    if (status != PST_OK && l->live) pst_launch_kill_ranks(l, pst_monotonic_ns());
+    watch_ranks(l);
+    if (l->any_killed) pst_ucx_sweep();
+    if (status == PST_OK) finish(l, end);
+    release(l);
+    return status;
 }
 
 pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const argv[],
                             uint32_t grace_ms, pst_launch_end *end) {
-    launcher l = {
-        .n = n, .hosts = hosts, .argv = argv, .page_fd = -1, .signals.fd = -1, .null_fd = -1};
-    if (!n || n > 65535)
-        return pst_fail(PST_EINPUT, "cannot start %u ranks; expected 1 to 65535", n);
-    l.grace_ns = grace_ms * UINT64_C(1000000);
-    if (hosts) l.first = hosts->first;
-    if (hosts) snprintf(l.host, sizeof l.host, "%.63s", hosts->name);
-    else if (gethostname(l.host, sizeof l.host - 1)) strcpy(l.host, "localhost");
-    l.rank = calloc(n, sizeof *l.rank);
-    if (!l.rank) return pst_fail(PST_ENOMEM, "no memory for %u ranks", n);
-    l.began_ns = pst_monotonic_ns();
-    fflush(NULL);
-    pst_status status = prepare(&l);
-    for (uint32_t i = 0; status == PST_OK && i < n; i++) status = start_rank(&l, i);
-    if (status != PST_OK && l.live) pst_launch_kill_ranks(&l, pst_monotonic_ns());
-    watch_ranks(&l);
-    if (l.any_killed) pst_ucx_sweep();
-    if (status == PST_OK) finish(&l, end);
-    release(&l);
-    return status;
+    launcher l = {.n = n, .hosts = hosts, .argv = argv, .grace_ns = grace_ms * UINT64_C(1000000)};
+    return run(&l, NULL, end);
 }
 
 pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms,
                             pst_launch_end *end) {
     return pst_launch_ranks(n, NULL, argv, grace_ms, end);
+}
+
+pst_status pst_launch_local_elastic(uint32_t n, const uint32_t *ranks_of, char *const argv[],
+                                    uint32_t grace_ms, pst_launch_end *end) {
+    launch_elastic e = {.fd = -1};
+    launcher l = {.n = n, .argv = argv, .elastic = &e, .grace_ns = grace_ms * UINT64_C(1000000)};
+    return run(&l, ranks_of, end);
 }
 
 int pst_launch_stop_exit(int signal) { return signal == SIGINT ? 0 : 128 + signal; }

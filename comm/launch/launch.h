@@ -51,6 +51,15 @@ int pst_launch_stop_exit(int signal);
  * and PENSTOCK_HEARTBEAT_FD in their environment. */
 pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms, pst_launch_end *end);
 
+/* As pst_launch_local, for an elastic job (comm/world/elastic.h): when a rank is killed, stays
+ * stopped or hangs, the others go on with ranks_of[number of living processes] ranks; 0: they
+ * cannot, and the job ends as above. ranks_of: [n + 1]. Processes without a rank wait until they
+ * get one. Ranks find PENSTOCK_ELASTIC_FD and PENSTOCK_ELASTIC_PROCESS, but no PMIx server. After a
+ * signal to stop, and once a rank has exited with a status other than 0, the failure of a rank ends
+ * the job. */
+pst_status pst_launch_local_elastic(uint32_t n, const uint32_t *ranks_of, char *const argv[],
+                                    uint32_t grace_ms, pst_launch_end *end);
+
 /* Starts `ranks` ranks of argv, host after host in the order of the file, in world `tcp` with a new
  * random secret. argv[0] is this same program, at the same path and in the same folder on every
  * host (launch_ssh.h). No rank starts before all hosts have answered, within wait_s seconds.

@@ -52,6 +52,7 @@ void pst_launch_read_verdict(launcher *l) {
     int is_stuck;
     const char *verdict;
     if (!pst_heartbeat_page_hung(l->page, &rank, &is_stuck, &verdict)) return;
+    if (pst_launch_elastic_accuse(l, rank, verdict)) return;
     if (l->blame < CULPRIT) {
         l->blame = CULPRIT;
         l->culprit = rank;

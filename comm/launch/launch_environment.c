@@ -37,6 +37,8 @@ static int add_text(char ***env, uint32_t *n, const char *name, const char *valu
 static int left_by_another(const char *variable) {
     static const char *const names[] = {"PENSTOCK_LAUNCHER",
                                         "PENSTOCK_HEARTBEAT_FD",
+                                        "PENSTOCK_ELASTIC_FD",
+                                        "PENSTOCK_ELASTIC_PROCESS",
                                         "PENSTOCK_HOST_JOB",
                                         "PENSTOCK_HOST",
                                         "PENSTOCK_LISTEN_FD",
@@ -67,6 +69,11 @@ static int add_tcp(const launcher *l, uint32_t rank, char ***env, uint32_t *n) {
            (rank || h->listener < 0 || add_number(env, n, "PENSTOCK_LISTEN_FD", h->listener));
 }
 
+static int add_elastic(const launcher *l, uint32_t rank, char ***env, uint32_t *n) {
+    return add_number(env, n, "PENSTOCK_ELASTIC_FD", l->elastic->fd) &&
+           add_number(env, n, "PENSTOCK_ELASTIC_PROCESS", (long)rank);
+}
+
 pst_status pst_launch_environment(const launcher *l, uint32_t rank, char ***out) {
     char **env = calloc(1, sizeof *env);
     uint32_t n = 0;
@@ -80,7 +87,8 @@ pst_status pst_launch_environment(const launcher *l, uint32_t rank, char ***out)
         ok = environment_add(&env, &n, strdup("UCX_MEM_MMAP_HOOK_MODE=none"));
     ok = ok && add_number(&env, &n, "PENSTOCK_LAUNCHER", (long)getpid()) &&
          add_number(&env, &n, "PENSTOCK_HEARTBEAT_FD", l->page_fd) &&
-         (!l->hosts || add_tcp(l, rank, &env, &n));
+         (!l->hosts || add_tcp(l, rank, &env, &n)) &&
+         (!l->elastic || add_elastic(l, rank, &env, &n));
     pst_status status =
         ok ? PST_OK : pst_fail(PST_ENOMEM, "no memory for rank %u", l->first + rank);
     if (status == PST_OK && l->server) status = pst_server_environment(l->server, rank, &env);

@@ -6,6 +6,7 @@
 #include "comm/launch/launch.h"
 #include "comm/launch/server.h"
 #include "comm/watch/heartbeat_page.h"
+#include "comm/world/elastic.h"
 #include <signal.h>
 #include <sys/types.h>
 
@@ -43,7 +44,20 @@ typedef struct {
     pid_t pid;           /* 0: not running */
     uint64_t stopped_ns; /* when the process was stopped (SIGSTOP); 0: it is not stopped */
     int killed_by_us, left_early;
+    int lost; /* of an elastic job: the launcher kills it so that the others go on */
 } rank_process;
+
+/* Of an elastic job. page: shared with the processes (descriptor fd); heartbeat: [n + 1] pages of
+ * the epochs, of which launcher.page is the current one. alive, lost: [n] as in
+ * pst_elastic_announce; lost_ns: when the first of these was lost; 0: none. */
+typedef struct {
+    pst_elastic_page *page;
+    int fd;
+    pst_heartbeat_page *heartbeat[PST_ELASTIC_EPOCHS];
+    uint8_t alive[PST_ELASTIC_RANKS], lost[PST_ELASTIC_RANKS];
+    uint64_t lost_ns;
+    int stopped; /* the signal after which a rank of a job of one rank has saved */
+} launch_elastic;
 
 typedef struct {
     /* number of ranks on this host; number of those still running; first of these ranks in the
@@ -55,6 +69,7 @@ typedef struct {
     rank_process *rank;         /* [n] */
     pst_server *server;         /* NULL if the job has several hosts */
     pst_launch_host_job *hosts; /* NULL: all ranks are on this host */
+    launch_elastic *elastic;    /* NULL: the job ends when a rank fails */
     pst_heartbeat_page *page;
     int page_fd, null_fd;
     pst_launch_signals signals;
@@ -106,6 +121,20 @@ void pst_launch_suspend(launcher *l, int stop);
 /* launch.c: the ranks of this host; hosts may be NULL. */
 pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const argv[],
                             uint32_t grace_ms, pst_launch_end *end);
+
+/* launch_elastic.c. open: creates the job's pages; lose: 1: the job can go on without this rank,
+ * which has died; kill: kills a rank that is stopped or hangs, if the job can go on without it
+ * (else 0); watch: kills ranks that others accuse, and announces the next epoch when ranks have
+ * died. */
+pst_status pst_launch_elastic_open(launcher *l, const uint32_t *ranks_of);
+void pst_launch_elastic_close(launcher *l);
+int pst_launch_elastic_lose(launcher *l, uint32_t rank, const char *what);
+int pst_launch_elastic_kill(launcher *l, uint32_t rank, const char *what);
+void pst_launch_elastic_watch(launcher *l);
+/* A hung rank that others accuse: 1: it is killed, and the job goes on. */
+int pst_launch_elastic_accuse(launcher *l, uint32_t rank, const char *verdict);
+/* 1: all ranks of the job have finished: however a process ends now, nothing is lost. */
+int pst_launch_elastic_done(const launcher *l);
 
 /* launch_control.c: handles the lines that have arrived on the control pipe. */
 void pst_launch_host_read(launcher *l);

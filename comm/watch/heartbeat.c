@@ -95,10 +95,11 @@ static pst_status start_thread(pst_heartbeat *h) {
 /* --- getting the page ------------------------------------------------------------------------- */
 
 /* *page stays NULL if our launcher passed none. */
-static pst_status map_launchers_page(uint32_t n, pst_heartbeat_page **page) {
+static pst_status map_launchers_page(const pst_world *w, uint32_t n, pst_heartbeat_page **page) {
     const char *text = getenv("PENSTOCK_HEARTBEAT_FD");
     struct stat st;
     int fd = text ? atoi(text) : -1;
+    if (w->lines) fd = w->heartbeat_fd;
     if (fd < 0 || fstat(fd, &st) || (size_t)st.st_size != pst_page_bytes(n)) return PST_OK;
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     pst_heartbeat_page *mapped = pst_page_map(fd, n);
@@ -205,11 +206,11 @@ pst_status pst_heartbeat_open(pst_world *world, pst_heartbeat **heartbeat) {
     if (!h) return pst_fail(PST_ENOMEM, "no memory for the heartbeat");
     h->stop_fd = -1;
     pthread_mutex_init(&h->tick_lock, NULL);
-    h->line = world->local_rank;
+    const uint32_t lines = world->lines ? world->lines : world->local_size;
+    h->line = world->lines ? world->line : world->local_rank;
     snprintf(h->host, sizeof h->host, "%s", world->host);
-    pst_status status = prepare(h, world->local_size);
-    pst_status given =
-        world->launched_by_us ? map_launchers_page(world->local_size, &h->page) : PST_OK;
+    pst_status status = prepare(h, lines);
+    pst_status given = world->launched_by_us ? map_launchers_page(world, lines, &h->page) : PST_OK;
     if (given != PST_OK) status = given;
     else if (!h->page) status = share_page(h, world, status);
     else if (status == PST_OK) status = begin(h, world);

@@ -350,11 +350,10 @@ pst_status pst_group_agree(pst_group *g, pst_status mine) {
 }
 
 pst_status pst_group_agree_world(pst_world *w, pst_status mine) {
-    /* a different key for each call, because values stay stored under their key */
-    static _Thread_local uint32_t calls;
     char key[40];
     if (w->size == 1) return mine;
-    snprintf(key, sizeof key, "penstock.verdict.%u", calls++);
+    /* a different key for each call, because values stay stored under their key */
+    snprintf(key, sizeof key, "penstock.verdict.%u", w->verdicts++);
     verdict own = verdict_of(mine);
     pst_status status = w->ops->put(w, key, &own, sizeof own);
     if (status == PST_OK) status = w->ops->fence(w);

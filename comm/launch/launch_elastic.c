@@ -1,0 +1,120 @@
+/* Elastic jobs (launch.h): which processes are lost, and the announcement of the next epoch to the
+ * others. */
+#include "base/clock.h"
+#include "comm/launch/launch_parts.h"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A page for each epoch: ranks of the last one may still write their lines. */
+pst_status pst_launch_elastic_open(launcher *l, const uint32_t *ranks_of) {
+    launch_elastic *e = l->elastic;
+    pst_status status = pst_elastic_open(l->n, ranks_of, &e->fd, &e->page);
+    for (uint32_t k = 0; status == PST_OK && k <= l->n; k++)
+        status = pst_heartbeat_page_open(l->n, &e->page->heartbeat_fd[k], &e->heartbeat[k]);
+    memset(e->alive, 1, l->n);
+    l->page = e->heartbeat[0];
+    return status;
+}
+
+void pst_launch_elastic_close(launcher *l) {
+    launch_elastic *e = l->elastic;
+    for (uint32_t k = 0; e->page && k <= l->n; k++) {
+        pst_heartbeat_page_close(e->heartbeat[k]);
+        if (e->page->heartbeat_fd[k] >= 0) close(e->page->heartbeat_fd[k]);
+    }
+    pst_elastic_close(e->page, e->fd);
+}
+
+int pst_launch_elastic_done(const launcher *l) {
+    return l->elastic && atomic_load(&l->elastic->page->end) == PST_ELASTIC_DONE;
+}
+
+/* Whether the others can go on without one more process. */
+static int can_lose(const launcher *l, uint32_t rank) {
+    const launch_elastic *e = l->elastic;
+    uint32_t living = 0;
+    if (!e || l->ending || l->last_signal) return 0;
+    for (uint32_t i = 0; i < l->n; i++) living += i != rank && e->alive[i];
+    return e->page->ranks_of[living] != 0;
+}
+
+/* Ranks that wait for this one see the fault of the page. Processes without a rank are not missed.
+ */
+int pst_launch_elastic_lose(launcher *l, uint32_t rank, const char *what) {
+    if (!can_lose(l, rank)) return 0;
+    launch_elastic *e = l->elastic;
+    const uint32_t epoch = atomic_load(&e->page->epoch),
+                   number = pst_elastic_rank(e->page, epoch, rank);
+    char where[64];
+    e->alive[rank] = 0;
+    if (number == UINT32_MAX) {
+        pst_launch_print("a process on %s without a rank %s", l->host, what);
+        return 1;
+    }
+    e->lost[rank] = 1;
+    if (!e->lost_ns) e->lost_ns = pst_monotonic_ns();
+    if (!l->rank[rank].lost)
+        pst_launch_print("rank %u on %s %s during %s; the other ranks go on", number, l->host, what,
+                         pst_heartbeat_page_where(l->page, rank, where, sizeof where));
+    pst_heartbeat_page_mark_dead(l->page, rank);
+    return 1;
+}
+
+int pst_launch_elastic_kill(launcher *l, uint32_t rank, const char *what) {
+    rank_process *r = &l->rank[rank];
+    char where[64];
+    if (!l->elastic || !r->pid) return 0;
+    if (r->lost) return 1;
+    if (!can_lose(l, rank)) return 0;
+    const uint32_t number =
+        pst_elastic_rank(l->elastic->page, atomic_load(&l->elastic->page->epoch), rank);
+    pst_launch_print("rank %u on %s %s during %s; the other ranks go on", number, l->host, what,
+                     pst_heartbeat_page_where(l->page, rank, where, sizeof where));
+    r->lost = 1;
+    if (!l->elastic->lost_ns)
+        l->elastic->lost_ns = r->stopped_ns ? r->stopped_ns : pst_monotonic_ns();
+    kill(-r->pid, SIGKILL);
+    return 1;
+}
+
+/* A rank without heartbeat is killed, so that it is lost for certain. */
+static void kill_silent(launcher *l) {
+    uint32_t rank;
+    if (pst_heartbeat_page_silent(l->page, &rank))
+        pst_launch_elastic_kill(l, rank, "stopped responding, so it was killed,");
+}
+
+int pst_launch_elastic_accuse(launcher *l, uint32_t rank, const char *verdict) {
+    if (!l->elastic) return 0;
+    if (l->rank[rank].lost || !l->elastic->alive[rank]) return 1;
+    if (can_lose(l, rank)) pst_launch_print("%s", verdict);
+    return pst_launch_elastic_kill(l, rank, "was killed");
+}
+
+/* 1: no rank that was killed is still to be reaped: a process that is not gone may write into the
+ * memory of others. */
+static int all_are_gone(const launcher *l) {
+    for (uint32_t i = 0; i < l->n; i++)
+        if (l->rank[i].lost && l->rank[i].pid) return 0;
+    return 1;
+}
+
+void pst_launch_elastic_watch(launcher *l) {
+    launch_elastic *e = l->elastic;
+    if (!e) return;
+    if (l->ending) {
+        uint32_t runs = PST_ELASTIC_RUNS;
+        atomic_compare_exchange_strong(&e->page->end, &runs, PST_ELASTIC_ENDING);
+        return;
+    }
+    kill_silent(l);
+    uint32_t any = 0;
+    for (uint32_t i = 0; i < l->n; i++) any += e->lost[i];
+    if (!any || !all_are_gone(l)) return;
+    if (!pst_elastic_announce(e->page, e->alive, e->lost, e->lost_ns)) return;
+    memset(e->lost, 0, sizeof e->lost);
+    e->lost_ns = 0;
+    l->page = e->heartbeat[atomic_load(&e->page->epoch)];
+}

@@ -1,0 +1,155 @@
+/* See elastic.h: the page, the announcement of epochs, and which state is complete. The worlds of
+ * the epochs: elastic_world.c. */
+#include "comm/world/elastic.h"
+#include "base/clock.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --- the launcher ----------------------------------------------------------------------------- */
+
+static int memory_file(const char *name, uint64_t bytes) {
+    int fd = memfd_create(name, MFD_CLOEXEC);
+    if (fd >= 0 && bytes && ftruncate(fd, (off_t)bytes)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static void set_first(pst_elastic_page *page, uint32_t n, const uint32_t *ranks_of) {
+    page->n = n;
+    page->began_ns = pst_monotonic_ns();
+    memcpy(page->ranks_of, ranks_of, (n + 1) * sizeof *ranks_of);
+    page->store_fd = -1;
+    for (uint32_t e = 0; e < PST_ELASTIC_EPOCHS; e++) page->heartbeat_fd[e] = -1;
+    for (uint32_t i = 0; i < PST_ELASTIC_RANKS; i++)
+        for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++) page->state_fd[i][k] = -1;
+    page->member[0].n_rank = page->member[0].alive = n;
+    for (uint32_t i = 0; i < n; i++) page->member[0].process[i] = i;
+}
+
+static int open_files(pst_elastic_page *page) {
+    const uint64_t store = (page->n + UINT64_C(1)) * page->n * PST_ELASTIC_REGION;
+    int missing = (page->store_fd = memory_file("penstock-world", store)) < 0;
+    for (uint32_t i = 0; i < page->n; i++)
+        for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++)
+            missing |= (page->state_fd[i][k] = memory_file("penstock-state", 0)) < 0;
+    return !missing;
+}
+
+pst_status pst_elastic_open(uint32_t n, const uint32_t *ranks_of, int *out,
+                            pst_elastic_page **page) {
+    if (n > PST_ELASTIC_RANKS)
+        return pst_fail(PST_EINPUT, "an elastic job has at most %d ranks, not %u; omit --elastic",
+                        PST_ELASTIC_RANKS, n);
+    int fd = memory_file("penstock-elastic", sizeof **page);
+    pst_elastic_page *p = MAP_FAILED;
+    if (fd >= 0) p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED) {
+        if (fd >= 0) close(fd);
+        return pst_fail(PST_ENOMEM, "cannot create the shared page of an elastic job: %m");
+    }
+    set_first(p, n, ranks_of);
+    if (!open_files(p)) {
+        pst_status status =
+            pst_fail(PST_ENOMEM, "cannot create the memory files of an elastic job: %m");
+        pst_elastic_close(p, fd);
+        return status;
+    }
+    *out = fd;
+    *page = p;
+    return PST_OK;
+}
+
+static void keep(int fd) {
+    if (fd >= 0) fcntl(fd, F_SETFD, 0);
+}
+
+void pst_elastic_inherit(const pst_elastic_page *page, int fd) {
+    keep(fd);
+    keep(page->store_fd);
+    for (uint32_t e = 0; e <= page->n; e++) keep(page->heartbeat_fd[e]);
+    for (uint32_t i = 0; i < page->n; i++)
+        for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++) keep(page->state_fd[i][k]);
+}
+
+void pst_elastic_close(pst_elastic_page *page, int fd) {
+    if (!page) return;
+    for (uint32_t i = 0; i < page->n; i++)
+        for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++)
+            if (page->state_fd[i][k] >= 0) close(page->state_fd[i][k]);
+    if (page->store_fd >= 0) close(page->store_fd);
+    munmap(page, sizeof *page);
+    close(fd);
+}
+
+int pst_elastic_announce(pst_elastic_page *page, const uint8_t *alive, const uint8_t *lost,
+                         uint64_t lost_ns) {
+    uint32_t epoch = atomic_load(&page->epoch) + 1, living = 0;
+    if (epoch >= PST_ELASTIC_EPOCHS) return 0;
+    for (uint32_t i = 0; i < page->n; i++) living += alive[i] != 0;
+    pst_elastic_members *next = &page->member[epoch];
+    *next = (pst_elastic_members){.alive = living, .lost_ns = lost_ns};
+    for (uint32_t i = 0; i < page->n; i++) {
+        const uint32_t rank = pst_elastic_rank(page, epoch - 1, i);
+        if (lost[i] && rank != UINT32_MAX) next->lost[next->n_lost++] = rank;
+    }
+    for (uint32_t i = 0; i < page->n && next->n_rank < page->ranks_of[living]; i++)
+        if (alive[i]) next->process[next->n_rank++] = i;
+    if (!next->n_rank) return 0;
+    atomic_store(&page->epoch, epoch);
+    return 1;
+}
+
+uint32_t pst_elastic_rank(const pst_elastic_page *page, uint32_t epoch, uint32_t process) {
+    const pst_elastic_members *m = &page->member[epoch];
+    for (uint32_t r = 0; r < m->n_rank; r++)
+        if (m->process[r] == process) return r;
+    return UINT32_MAX;
+}
+
+/* --- the processes ---------------------------------------------------------------------------- */
+
+pst_status pst_elastic_map(pst_elastic_page **page, uint32_t *process) {
+    const char *text = getenv("PENSTOCK_ELASTIC_FD"), *number = getenv("PENSTOCK_ELASTIC_PROCESS");
+    struct stat st;
+    *page = NULL;
+    if (!text || !number) return PST_OK;
+    int fd = atoi(text);
+    if (fstat(fd, &st) || st.st_size != (off_t)sizeof **page)
+        return pst_fail(PST_EINTERNAL, "PENSTOCK_ELASTIC_FD is not the page of an elastic job");
+    void *mem = mmap(NULL, sizeof **page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (mem == MAP_FAILED) return pst_fail(PST_ENOMEM, "no memory for the page of an elastic job");
+    *page = mem;
+    *process = (uint32_t)atoi(number);
+    return PST_OK;
+}
+
+/* 1: all ranks of the epoch have the state. */
+static int is_complete(pst_elastic_page *page, uint32_t epoch, uint64_t number) {
+    const pst_elastic_members *m = &page->member[epoch];
+    for (uint32_t r = 0; r < m->n_rank; r++) {
+        pst_elastic_state *s = &page->state[m->process[r]][number % PST_ELASTIC_FILES];
+        if (atomic_load(&s->number) != number || s->epoch != epoch) return 0;
+    }
+    return 1;
+}
+
+int pst_elastic_newest(pst_elastic_page *page, uint32_t *epoch, uint64_t *number) {
+    uint64_t newest = 0;
+    for (uint32_t i = 0; i < page->n; i++)
+        for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++) {
+            pst_elastic_state *s = &page->state[i][k];
+            uint64_t at = atomic_load(&s->number);
+            if (at <= newest || !is_complete(page, s->epoch, at)) continue;
+            newest = at;
+            *epoch = s->epoch;
+        }
+    *number = newest;
+    return newest != 0;
+}

@@ -1,0 +1,87 @@
+/* Elastic jobs: local ranks that go on when one of them dies. The launcher and its processes share
+ * a page (a memfd), on which the launcher announces epochs: which processes are the ranks from then
+ * on. A world of an epoch ends when the next epoch is announced. Each process also has two memory
+ * files, which outlive it, for its part of the run's state; every process can read all of them.
+ *
+ * The launcher's process writes the page from one thread, a rank from its training thread. */
+#ifndef PST_COMM_WORLD_ELASTIC_H
+#define PST_COMM_WORLD_ELASTIC_H
+#include "base/world.h"
+#include <stdatomic.h>
+
+/* FILES: memory files of a process: one holds the newest complete state while the other is written.
+ * NOTE: bytes that go with a state. */
+enum {
+    PST_ELASTIC_RANKS = 64,
+    PST_ELASTIC_EPOCHS = PST_ELASTIC_RANKS + 1,
+    PST_ELASTIC_FILES = 2,
+    PST_ELASTIC_NOTE = 4096,
+    PST_ELASTIC_FOLDER = 768
+};
+/* Bytes of the values that a rank publishes in the world of one epoch; only written pages take
+ * memory. */
+#define PST_ELASTIC_REGION (UINT64_C(4) << 20)
+
+/* How a job ends: DONE: all ranks have finished, and no rank is missed any more; ENDING: the
+ * launcher ends the job because of a failure. */
+typedef enum { PST_ELASTIC_RUNS, PST_ELASTIC_DONE, PST_ELASTIC_ENDING } pst_elastic_end;
+
+/* The ranks of an epoch. process: [n_rank] the process of each rank; alive: processes that lived
+ * when it was announced, those without a rank included; lost: [n_lost] ranks of the epoch before
+ * that it replaces; lost_ns: monotonic clock of the first loss. */
+typedef struct {
+    uint32_t n_rank, alive, n_lost;
+    uint32_t process[PST_ELASTIC_RANKS], lost[PST_ELASTIC_RANKS];
+    uint64_t lost_ns;
+    _Atomic uint64_t fence[PST_ELASTIC_RANKS]; /* fences that each rank has reached */
+} pst_elastic_members;
+
+/* A state in a memory file. number: 0: the file is being written, or was never; else states of a
+ * job have consecutive numbers from 1. */
+typedef struct {
+    _Atomic uint64_t number;
+    uint32_t epoch;
+    uint8_t note[PST_ELASTIC_NOTE];
+} pst_elastic_state;
+
+typedef struct {
+    uint32_t n;             /* processes */
+    _Atomic uint32_t epoch; /* the last one announced */
+    _Atomic uint32_t end;   /* pst_elastic_end */
+    /* ranks of the epoch when so many processes live; 0: the job ends */
+    uint32_t ranks_of[PST_ELASTIC_RANKS + 1];
+    uint64_t began_ns; /* monotonic clock when the job began */
+    /* Descriptors, the same in all processes: heartbeat pages of the epochs, one line per process;
+     * values that ranks exchange in worlds; memory files. */
+    int heartbeat_fd[PST_ELASTIC_EPOCHS], store_fd;
+    int state_fd[PST_ELASTIC_RANKS][PST_ELASTIC_FILES];
+    pst_elastic_members member[PST_ELASTIC_EPOCHS];
+    pst_elastic_state state[PST_ELASTIC_RANKS][PST_ELASTIC_FILES];
+    _Atomic uint32_t has_folder;     /* 1: `folder` is complete */
+    char folder[PST_ELASTIC_FOLDER]; /* of the run, once it exists */
+} pst_elastic_page;
+
+/* The launcher's side. open: ranks_of: [n + 1] as above, ranks_of[n] is n; the processes inherit
+ * every descriptor up to the last one (pst_elastic_inherit, in the child after fork; makes system
+ * calls only). Heartbeat pages are opened by the caller. EINPUT: more than PST_ELASTIC_RANKS. */
+pst_status pst_elastic_open(uint32_t n, const uint32_t *ranks_of, int *fd, pst_elastic_page **page);
+void pst_elastic_inherit(const pst_elastic_page *page, int fd);
+void pst_elastic_close(pst_elastic_page *page, int fd);
+/* Announces the next epoch, of the lowest living processes. alive: [n]. lost: [n] 1: has died since
+ * the last announcement. Returns 0 if too few live: nothing changes. */
+int pst_elastic_announce(pst_elastic_page *page, const uint8_t *alive, const uint8_t *lost,
+                         uint64_t lost_ns);
+/* The rank of a process in the last epoch; UINT32_MAX: it has none. */
+uint32_t pst_elastic_rank(const pst_elastic_page *page, uint32_t epoch, uint32_t process);
+
+/* The processes' side. Maps the page that the launcher passed in PENSTOCK_ELASTIC_FD; NULL in
+ * *page: this process is no rank of an elastic job. *process: its number. */
+pst_status pst_elastic_map(pst_elastic_page **page, uint32_t *process);
+/* Opens the world of an epoch in which this process has a rank, when all of its ranks have arrived.
+ * EPEER: a later epoch was announced, or the job ends. */
+pst_status pst_elastic_world(pst_elastic_page *page, uint32_t epoch, uint32_t process,
+                             pst_world **world);
+/* The epoch and number of the newest state that all ranks of its epoch have completed; 0: there is
+ * none. The same on all ranks, from the opening of a world until the first new state is written. */
+int pst_elastic_newest(pst_elastic_page *page, uint32_t *epoch, uint64_t *number);
+#endif

@@ -1,0 +1,173 @@
+/* Elastic jobs (comm/world/elastic.h): who are the ranks after losses, which state is complete, and
+ * worlds that end with their epoch. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "comm/world/elastic.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pst_elastic_page *page;
+static int page_fd;
+
+/* With four processes; three living ones have three ranks, two have two; fewer: the job ends. */
+static int open_page(void **state) {
+    static const uint32_t ranks_of[] = {0, 0, 2, 3, 4};
+    (void)state;
+    return pst_elastic_open(4, ranks_of, &page_fd, &page) != PST_OK;
+}
+
+static int close_page(void **state) {
+    (void)state;
+    pst_elastic_close(page, page_fd);
+    return 0;
+}
+
+/* -1: dead before, 0: dies now, 1: lives */
+static int announce(const int state[4]) {
+    uint8_t alive[4], lost[4];
+    for (int i = 0; i < 4; i++) {
+        alive[i] = state[i] > 0;
+        lost[i] = state[i] == 0;
+    }
+    return pst_elastic_announce(page, alive, lost, 7);
+}
+
+static void test_members(void **state) {
+    (void)state;
+    assert_true(announce((int[]){1, 0, 1, 1}));
+    const pst_elastic_members *m = &page->member[1];
+    assert_int_equal(m->n_rank, 3);
+    assert_int_equal(m->process[1], 2);
+    assert_int_equal(m->n_lost, 1);
+    assert_int_equal(m->lost[0], 1);
+    assert_int_equal(m->lost_ns, 7);
+    assert_int_equal(pst_elastic_rank(page, 1, 3), 2);
+    assert_int_equal(pst_elastic_rank(page, 1, 1), UINT32_MAX);
+    assert_true(announce((int[]){1, -1, 1, 0}));
+    assert_int_equal(page->member[2].lost[0], 2); /* its rank, not its process */
+    assert_int_equal(page->epoch, 2);
+    assert_false(announce((int[]){1, -1, 0, -1}));
+    assert_int_equal(page->epoch, 2);
+}
+
+/* With a layout for two or four ranks only, one of three processes waits. */
+static void test_process_without_rank(void **state) {
+    (void)state;
+    page->ranks_of[3] = 2;
+    assert_true(announce((int[]){0, 1, 1, 1}));
+    assert_int_equal(page->member[1].n_rank, 2);
+    assert_int_equal(page->member[1].alive, 3);
+    assert_int_equal(pst_elastic_rank(page, 1, 3), UINT32_MAX);
+}
+
+static void write_state(uint32_t process, uint32_t epoch, uint64_t number) {
+    pst_elastic_state *s = &page->state[process][number % PST_ELASTIC_FILES];
+    s->epoch = epoch;
+    s->number = number;
+}
+
+static void test_newest(void **state) {
+    (void)state;
+    uint32_t epoch = 9;
+    uint64_t number;
+    assert_false(pst_elastic_newest(page, &epoch, &number));
+    for (uint32_t i = 0; i < 4; i++) write_state(i, 0, 1);
+    for (uint32_t i = 0; i < 3; i++) write_state(i, 0, 2); /* the last rank died before */
+    assert_true(pst_elastic_newest(page, &epoch, &number));
+    assert_int_equal(epoch, 0);
+    assert_int_equal(number, 1);
+    page->state[1][1].number = 0; /* torn */
+    assert_false(pst_elastic_newest(page, &epoch, &number));
+    write_state(1, 0, 1);
+    write_state(3, 0, 2);
+    assert_true(pst_elastic_newest(page, &epoch, &number));
+    assert_int_equal(number, 2);
+}
+
+/* A state of the next epoch with the number of an incomplete one of the epoch before. */
+static void test_newest_of_epochs(void **state) {
+    (void)state;
+    uint32_t epoch;
+    uint64_t number;
+    for (uint32_t i = 0; i < 4; i++) write_state(i, 0, 4);
+    for (uint32_t i = 0; i < 3; i++) write_state(i, 0, 5);
+    assert_true(announce((int[]){1, 1, 1, 0}));
+    write_state(0, 1, 5);
+    write_state(1, 1, 5);
+    assert_true(pst_elastic_newest(page, &epoch, &number));
+    assert_int_equal(number, 4);
+    write_state(2, 1, 5);
+    assert_true(pst_elastic_newest(page, &epoch, &number));
+    assert_int_equal(epoch, 1);
+    assert_int_equal(number, 5);
+}
+
+typedef struct {
+    uint32_t process;
+    pst_status joined, again;
+} member;
+
+/* Exchanges values twice under one key, and then waits in a fence until the epoch ends. */
+static void *join(void *arg) {
+    member *m = arg;
+    pst_world *w;
+    char text[16];
+    if ((m->joined = pst_elastic_world(page, 0, m->process, &w)) != PST_OK) return NULL;
+    for (int k = 0; k < 2; k++) {
+        snprintf(text, sizeof text, "%u of %d", w->rank, k);
+        m->joined |= w->ops->put(w, "key", text, sizeof text);
+        m->joined |= w->ops->fence(w);
+        for (uint32_t r = 0; r < w->size; r++) {
+            char *value = NULL;
+            size_t bytes = 0;
+            m->joined |= w->ops->get(w, r, "key", (void **)&value, &bytes);
+            snprintf(text, sizeof text, "%u of %d", r, k);
+            if (bytes != sizeof text || strcmp(value, text)) m->joined |= PST_EINTERNAL;
+            free(value);
+        }
+        m->joined |= w->ops->fence(w);
+    }
+    m->again = m->process ? w->ops->fence(w) : PST_OK; /* the first has died */
+    w->ops->close(w);
+    return NULL;
+}
+
+static void test_world(void **state) {
+    (void)state;
+    member m[4];
+    pthread_t thread[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        m[i] = (member){.process = i, .joined = PST_EINTERNAL};
+        assert_int_equal(pthread_create(&thread[i], NULL, join, &m[i]), 0);
+    }
+    pthread_join(thread[0], NULL);
+    assert_true(announce((int[]){0, 1, 1, 1}));
+    for (uint32_t i = 1; i < 4; i++) pthread_join(thread[i], NULL);
+    for (uint32_t i = 0; i < 4; i++) assert_int_equal(m[i].joined, PST_OK);
+    for (uint32_t i = 1; i < 4; i++) assert_int_equal(m[i].again, PST_EPEER);
+}
+
+static void test_too_many(void **state) {
+    (void)state;
+    static const uint32_t ranks_of[PST_ELASTIC_RANKS + 2] = {0};
+    pst_elastic_page *none;
+    int fd;
+    assert_int_equal(pst_elastic_open(PST_ELASTIC_RANKS + 1, ranks_of, &fd, &none), PST_EINPUT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_members, open_page, close_page),
+        cmocka_unit_test_setup_teardown(test_process_without_rank, open_page, close_page),
+        cmocka_unit_test_setup_teardown(test_newest, open_page, close_page),
+        cmocka_unit_test_setup_teardown(test_newest_of_epochs, open_page, close_page),
+        cmocka_unit_test_setup_teardown(test_world, open_page, close_page),
+        cmocka_unit_test(test_too_many),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
