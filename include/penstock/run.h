@@ -27,6 +27,9 @@ typedef struct {
     /* set to the signal (SIGINT, SIGTERM, SIGHUP) that ended the run after a checkpoint, before the
      * last step; else to 0. May be NULL */
     int *stopped;
+    /* 1: the local ranks that this process starts go on when one of them dies (elastic.min 1 unless
+     * the configuration has more) */
+    int elastic;
 } pst_train_options;
 
 /* Trains as configured, and returns when the training has ended. Collective over the ranks of a

@@ -369,6 +369,22 @@ static pst_status collect(const char *temporary, const pst_ckpt_info *info, cons
     return status;
 }
 
+pst_status pst_ckpt_index_of(const pst_ckpt_memory *m, const pst_ckpt_info *info,
+                             const char *config, const pst_graph *graph, char **text) {
+    json_t *files = json_array(), *tensors = json_object();
+    pst_status status = files && tensors ? PST_OK : pst_no_memory("for a checkpoint's index");
+    for (uint32_t i = 0; i < m->n && status == PST_OK; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d", m->fd[i]);
+        status = collect_shard(PST_CKPT_DESCRIPTORS, name, graph, files, tensors);
+    }
+    if (status == PST_OK) status = check_complete(tensors, graph, info->optimizer);
+    if (status == PST_OK) return index_text(info, config, files, tensors, text);
+    json_decref(files);
+    json_decref(tensors);
+    return status;
+}
+
 static pst_status write_in(const char *folder, const char *name, const char *text) {
     char *path = pst_ckpt_join(folder, name);
     pst_status status = path ? pst_durable_file(path, text, strlen(text)) : PST_ENOMEM;

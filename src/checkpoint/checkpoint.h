@@ -155,6 +155,7 @@ typedef struct pst_ckpt {
                               tensor) */
     pst_safetensors_file **shard; /* [n_file] open files; NULL after pst_ckpt_parse */
     pst_ckpt_tensor *tensor;      /* sorted by name */
+    int unhashed;                 /* 1: in memory: hashes of tensors are not checked */
 } pst_ckpt;
 
 /* `path`: a checkpoint, a run folder or its checkpoints folder; for the last two, the complete
@@ -169,6 +170,15 @@ uint64_t pst_ckpt_before(const char *folder, int complete, uint64_t step);
  * message gives path and reason. */
 pst_status pst_ckpt_open(const char *folder, pst_ckpt **ckpt);
 void pst_ckpt_close(pst_ckpt *ckpt);
+/* A checkpoint whose shards are memory files (pst_shard_header, pst_shard_copy) with open
+ * descriptors, which stay the caller's: [n] in rank order. They have no hashes. EINTERNAL: tensors
+ * of `graph` are missing. */
+typedef struct {
+    const int *fd;
+    uint32_t n;
+} pst_ckpt_memory;
+pst_status pst_ckpt_open_memory(const pst_ckpt_memory *m, const pst_ckpt_info *info,
+                                const char *config, const pst_graph *graph, pst_ckpt **ckpt);
 /* The tensor with this name; NULL if there is none. */
 const pst_ckpt_tensor *pst_ckpt_tensor_find(const pst_ckpt *ckpt, const char *name);
 /* Reads a tensor, as fp32, and checks the hash; EINPUT names the file and the tensor if the tensor

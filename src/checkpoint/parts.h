@@ -32,6 +32,13 @@ pst_param pst_ckpt_held(const pst_ckpt_tensor *t, const pst_slice *slice);
  * to out, which begins at element `from`. */
 void pst_ckpt_put_slice(const pst_ckpt_tensor *t, const pst_ckpt_part *part, const float *in,
                         float *out, uint64_t from, uint64_t to);
+/* Opens the shards of a parsed index with a path, and checks their headers. */
+pst_status pst_ckpt_open_shards(pst_ckpt *c);
+/* The index of a checkpoint in memory, whose files are in the folder PST_CKPT_DESCRIPTORS: the
+ * text, which the caller frees. EINTERNAL: tensors of `graph` are missing. */
+#define PST_CKPT_DESCRIPTORS "/proc/self/fd"
+pst_status pst_ckpt_index_of(const pst_ckpt_memory *m, const pst_ckpt_info *info,
+                             const char *config, const pst_graph *graph, char **text);
 /* Reads a whole small file and adds a zero byte; EINPUT if it cannot be read or is larger than
  * `limit`. The caller frees. */
 pst_status pst_ckpt_text(const char *path, size_t limit, char **text, size_t *bytes);

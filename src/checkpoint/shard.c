@@ -172,6 +172,20 @@ void pst_shard_read_with(pst_shard *s, pst_shard_read fetch, void *arg) {
 
 void pst_shard_place(pst_shard *s, uint32_t i, const void *memory) { s->tensor[i].memory = memory; }
 
+uint64_t pst_shard_bytes(const pst_shard *s) { return s->end; }
+
+pst_status pst_shard_header(const pst_shard *s, char **text, size_t *bytes) {
+    return make_header(s, text, bytes);
+}
+
+void pst_shard_copy(const pst_shard *s, uint8_t *to) {
+    uint64_t at = s->header_bytes;
+    for (uint32_t i = 0; i < s->n; i++) {
+        memcpy(to + at, s->tensor[i].memory, s->tensor[i].bytes);
+        at += s->tensor[i].bytes;
+    }
+}
+
 uint64_t pst_shard_piece(const pst_shard *s) { return s->piece; }
 
 void *pst_shard_buffer(const pst_shard *s) {

@@ -33,6 +33,13 @@ uint64_t pst_shard_piece(const pst_shard *s); /* largest number of bytes in a pi
 void *pst_shard_buffer(const pst_shard *s);
 void pst_shard_buffer_free(const pst_shard *s, void *buffer);
 
+/* The same file in memory: its bytes; its header, with hashes that are 0 (before the first round;
+ * the caller frees *text); and a copy of the tensors to `to`, which is as large as the file, behind
+ * the header. */
+uint64_t pst_shard_bytes(const pst_shard *s);
+pst_status pst_shard_header(const pst_shard *s, char **text, size_t *bytes);
+void pst_shard_copy(const pst_shard *s, uint8_t *to);
+
 /* From now on the entries' memory must not change until it is released. deadline_ns: nanoseconds
  * from now in which all entries should be released; if the disk is too slow for that, the rest is
  * written to the page cache and reaches the disk later. 0: no deadline. The path is copied. */

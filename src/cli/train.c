@@ -50,6 +50,11 @@ int pst_cli_train(const pst_cli_call *call) {
          "Without RUN.yaml, the settings saved with the checkpoint are used. The layout may "
          "change.",
          &o.resume},
+        {0, "elastic", NULL, PST_OPTION_FLAG, 0, 0,
+         "Go on when a rank on this host is killed, stopped or hangs: the others take its part, "
+         "repeat the step, and end with the same weights. Not with --hostfile, other launchers or "
+         "GPUs.",
+         &o.elastic},
         {0, "canary", NULL, PST_OPTION_FLAG, 0, 0,
          "Check at the end that nothing was written past the end of any rank's arena.", &o.canary},
         {'q', "quiet", NULL, PST_OPTION_FLAG, 0, 0, "Print only errors.", &o.quiet},

@@ -126,6 +126,9 @@ struct pst_config {
         char *metric; /* "loss" or "accuracy" */
     } checkpoint;
     struct {
+        int64_t min, max; /* ranks; min 0: not elastic; max 0: no limit */
+    } elastic;
+    struct {
         int64_t trace;
         char *level;
     } log;                          /* trace: the step with a timeline; 0: the last but one */

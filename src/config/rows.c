@@ -516,6 +516,12 @@ static const pst_row rows[] = {
          "What of that evaluation is compared. accuracy: the highest one is the best; for models "
          "that give labels (model.task classification) or answers (model.next_sentence)."),
 
+    WHOLE(elastic, min, "0", 0, PST_RANKS_MAX,
+          "Go on when a rank dies, as long as at least this many ranks are left; 0: the run ends. "
+          "Train's option elastic means 1."),
+    WHOLE(elastic, max, "0", 0, PST_RANKS_MAX,
+          "With elastic.min: the most ranks with which the run may start; 0: no limit."),
+
     WHOLE(log, trace, "0", 0, 1e12,
           "Step whose timeline is written, at most the last step; 0: the last but one."),
     TEXT(log, level, "info", 0, "error|warn|info|debug", "Which messages are written to stderr."),

@@ -29,11 +29,11 @@ static double now_s(void) { return (double)pst_monotonic_ns() * 1e-9; }
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-/* Which lines of a file stay: those of steps up to `step` (0: none) and, with `spikes`, all that
- * report a spike. */
+/* Which lines of a file stay: those of steps up to `step` (of step 0 only with `again`) and, with
+ * `spikes`, all that report a spike. */
 typedef struct {
     uint64_t step;
-    int spikes;
+    int spikes, again;
 } kept;
 
 static int is_kept(const json_t *line, kept keep) {
@@ -63,7 +63,7 @@ static int copy_kept(FILE *from, FILE *to, kept keep) {
 
 /* Starts metrics.jsonl anew with the lines that stay. */
 static pst_status begin_file(const char *path, kept keep, FILE *to) {
-    const int some = keep.step || keep.spikes;
+    const int some = keep.step || keep.spikes || keep.again;
     FILE *old = some ? fopen(path, "re") : NULL;
     if (!old && some && errno != ENOENT)
         return pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
@@ -120,7 +120,8 @@ pst_status pst_metrics_open(const pst_prepared *p, const pst_metrics_options *o,
                        .started_s = now_s(),
                        .timed = !strcmp(p->config->parallel.device, "timed")};
     if (asprintf(&m->path, "%s/metrics.jsonl", folder) < 0) m->path = NULL;
-    pst_status status = m->path ? open_file(m->path, (kept){.step = keep_steps}, &m->file)
+    const kept keep = {.step = keep_steps, .again = o->again};
+    pst_status status = m->path ? open_file(m->path, keep, &m->file)
                                 : pst_fail(PST_ENOMEM, "no memory for metrics");
     if (status != PST_OK) {
         pst_metrics_close(m);
@@ -380,9 +381,20 @@ void pst_metrics_spiked(pst_metrics *m, const pst_metrics_spike *s) {
                             number(s->norm_limit), "action", s->action));
 }
 
+void pst_metrics_recovered(pst_metrics *m, const pst_metrics_recovery *r) {
+    json_t *lost = json_array();
+    for (uint32_t i = 0; i < r->n_lost; i++) json_array_append_new(lost, json_integer(r->lost[i]));
+    write_line(m, json_pack("{s:s,s:I,s:o,s:i,s:f,s:f}", "event", "recovery", "step",
+                            (json_int_t)r->step, "lost", lost, "ranks", (int)r->ranks, "seconds",
+                            r->seconds, "predicted_seconds", r->predicted_s));
+    pst_metrics_newline(m);
+    if (!m->quiet) printf("recovered in %.2f s (predicted %.2f)\n", r->seconds, r->predicted_s);
+    flush_stdout(m);
+}
+
 pst_status pst_metrics_rewind(pst_metrics *m, uint64_t step) {
     FILE *file;
-    PST_TRY(open_file(m->path, (kept){step, 1}, &file));
+    PST_TRY(open_file(m->path, (kept){.step = step, .spikes = 1}, &file));
     fclose(m->file);
     m->file = file;
     return PST_OK;

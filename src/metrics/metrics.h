@@ -63,6 +63,7 @@ typedef struct {
     const char *folder; /* the run's folder */
     /* metrics.jsonl: lines of later steps, left by a run that died, are dropped */
     uint64_t keep_steps;
+    int again;     /* 1: this run goes on after the death of a rank: lines of step 0 stay too */
     pst_peak peak; /* sum of the peak FLOP/s of all ranks */
     pst_metrics_show show;
     uint64_t passes; /* forward passes per evaluation (pst_feed_passes) */
@@ -89,6 +90,16 @@ typedef struct {
     const char *action;
 } pst_metrics_spike;
 void pst_metrics_spiked(pst_metrics *m, const pst_metrics_spike *spike);
+/* An elastic run goes on without some ranks. step: steps that were done and did not have to be
+ * repeated; lost: [n_lost] ranks before; ranks: their number now; seconds: from the loss to the end
+ * of the first step. */
+typedef struct {
+    uint64_t step;
+    const uint32_t *lost;
+    uint32_t n_lost, ranks;
+    double seconds, predicted_s;
+} pst_metrics_recovery;
+void pst_metrics_recovered(pst_metrics *m, const pst_metrics_recovery *recovery);
 /* Drops the lines of steps after `step`, to which the run has gone back. ENOMEM: the file cannot be
  * written. */
 pst_status pst_metrics_rewind(pst_metrics *m, uint64_t step);

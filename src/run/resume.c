@@ -421,6 +421,8 @@ static pst_status load(pst_trainer *t, const pst_ckpt *ckpt) {
     return PST_OK;
 }
 
+pst_status pst_resume_load(pst_trainer *t, const pst_ckpt *ckpt) { return load(t, ckpt); }
+
 static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
     PST_TRY(check_resume(ckpt, t->p, t->data));
     if (t->group->leader) log_conversion(t->p, ckpt);

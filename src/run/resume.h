@@ -13,6 +13,9 @@ pst_status pst_resume_read_hf(pst_rank *r, const char *source);
 /* Reads the checkpoint t->resume into all ranks and sets t->step. Collective. EINPUT: the
  * checkpoint does not match, or ranks have found different checkpoints. */
 pst_status pst_resume_read(pst_trainer *t);
+/* Reads an open checkpoint of this same run, which is not checked, into this process's ranks, and
+ * sets t->step and other counters. Not collective. */
+pst_status pst_resume_load(pst_trainer *t, const pst_ckpt *ckpt);
 /* Goes back to the last checkpoint of this run, t->checkpointed, which exists. Collective. */
 pst_status pst_resume_rewind(pst_trainer *t);
 /* Check that the checkpoint `resume`, or the Hugging Face weights `source`, match this run: headers

@@ -384,6 +384,32 @@ void pst_saving_best_of(const pst_config *c, char out[PST_CKPT_BEST_OF]) {
              loss ? "" : ":accuracy");
 }
 
+/* What changes from step to step. */
+static void set_counters(const pst_trainer *t, pst_ckpt_info *info) {
+    info->step = t->step;
+    info->skipped = t->skipped;
+    info->loss_scale = t->scaler.dynamic ? t->scaler.scale : 0;
+    info->loss_scale_good = t->scaler.good;
+    info->next_sample = pst_trainer_sample(t, t->step);
+    info->spiked = t->spiked;
+    info->pending = t->pending;
+    info->recent = t->recent;
+    info->validation_loss = t->validation_loss;
+    pst_saving_best_of(t->config, info->best_of);
+    info->chosen_loss = *info->best_of ? t->chosen_loss : NAN;
+    info->best_loss = t->best_loss;
+    info->no_better = t->no_better;
+}
+
+void pst_saving_info(const pst_trainer *t, pst_ckpt_info *info) {
+    *info = t->saving->info;
+    set_counters(t, info);
+}
+
+const pst_shard *pst_saving_shard(const pst_trainer *t, uint32_t k) { return t->saving->shard[k]; }
+
+int pst_saving_is_busy(const pst_trainer *t) { return t->saving && t->saving->phase != NOTHING; }
+
 /* The time after which writing must be complete: the next STEP comes well after. 0: no deadline,
  * training does not continue meanwhile. */
 static uint64_t deadline_ns(const pst_trainer *t, int last) {
@@ -407,22 +433,10 @@ pst_status pst_saving_start(pst_trainer *t, int last) {
         PST_TRY(pst_saving_open(t));
         s = t->saving;
     }
-    s->info.step = t->step;
     s->why = purpose(t);
-    s->info.skipped = t->skipped;
-    s->info.loss_scale = t->scaler.dynamic ? t->scaler.scale : 0;
-    s->info.loss_scale_good = t->scaler.good;
-    s->info.next_sample = pst_trainer_sample(t, t->step);
-    s->info.spiked = t->spiked;
-    s->info.pending = t->pending;
-    s->info.recent = t->recent;
-    s->info.validation_loss = t->validation_loss;
-    pst_saving_best_of(t->config, s->info.best_of);
-    s->info.chosen_loss = *s->info.best_of ? t->chosen_loss : NAN;
     s->best_before = t->best_loss;
     if (t->chosen_loss < t->best_loss) t->best_loss = t->chosen_loss; /* false for NaN */
-    s->info.best_loss = t->best_loss;
-    s->info.no_better = t->no_better;
+    set_counters(t, &s->info);
     s->held_ns = 0;
     for (uint32_t k = 0; k < s->n && status == PST_OK; k++) {
         uint32_t rank = t->group->local[k]->rank;

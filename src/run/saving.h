@@ -4,6 +4,7 @@
  * checkpoint was written. All functions are collective unless noted. */
 #ifndef PST_RUN_SAVING_H
 #define PST_RUN_SAVING_H
+#include "checkpoint/shard.h"
 #include "run/trainer.h"
 
 /* Prints run.yaml as it is kept in the run's folder and in checkpoints: data.tokenizer is the copy
@@ -28,6 +29,11 @@ uint64_t pst_saving_bytes(const pst_trainer *t);
 /* Before a step with delayed updates: waits until the checkpoint under way no longer needs the
  * pending gradients, which the step exchanges in place. Not collective. */
 void pst_saving_await_pending(const pst_trainer *t);
+/* After pst_saving_open: what a checkpoint of t->step contains: its information, and the shard of
+ * local rank k. is_busy: 1: a checkpoint is under way; equal on all ranks. Not collective. */
+void pst_saving_info(const pst_trainer *t, pst_ckpt_info *info);
+const pst_shard *pst_saving_shard(const pst_trainer *t, uint32_t k);
+int pst_saving_is_busy(const pst_trainer *t);
 /* Abandons a checkpoint that is being written; earlier ones are kept. Not collective; to be called
  * before the group is closed. */
 void pst_saving_close(pst_trainer *t);

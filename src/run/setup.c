@@ -14,6 +14,7 @@
 #include "prepare/planned.h"
 #include "run/autotune.h"
 #include "run/collectives.h"
+#include "run/elastic.h"
 #include "group/compare.h"
 #include "group/link.h"
 #include "group/placement.h"
@@ -243,6 +244,7 @@ static pst_status make_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER]
  * overwritten. *made: it is new. */
 static pst_status choose_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER], int *made) {
     char run[PST_TRAINER_FOLDER] = "";
+    if (pst_elastic_find_folder(t, out)) return PST_OK;
     if (!*t->options->resume) {
         PST_TRY(make_folder(t, out));
         *made = 1;
@@ -264,9 +266,9 @@ static pst_status choose_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDE
 /* Finds the checkpoint to resume from, once for all ranks, when the folder is locked. */
 static pst_status find_resumed(pst_trainer *t) {
     char *found, checkpoints[PST_TRAINER_FOLDER + 16];
-    if (!*t->options->resume) return PST_OK;
     snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", t->folder);
     pst_ckpt_clean(checkpoints); /* incomplete files of a run that died */
+    if (!*t->options->resume) return PST_OK;
     PST_TRY(pst_ckpt_find(t->options->resume, &found));
     uint64_t broken = pst_ckpt_before(checkpoints, 0, UINT64_MAX),
              good = pst_ckpt_before(checkpoints, 1, UINT64_MAX);
@@ -319,6 +321,7 @@ pst_status pst_setup_folder(pst_trainer *t) {
     if (t->group->leader) {
         int made = 0;
         status = choose_folder(t, t->folder, &made);
+        if (status == PST_OK) pst_elastic_note_folder(t);
         if (status == PST_OK) status = pst_durable_lock(t->folder, &t->lock);
         if (status == PST_OK) status = find_resumed(t);
         if (status == PST_OK) status = keep_tokenizer(t->config, t->folder, made);
@@ -339,11 +342,14 @@ pst_status pst_setup_weights(pst_trainer *t) {
     t->best_loss = INFINITY;
     t->validation_loss = t->chosen_loss = NAN;
     t->checkpointed = UINT64_MAX;
-    if (*t->config->model.weights && (!*t->resume || pst_ckpt_has_base(t->config)))
+    int in_memory;
+    pst_elastic_goes_on(t, &in_memory);
+    if (*t->config->model.weights && ((!*t->resume && !in_memory) || pst_ckpt_has_base(t->config)))
         PST_TRY(pst_resume_read_hf_all(t, t->config->model.weights));
     for (uint32_t i = 0; i < t->group->n_local; i++)
         PST_TRY(pst_rank_begin_outer(t->group->local[i]));
-    if (*t->resume) PST_TRY(pst_resume_read(t));
+    if (in_memory) PST_TRY(pst_elastic_read(t));
+    else if (*t->resume) PST_TRY(pst_resume_read(t));
     for (uint32_t i = 0; i < t->group->n_local; i++) PST_TRY(pst_rank_refresh(t->group->local[i]));
     return PST_OK;
 }
@@ -378,6 +384,7 @@ pst_status pst_setup_metrics(pst_trainer *t) {
     if (t->group->leader && status == PST_OK) {
         pst_metrics_options o = {.folder = t->folder,
                                  .keep_steps = t->step,
+                                 .again = pst_elastic_goes_on(t, NULL),
                                  .show = what_to_show(t),
                                  .passes = pst_feed_passes(t)};
         pst_prepare_peak(p, &o.peak);

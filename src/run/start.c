@@ -8,6 +8,7 @@
 #include "prepare/solved_file.h"
 #include "prepare/planned.h"
 #include "group/compare.h"
+#include "run/elastic.h"
 #include "run/limits.h"
 #include "run/plan_auto.h"
 #include "run/resume.h"
@@ -41,7 +42,8 @@ static pst_status train_local(pst_config *c, const pst_train_options *o, const p
                               uint32_t n_rank) {
     pst_launch_end end = {0};
     if (!pst_config_is_auto(c)) PST_TRY(check_local(c, o, plan, n_rank));
-    PST_TRY(pst_launch_local(n_rank, o->argv, 3000, &end));
+    if (pst_elastic_is_wanted(c, o)) PST_TRY(pst_elastic_launch(c, o, n_rank, &end));
+    else PST_TRY(pst_launch_local(n_rank, o->argv, 3000, &end));
     return ended(o, &end);
 }
 
@@ -128,7 +130,7 @@ static pst_status train_alone(pst_config **c, const pst_train_options *o, pst_pl
     PST_TRY(pst_registry_world()->open(&world));
     pst_status status =
         pst_config_is_auto(*c) ? pst_plan_auto(c, o, world, n_rank, PST_OK, plan) : PST_OK;
-    if (status == PST_OK) return pst_train_here(*c, o, *plan, world, n_rank);
+    if (status == PST_OK) return pst_train_here(*c, o, *plan, world, n_rank, NULL);
     world->ops->close(world);
     return status;
 }
@@ -143,6 +145,7 @@ static pst_status train_single(pst_config **c, const pst_train_options *o, pst_p
     PST_TRY(pst_planned_ranks(*c, *plan, o->ranks ? o->ranks : begun, &n_rank));
     if (n_rank > 1 && strcmp((*c)->parallel.transport, "self") && o->argv)
         return train_local(*c, o, *plan, n_rank);
+    if (pst_elastic_is_wanted(*c, o)) return pst_elastic_needs_ranks();
     return train_alone(c, o, plan, n_rank);
 }
 
@@ -164,7 +167,7 @@ static pst_status train_rank(pst_config **c, const pst_train_options *o, pst_pla
     if (plans) status = pst_plan_auto(c, o, world, world->size, status, plan);
     if (status == PST_OK) status = pst_setup_placement(*c, *plan, n_rank, &world);
     status = pst_group_agree_world(world, status);
-    if (status == PST_OK) return pst_train_here(*c, o, *plan, world, n_rank);
+    if (status == PST_OK) return pst_train_here(*c, o, *plan, world, n_rank, NULL);
     pst_train_report_once(world);
     world->ops->close(world);
     return status;
@@ -172,6 +175,8 @@ static pst_status train_rank(pst_config **c, const pst_train_options *o, pst_pla
 
 static pst_status train(pst_config **c, const pst_train_options *o) {
     pst_plan *plan = NULL;
+    if (pst_elastic_is_process()) return pst_elastic_train(*c, o);
+    if (pst_elastic_is_wanted(*c, o)) PST_TRY(pst_elastic_check(*c, o));
     int alone = !strcmp(pst_registry_world()->name, "single");
     if (alone) warn_of_tasks();
     pst_status status = alone ? train_single(c, o, &plan) : train_rank(c, o, &plan);

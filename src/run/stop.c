@@ -10,6 +10,7 @@ static volatile sig_atomic_t interrupted, terminated, hung_up, save;
 static _Atomic uint64_t stopped_ns, saved_ns;
 static uint64_t done; /* requests that no longer count */
 static volatile sig_atomic_t announces, announced, on_terminal;
+static int depth; /* openings that are not closed */
 
 static void on_save(int number) {
     (void)number;
@@ -60,19 +61,23 @@ static void install(int number, const struct sigaction *action, struct sigaction
     if (before->sa_handler != SIG_IGN) sigaction(number, action, NULL);
 }
 
+static void forget_requests(void) {
+    interrupted = 0;
+    terminated = 0;
+    hung_up = 0;
+    save = 0;
+    done = 0;
+    announced = 0;
+}
+
 /* The handlers have their own stack: oneDNN 2.6's sgemm keeps live data below the stack pointer,
  * which a handler's frame on the computing thread's stack would destroy. */
 void pst_stop_open(pst_stop_before *before, int announce) {
     static char stack[64 << 10];
     const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
     struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_ONSTACK | SA_RESTART};
-    interrupted = 0;
-    terminated = 0;
-    hung_up = 0;
-    save = 0;
-    done = 0;
     announces = announce;
-    announced = 0;
+    if (!depth++) forget_requests();
     on_terminal = isatty(STDERR_FILENO);
     sigemptyset(&action.sa_mask);
     sigaddset(&action.sa_mask, SIGINT);
@@ -91,6 +96,7 @@ void pst_stop_open(pst_stop_before *before, int announce) {
 }
 
 void pst_stop_close(const pst_stop_before *before) {
+    depth--;
     sigaction(SIGINT, &before->interrupt, NULL);
     sigaction(SIGTERM, &before->terminate, NULL);
     sigaction(SIGHUP, &before->hangup, NULL);

@@ -10,6 +10,7 @@
 #include "run/train.h"
 #include "run/setup.h"
 #include "run/announce.h"
+#include "run/elastic.h"
 #include "run/step.h"
 #include "run/nonfinite.h"
 #include "run/feed.h"
@@ -207,13 +208,21 @@ static pst_status after_step(pst_trainer *t) {
     return wanted ? checkpoint(t, 0) : PST_OK;
 }
 
+/* A checkpoint that was under way when a rank died is begun anew. */
+static pst_status checkpoint_again(pst_trainer *t) {
+    t->save_requested = 0;
+    return checkpoint(t, 0);
+}
+
 static pst_status loop(pst_trainer *t) {
     uint64_t steps = (uint64_t)t->config->train.steps;
     if (is_patience_over(t)) t->end = PST_END_PATIENCE; /* before the run was resumed */
     while (t->step < steps && !ends_early(t)) {
         note_resume(t);
+        PST_TRY(pst_elastic_commit(t));
         PST_TRY(train_step(t));
         t->trained = 1;
+        pst_elastic_report(t);
         if (t->step == steps) last_step_done(t);
         if (to_trace(t)) {
             PST_TRY(pst_trace_step(t));
@@ -318,12 +327,14 @@ static pst_status prepare(pst_trainer *t, pst_config *c, uint32_t n_rank) {
 
 static pst_status run(pst_trainer *t, pst_config *c, uint32_t n_rank) {
     PST_TRY(prepare(t, c, n_rank));
+    pst_elastic_say(t);
     PST_TRY(pst_setup_ranks(t));
     PST_TRY(pst_setup_folder(t));
     PST_TRY(pst_setup_weights(t));
     PST_TRY(pst_setup_metrics(t));
     PST_TRY(pst_group_agree(t->group, pst_saving_open(t)));
-    pst_announce_run(t);
+    if (!pst_elastic_goes_on(t, NULL)) pst_announce_run(t);
+    if (t->save_requested) PST_TRY(checkpoint_again(t));
     PST_TRY(loop(t));
     return finish(t);
 }
@@ -348,14 +359,15 @@ static void note_stop(const pst_trainer *t) {
 }
 
 pst_status pst_train_here(pst_config *c, const pst_train_options *o, const pst_plan *plan,
-                          pst_world *world, uint32_t n_rank) {
+                          pst_world *world, uint32_t n_rank, pst_elastic *elastic) {
     pst_trainer t = {.config = c,
                      .options = o,
                      .plan = plan,
                      .world = world,
                      .times_only = !strcmp(c->parallel.device, "timed"),
                      .takes_signals = 1,
-                     .began_ns = pst_monotonic_ns(),
+                     .elastic = elastic,
+                     .began_ns = pst_elastic_began_ns(elastic),
                      .proc_status = -1,
                      .lock = -1};
     pst_stop_before before;
@@ -366,6 +378,7 @@ pst_status pst_train_here(pst_config *c, const pst_train_options *o, const pst_p
     pst_saving_close(&t);
     pst_metrics_close(t.metrics);
     if (status == PST_OK) note_stop(&t);
+    if (status == PST_OK) status = pst_elastic_finish(&t);
     pst_stop_close(&before);
     if (status == PST_BUSY && pst_encode_signal()) { /* while text was encoded: nothing to save */
         raise(pst_encode_signal());

@@ -12,6 +12,7 @@
 enum { PST_TRAINER_FOLDER = 768 };
 
 typedef struct pst_saving pst_saving;
+struct pst_elastic;
 
 /* Why a run ends before its last step without a signal. */
 typedef enum { PST_END_NONE, PST_END_TIME, PST_END_PATIENCE } pst_end;
@@ -94,7 +95,8 @@ typedef struct {
     uint64_t no_better;
     /* step of the last checkpoint that was written or resumed from; UINT64_MAX: none */
     uint64_t checkpointed;
-    uint64_t resumed; /* step of the checkpoint from which the run was resumed */
+    uint64_t resumed;            /* step of the checkpoint from which the run was resumed */
+    struct pst_elastic *elastic; /* borrowed; NULL: the run ends when a rank dies */
     /* state of saving.c; NULL before pst_saving_open, and if the run saves no checkpoints */
     pst_saving *saving;
 } pst_trainer;

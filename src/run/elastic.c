@@ -1,0 +1,179 @@
+/* See elastic.h: an epoch of an elastic run, between its start and its end. The epochs:
+ * elastic_epochs.c; before ranks start: elastic_launch.c. */
+#include "run/elastic_parts.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/plural.h"
+#include "run/resume.h"
+#include "run/saving.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* What goes with a state in addition to what a checkpoint has. */
+typedef struct {
+    pst_ckpt_info info;
+    uint64_t checkpointed, resumed, skipped_before, skipped_in_row, spikes_in_row, rewinds,
+        rewound_to;
+    int save_requested; /* 1: a checkpoint was under way */
+} note;
+_Static_assert(sizeof(note) <= PST_ELASTIC_NOTE, "raise PST_ELASTIC_NOTE");
+_Static_assert((int)PST_TRAINER_FOLDER == (int)PST_ELASTIC_FOLDER, "must be equal");
+
+/* --- writing a state -------------------------------------------------------------------------- */
+
+/* Reserves the memory, so that no write fails later. */
+static pst_status map_file(pst_elastic *e, uint32_t k) {
+    const int fd = e->page->state_fd[e->process][k];
+    int failed = ftruncate(fd, 0) ? errno : posix_fallocate(fd, 0, (off_t)e->bytes);
+    void *mem = MAP_FAILED;
+    if (!failed) mem = mmap(NULL, e->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (mem == MAP_FAILED)
+        return pst_fail(PST_ENOMEM,
+                        "no memory for the copies of this rank's state that --elastic keeps, 2 x "
+                        "%.1f MiB: %s; use fewer ranks per host, or omit --elastic",
+                        (double)e->bytes / 0x1p20, strerror(failed ? failed : errno));
+    e->map[k] = mem;
+    memcpy(mem, e->header, e->header_bytes);
+    return PST_OK;
+}
+
+static note note_of(const pst_trainer *t) {
+    note n = {.checkpointed = t->checkpointed,
+              .resumed = t->resumed,
+              .skipped_before = t->skipped_before,
+              .skipped_in_row = t->skipped_in_row,
+              .spikes_in_row = t->spikes_in_row,
+              .rewinds = t->rewinds,
+              .rewound_to = t->rewound_to,
+              .save_requested = t->save_requested || pst_saving_is_busy(t)};
+    pst_saving_info(t, &n.info);
+    return n;
+}
+
+/* A state with number n is in file n % 2. The file with the state before stays complete, and that
+ * of the state before that one is overwritten: all ranks have completed the state before, because a
+ * step ends with an exchange of all ranks. */
+pst_status pst_elastic_commit(pst_trainer *t) {
+    pst_elastic *e = t->elastic;
+    if (!e) return PST_OK;
+    const uint64_t number = e->number + 1, began = pst_monotonic_ns();
+    const uint32_t k = number % PST_ELASTIC_FILES;
+    const pst_shard *shard = pst_saving_shard(t, 0);
+    pst_elastic_state *state = &e->page->state[e->process][k];
+    atomic_store(&state->number, 0);
+    e->bytes = pst_shard_bytes(shard);
+    if (!e->header) PST_TRY(pst_shard_header(shard, &e->header, &e->header_bytes));
+    if (!e->map[k]) PST_TRY(map_file(e, k));
+    pst_shard_copy(shard, e->map[k]);
+    const note n = note_of(t);
+    memcpy(state->note, &n, sizeof n);
+    state->epoch = e->epoch;
+    atomic_store(&state->number, number);
+    e->number = number;
+    e->copied_ns += pst_monotonic_ns() - began;
+    e->copies++;
+    if (!t->trained) e->set_up_ns = pst_monotonic_ns() - e->began_ns;
+    return PST_OK;
+}
+
+/* --- reading a state -------------------------------------------------------------------------- */
+
+static void take_note(pst_trainer *t, const note *n) {
+    t->checkpointed = n->checkpointed;
+    t->resumed = n->resumed;
+    t->skipped_before = n->skipped_before;
+    t->skipped_in_row = n->skipped_in_row;
+    t->spikes_in_row = n->spikes_in_row;
+    t->rewinds = n->rewinds;
+    t->rewound_to = n->rewound_to;
+    t->save_requested = n->save_requested;
+}
+
+static pst_status read_state(pst_trainer *t) {
+    const pst_elastic *e = t->elastic;
+    const pst_elastic_members *m = &e->page->member[e->source_epoch];
+    const uint32_t k = e->source % PST_ELASTIC_FILES;
+    int fd[PST_ELASTIC_RANKS];
+    note n;
+    pst_ckpt *ckpt;
+    for (uint32_t r = 0; r < m->n_rank; r++) fd[r] = e->page->state_fd[m->process[r]][k];
+    memcpy(&n, e->page->state[m->process[0]][k].note, sizeof n);
+    const pst_ckpt_memory memory = {fd, m->n_rank};
+    PST_TRY(pst_ckpt_open_memory(&memory, &n.info, "", t->p->whole, &ckpt));
+    pst_status status = pst_resume_load(t, ckpt);
+    pst_ckpt_close(ckpt);
+    if (status == PST_OK) take_note(t, &n);
+    return status;
+}
+
+pst_status pst_elastic_read(pst_trainer *t) { return pst_group_agree(t->group, read_state(t)); }
+
+/* --- during a run ----------------------------------------------------------------------------- */
+
+uint64_t pst_elastic_began_ns(const pst_elastic *e) {
+    return e ? e->page->began_ns : pst_monotonic_ns();
+}
+
+int pst_elastic_goes_on(const pst_trainer *t, int *state) {
+    if (state) *state = t->elastic && t->elastic->source;
+    return t->elastic && t->elastic->epoch;
+}
+
+int pst_elastic_find_folder(const pst_trainer *t, char folder[PST_TRAINER_FOLDER]) {
+    if (!t->elastic || !atomic_load(&t->elastic->page->has_folder)) return 0;
+    memcpy(folder, t->elastic->page->folder, PST_TRAINER_FOLDER);
+    return 1;
+}
+
+void pst_elastic_note_folder(const pst_trainer *t) {
+    if (!t->elastic || atomic_load(&t->elastic->page->has_folder)) return;
+    memcpy(t->elastic->page->folder, t->folder, PST_TRAINER_FOLDER);
+    atomic_store(&t->elastic->page->has_folder, 1);
+}
+
+static double since(uint64_t ns) { return (double)(pst_monotonic_ns() - ns) * 1e-9; }
+
+/* What has passed already, as long as the set-up before took, and one step. */
+void pst_elastic_say(const pst_trainer *t) {
+    pst_elastic *e = t->elastic;
+    if (!e || !e->epoch) return;
+    const pst_elastic_members *m = &e->page->member[e->epoch];
+    e->predicted_s =
+        since(m->lost_ns) + (double)e->set_up_ns * 1e-9 + (double)t->p->timing->step_ns * 1e-9;
+    e->reports = 1;
+    if (t->world->rank || t->options->quiet) return;
+    printf("going on with %u rank%s; recovery will take %.2f s\n", m->n_rank, pst_plural(m->n_rank),
+           e->predicted_s);
+    fflush(stdout);
+}
+
+void pst_elastic_report(pst_trainer *t) {
+    pst_elastic *e = t->elastic;
+    if (!e || !e->reports) return;
+    e->reports = 0;
+    if (!t->metrics) return;
+    const pst_elastic_members *m = &e->page->member[e->epoch];
+    const pst_metrics_recovery r = {.step = t->step - 1,
+                                    .lost = m->lost,
+                                    .n_lost = m->n_lost,
+                                    .ranks = m->n_rank,
+                                    .seconds = since(m->lost_ns),
+                                    .predicted_s = e->predicted_s};
+    pst_metrics_recovered(t->metrics, &r);
+}
+
+pst_status pst_elastic_finish(pst_trainer *t) {
+    uint32_t runs = PST_ELASTIC_RUNS;
+    const pst_elastic *e = t->elastic;
+    if (!e) return PST_OK;
+    if (e->copies)
+        pst_log(PST_LOG_DEBUG, "elastic: %.2f MiB of state copied in %.3f ms a step",
+                (double)e->bytes / 0x1p20, (double)e->copied_ns * 1e-6 / (double)e->copies);
+    PST_TRY(t->group->world->ops->fence(t->group->world));
+    atomic_compare_exchange_strong(&e->page->end, &runs, PST_ELASTIC_DONE);
+    return PST_OK;
+}

@@ -1,0 +1,48 @@
+/* Elastic runs: when a local rank dies, the other processes go on. Each rank copies its part of the
+ * run's state to a memory file at the end of every step (comm/world/elastic.h). After a death the
+ * processes close everything, join the world of the next epoch with a layout for fewer ranks, read
+ * the newest state that is complete (also the dead rank's part, like a checkpoint), and repeat the
+ * step. Weights do not depend on the number of pipeline stages (docs/layouts.md), the only degree
+ * that changes. */
+#ifndef PST_RUN_ELASTIC_H
+#define PST_RUN_ELASTIC_H
+#include "comm/launch/launch.h"
+#include "run/trainer.h"
+
+typedef struct pst_elastic pst_elastic;
+
+/* Before ranks start. is_wanted: the options or the configuration ask for an elastic run. check:
+ * EINPUT if this run cannot be elastic. Starts the ranks and waits for their end
+ * (pst_launch_local_elastic). */
+int pst_elastic_is_wanted(const pst_config *c, const pst_train_options *o);
+pst_status pst_elastic_needs_ranks(void); /* EINPUT: the run has one process */
+pst_status pst_elastic_check(const pst_config *c, const pst_train_options *o);
+pst_status pst_elastic_launch(const pst_config *c, const pst_train_options *o, uint32_t n_rank,
+                              pst_launch_end *end);
+
+/* A process of an elastic job: 1: this is one. */
+int pst_elastic_is_process(void);
+/* Trains in this process, from epoch to epoch, until the run has ended. EPEER: the job ends because
+ * of a failure that the launcher reports. */
+pst_status pst_elastic_train(const pst_config *c, const pst_train_options *o);
+
+/* For the steps of a run; t->elastic may be NULL, then these do nothing. */
+/* Monotonic clock when the run began: of an elastic one (else NULL), the first epoch. */
+uint64_t pst_elastic_began_ns(const pst_elastic *e);
+/* 1: goes on after a death; *state (may be NULL): 1: from a state in memory. */
+int pst_elastic_goes_on(const pst_trainer *t, int *state);
+/* The folder of the run. find: 1: an earlier epoch has created it. */
+int pst_elastic_find_folder(const pst_trainer *t, char folder[PST_TRAINER_FOLDER]);
+void pst_elastic_note_folder(const pst_trainer *t);
+/* Reads weights, optimizer state and counters from memory. Collective. */
+pst_status pst_elastic_read(pst_trainer *t);
+/* Rank 0: says that the run goes on, and how long that will take. */
+void pst_elastic_say(const pst_trainer *t);
+/* Before each step: copies this rank's state to its memory file. ENOMEM. */
+pst_status pst_elastic_commit(pst_trainer *t);
+/* After each step: rank 0 reports a recovery in the metrics. */
+void pst_elastic_report(pst_trainer *t);
+/* All ranks have finished, and none is missed from now on. Collective. EPEER: a rank has died
+ * before. */
+pst_status pst_elastic_finish(pst_trainer *t);
+#endif

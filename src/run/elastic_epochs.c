@@ -1,0 +1,106 @@
+/* See elastic.h: a process of an elastic run joins the world of one epoch after the other, and
+ * trains in it. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "group/compare.h"
+#include "run/elastic_parts.h"
+#include "run/limits.h"
+#include "run/stop.h"
+#include "run/train.h"
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+/* How long a rank that has lost a peer waits for the launcher's next epoch: longer than the
+ * launcher takes to give a stopped rank up. */
+#define NEXT_NS UINT64_C(10000000000)
+
+static void unmap(pst_elastic *e) {
+    for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++) {
+        if (e->map[k]) munmap(e->map[k], e->bytes);
+        e->map[k] = NULL;
+    }
+    free(e->header);
+    e->header = NULL;
+    e->copies = e->copied_ns = 0;
+}
+
+int pst_elastic_is_process(void) { return getenv("PENSTOCK_ELASTIC_FD") != NULL; }
+
+/* The number of stages follows from the number of ranks. */
+static pst_status config_of(const pst_config *given, uint32_t epoch, pst_config **c) {
+    PST_TRY(pst_config_copy(given, c));
+    pst_status status = epoch && given->parallel.pipeline
+                            ? pst_config_override(*c, "parallel", "pipeline", "0")
+                            : PST_OK;
+    if (status != PST_OK) pst_config_close(*c);
+    return status;
+}
+
+static pst_status join(const pst_config *c, pst_world *world) {
+    pst_log_set_rank((int)world->rank);
+    pst_status status = pst_compare_ranks(world, c);
+    return status == PST_EPEER ? status : pst_group_agree_world(world, status);
+}
+
+static pst_status train_epoch(pst_elastic *e, const pst_config *given, const pst_train_options *o) {
+    pst_config *c;
+    pst_world *world;
+    sched_setaffinity(0, sizeof e->processors, &e->processors);
+    e->began_ns = pst_monotonic_ns();
+    PST_TRY(config_of(given, e->epoch, &c));
+    pst_status status = pst_elastic_world(e->page, e->epoch, e->process, &world);
+    if (status == PST_OK) {
+        pst_elastic_newest(e->page, &e->source_epoch, &e->source);
+        e->number = e->source;
+        status = join(c, world);
+        if (status == PST_OK) status = pst_train_here(c, o, NULL, world, world->size, e);
+        else {
+            if (status != PST_EPEER) pst_train_report_once(world);
+            world->ops->close(world);
+        }
+    }
+    unmap(e);
+    pst_config_close(c);
+    return status;
+}
+
+/* Waits for the first epoch from `from` on in which this process has a rank, or for the end of the
+ * job: 0. limit_ns: to wait for the announcement of epoch `from`. */
+static int next_epoch(pst_elastic *e, uint32_t from, uint64_t limit_ns) {
+    const uint64_t until = pst_monotonic_ns() + limit_ns;
+    const struct timespec pause = {.tv_nsec = 500000};
+    for (;;) {
+        if (atomic_load(&e->page->end) != PST_ELASTIC_RUNS) return 0;
+        const uint32_t epoch = atomic_load(&e->page->epoch);
+        if (epoch >= from && pst_elastic_rank(e->page, epoch, e->process) != UINT32_MAX) {
+            e->epoch = epoch;
+            return 1;
+        }
+        if (epoch < from && pst_monotonic_ns() > until) return 0;
+        nanosleep(&pause, NULL);
+    }
+}
+
+static pst_status train_epochs(pst_elastic *e, const pst_config *c, const pst_train_options *o) {
+    uint64_t limit = NEXT_NS;
+    for (uint32_t next = 0; next_epoch(e, next, limit); next = e->epoch + 1) {
+        pst_status status = train_epoch(e, c, o);
+        if (status != PST_EPEER) return status;
+        pst_error_clear();
+    }
+    return atomic_load(&e->page->end) == PST_ELASTIC_DONE ? PST_OK : PST_EPEER;
+}
+
+pst_status pst_elastic_train(const pst_config *c, const pst_train_options *o) {
+    pst_elastic e = {.page = NULL};
+    pst_stop_before before;
+    PST_TRY(pst_limits_of_process(2));
+    PST_TRY(pst_elastic_map(&e.page, &e.process));
+    sched_getaffinity(0, sizeof e.processors, &e.processors);
+    pst_stop_open(&before, 0);
+    pst_status status = train_epochs(&e, c, o);
+    pst_stop_close(&before);
+    munmap(e.page, sizeof *e.page);
+    return status;
+}

@@ -1,0 +1,123 @@
+/* Elastic runs before their ranks start: what they cannot be combined with, and with how many ranks
+ * they can go on. */
+#include "base/log.h"
+#include "base/plural.h"
+#include "comm/world/elastic.h"
+#include "run/elastic.h"
+#include "run/setup.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+int pst_elastic_is_wanted(const pst_config *c, const pst_train_options *o) {
+    return o->elastic || c->elastic.min;
+}
+
+pst_status pst_elastic_needs_ranks(void) {
+    return pst_fail(PST_EINPUT,
+                    "--elastic (elastic.min): the run has one process, so none is left "
+                    "when it dies; start more ranks with -n, without parallel.transport "
+                    "self");
+}
+
+static pst_status refuse(const char *what, const char *fix) {
+    return pst_fail(PST_EINPUT, "--elastic (elastic.min) does not work with %s; %s", what, fix);
+}
+
+/* The layout of fewer ranks must follow from their number. */
+static pst_status check_layout(const pst_config *c) {
+    if (*c->parallel.plan)
+        return refuse("parallel.plan, which is for one number of ranks",
+                      "set parallel.data, tensor and schedule instead");
+    if (c->parallel.n_tensors > 1)
+        return refuse("a tensor degree for each stage", "give one parallel.tensor for all stages");
+    if (c->parallel.n_devices) return refuse("parallel.devices", "omit this key");
+    if (c->parallel.n_throttle) return refuse("parallel.throttle", "omit this key");
+    if (strcmp(c->parallel.servers, "0") != 0)
+        return refuse("parallel.servers", "use parallel.zero=1");
+    if (strcmp(c->parallel.update, "sync") != 0)
+        return refuse("parallel.update=delayed", "use parallel.update=sync");
+    if (c->parallel.local.steps) return refuse("islands (parallel.local)", "omit parallel.local");
+    return PST_OK;
+}
+
+pst_status pst_elastic_check(const pst_config *c, const pst_train_options *o) {
+    static const char *const other[] = {"PMIX_RANK", "RANK", "DMLC_ROLE"};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (getenv(other[i]))
+            return refuse("ranks that another launcher starts", "start them with -n");
+    if (o->hostfile) return refuse("--hostfile", "omit one of the two");
+    if (!o->argv) return refuse("a program that starts no ranks", "use penstock train");
+    if (strcmp(c->parallel.device, "auto") != 0 && strcmp(c->parallel.device, "cpu") != 0)
+        return refuse("this parallel.device: state in a GPU's memory dies with its process",
+                      "use parallel.device=cpu");
+    return check_layout(c);
+}
+
+static pst_status check_numbers(const pst_config *c, uint32_t n_rank) {
+    if (n_rank > PST_ELASTIC_RANKS)
+        return pst_fail(PST_EINPUT, "--elastic: %u ranks; an elastic run has at most %d", n_rank,
+                        PST_ELASTIC_RANKS);
+    if (c->elastic.min >= n_rank)
+        return pst_fail(PST_EINPUT,
+                        "elastic.min is %" PRId64
+                        ", but the run has %u ranks, so it cannot lose one; expected less",
+                        c->elastic.min, n_rank);
+    if (c->elastic.max && c->elastic.max < n_rank)
+        return pst_fail(PST_EINPUT, "elastic.max is %" PRId64 ", but the run has %u ranks",
+                        c->elastic.max, n_rank);
+    if (c->elastic.max > n_rank)
+        return pst_fail(PST_EINPUT,
+                        "elastic.max is %" PRId64
+                        ", but the run starts with %u ranks and no rank can join later; omit it",
+                        c->elastic.max, n_rank);
+    return PST_OK;
+}
+
+/* Whether the run can be prepared for this number of ranks. */
+static pst_status try_ranks(const pst_config *given, uint32_t n_rank) {
+    const pst_prepare_options options = {.n_rank = n_rank, .smaller = 1};
+    pst_prepared *p = NULL;
+    pst_config *c;
+    PST_TRY(pst_config_copy(given, &c));
+    pst_status status =
+        given->parallel.pipeline ? pst_config_override(c, "parallel", "pipeline", "0") : PST_OK;
+    if (status == PST_OK) status = pst_setup_plan(c, options, NULL, &p);
+    if (status == PST_OK && strcmp(p->options.device->name, "cpu") != 0)
+        status =
+            refuse("a GPU: state in its memory dies with its process", "use parallel.device=cpu");
+    pst_prepared_close(p);
+    pst_config_close(c);
+    return status;
+}
+
+/* Fills ranks_of (comm/world/elastic.h): [n_rank + 1]. EINPUT: the run cannot lose a rank. */
+static pst_status find_ranks(const pst_config *c, uint32_t n_rank, uint32_t *ranks_of) {
+    const uint32_t lanes = pst_prepare_lanes(c),
+                   min = c->elastic.min ? (uint32_t)c->elastic.min : 1;
+    pst_status status = PST_EINPUT;
+    pst_fail(status, "fewer than %u ranks would be less than parallel.data x parallel.tensor",
+             n_rank);
+    for (uint32_t living = 1; living < n_rank; living++) {
+        const int fits = living >= lanes && living >= min && living % lanes == 0;
+        ranks_of[living] = living >= min ? ranks_of[living - 1] : 0;
+        if (fits && (status = try_ranks(c, living)) == PST_OK) ranks_of[living] = living;
+        if (status == PST_ENOMEM) status = PST_EINPUT; /* does not fit the memory */
+    }
+    ranks_of[n_rank] = n_rank;
+    if (ranks_of[n_rank - 1]) return PST_OK;
+    return pst_fail(PST_EINPUT, "--elastic: the run cannot lose a rank: %s", pst_error());
+}
+
+/* Below elastic.min, as many ranks as there must at least be. */
+pst_status pst_elastic_launch(const pst_config *c, const pst_train_options *o, uint32_t n_rank,
+                              pst_launch_end *end) {
+    uint32_t ranks_of[PST_ELASTIC_RANKS + 1] = {0};
+    PST_TRY(check_numbers(c, n_rank));
+    PST_TRY(find_ranks(c, n_rank, ranks_of));
+    pst_error_clear();
+    if (!o->quiet && ranks_of[n_rank - 1] < n_rank - 1)
+        printf("elastic: after the loss of a rank the run goes on with %u rank%s\n",
+               ranks_of[n_rank - 1], pst_plural(ranks_of[n_rank - 1]));
+    return pst_launch_local_elastic(n_rank, ranks_of, o->argv, 3000, end);
+}

@@ -1,0 +1,28 @@
+/* The state of an elastic run in a process, shared by elastic.c and elastic_epochs.c, private to
+ * them. */
+#ifndef PST_RUN_ELASTIC_PARTS_H
+#define PST_RUN_ELASTIC_PARTS_H
+#include "comm/world/elastic.h"
+#include "run/elastic.h"
+#include <sched.h>
+
+struct pst_elastic {
+    pst_elastic_page *page;
+    uint32_t process, epoch;
+    cpu_set_t processors; /* of this process when it started: each epoch binds it anew */
+    /* the state that this epoch begins with; source 0: none */
+    uint64_t source;
+    uint32_t source_epoch;
+    uint64_t number; /* of the last state that this process has written */
+    /* the memory files of this epoch: header, bytes, and where they are mapped; NULL: not yet */
+    char *header;
+    size_t header_bytes;
+    uint64_t bytes;
+    uint8_t *map[PST_ELASTIC_FILES];
+    uint64_t copies, copied_ns; /* states written in this epoch, and how long that took */
+    /* for predictions: when this epoch began here; how long the last one took to its first step */
+    uint64_t began_ns, set_up_ns;
+    double predicted_s;
+    int reports; /* 1: the recovery is not reported yet */
+};
+#endif

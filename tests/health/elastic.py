@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""Elastic runs whose ranks are killed: test_elastic.sh does it at known moments, test_elastic_soak.sh at any moment.
+Each run must exit with 0, with the weights of an undisturbed run, each step once, and no process or file left.
+
+    elastic.py each | soak ROUNDS [SEED]    (PENSTOCK: the program; the current folder is written to)
+"""
+import glob
+import json
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+PROGRAM = os.environ["PENSTOCK"]
+PATIENCE = 90  # seconds; a run takes a few
+SMALL = """name: run
+model: {kind: gpt, layers: 4, heads: 2, channels: 32, context: 32}
+data: {kind: text, paths: [text], validation: 0}
+train: {steps: 60, batch: 8, micro_batch: 2, lr: 1.0e-3, warmup: 0}
+parallel: {threads: 1}
+checkpoint: {every: 7, keep: 2}
+"""
+NANO = """name: run
+model: {kind: gpt, preset: nano}
+data: {kind: text, paths: [text], validation: 0}
+train: {steps: 20, batch: 32, lr: 1.0e-3, warmup: 0}
+parallel: {threads: 1}
+checkpoint: {every: 8, keep: 2}
+"""
+
+
+def begin(words):
+    log = open("log", "w", encoding="utf-8")
+    return subprocess.Popen([PROGRAM, "train", "run.yaml"] + words, stdout=log, stderr=subprocess.STDOUT,
+                            stdin=subprocess.DEVNULL, process_group=0)
+
+
+def ranks_of(p):
+    try:
+        with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
+            return [int(c) for c in f.read().split()]
+    except OSError:
+        return []
+
+
+def lines():
+    try:
+        with open("runs/run/metrics.jsonl", encoding="utf-8") as f:
+            text = f.read()
+    except OSError:
+        return []
+    return [json.loads(line) for line in text.split("\n")[:-1]]
+
+
+def steps():
+    return [line["step"] for line in lines() if "event" not in line]
+
+
+def events(name):
+    return [line for line in lines() if line.get("event") == name]
+
+
+def wait_for(p, true):
+    end = time.monotonic() + PATIENCE
+    while p.poll() is None and not true():
+        assert time.monotonic() < end, "nothing happens"
+        time.sleep(0.002)
+
+
+def send(pid, number):
+    try:
+        os.kill(pid, number)
+        return 1
+    except ProcessLookupError:
+        return 0
+
+
+def leftovers():
+    found = glob.glob("runs/run/.*") + glob.glob("runs/run/checkpoints/.*") + glob.glob("runs/run-*")
+    mine = b"PENSTOCK=" + PROGRAM.encode()
+    for folder in glob.glob("/proc/[0-9]*"):
+        try:
+            with open(folder + "/environ", "rb") as f, open(folder + "/cwd/run.yaml", "rb"):
+                if mine in f.read().split(b"\0") and os.path.realpath(folder + "/cwd") == os.getcwd():
+                    name = os.readlink(folder + "/exe")
+                    if os.path.basename(name).startswith("penstock"):
+                        found.append(folder)
+        except OSError:
+            pass
+    return found
+
+
+def weights_after(p):
+    """Checks the end of a run, which must be good; its weights."""
+    status = p.wait(PATIENCE)
+    with open("log", encoding="utf-8") as f:
+        log = f.read()
+    assert status == 0, f"status {status}: {log}"
+    last = lines()[-1]
+    assert last.get("why") == "done", f"{last}: {log}"
+    seen = steps()
+    assert seen == list(range(1, last["steps"] + 1)), f"steps {seen}: {log}"
+    left = leftovers()
+    assert not left, f"left: {left}"
+    return last["weights_xxh64"]
+
+
+def fresh():
+    shutil.rmtree("runs", ignore_errors=True)
+
+
+def undisturbed(words):
+    fresh()
+    return weights_after(begin(words))
+
+
+# --- known moments -----------------------------------------------------------------------------------------------
+
+def after_step(p, step):
+    wait_for(p, lambda: len(steps()) >= step)
+
+
+def kill_at_step(p, step, who, number=signal.SIGKILL):
+    after_step(p, step)
+    ranks = ranks_of(p)
+    return [send(ranks[i], number) for i in who]
+
+
+def first_rank(p):
+    kill_at_step(p, 5, [0])
+
+
+def middle_rank(p):
+    kill_at_step(p, 9, [2])
+
+
+def two_at_once(p):
+    kill_at_step(p, 4, [1, 3])
+
+
+def at_the_start(p):
+    wait_for(p, lambda: len(ranks_of(p)) == 4)
+    send(ranks_of(p)[1], signal.SIGKILL)
+
+
+def inside_a_recovery(p):
+    kill_at_step(p, 4, [3])
+    wait_for(p, lambda: "the other ranks go on" in open("log", encoding="utf-8").read())
+    time.sleep(0.03)
+    send(ranks_of(p)[0], signal.SIGKILL)
+
+
+def down_to_one(p):
+    for step in (3, 8, 13):
+        kill_at_step(p, step, [0])
+        wait_for(p, lambda: len(steps()) > step + 2)
+
+
+def stopped(p):
+    kill_at_step(p, 5, [1], signal.SIGSTOP)
+
+
+PARTS = {
+    "first rank": (first_rank, [], 4),
+    "middle rank": (middle_rank, [], 4),
+    "two at once": (two_at_once, [], 4),
+    "at the start": (at_the_start, [], 4),
+    "inside a recovery": (inside_a_recovery, [], 4),
+    "down to one": (down_to_one, [], 4),
+    "stopped": (stopped, [], 4),
+    "two replicas": (middle_rank, ["parallel.data=2"], 4),
+    "two tensor ranks": (first_rank, ["parallel.tensor=2", "parallel.pipeline=2"], 4),
+}
+
+
+def each():
+    write(SMALL)
+    known = {}
+    for name, (act, words, n) in PARTS.items():
+        ranks = ["-n", str(n)]
+        key = tuple(words)
+        if key not in known:
+            known[key] = undisturbed(words + ranks)
+        fresh()
+        p = begin(words + ranks + ["--elastic"])
+        act(p)
+        got = weights_after(p)
+        assert got == known[key], f"{name}: other weights"
+        assert events("recovery") or act is at_the_start, f"{name}: no recovery"
+        print(name, [(e["ranks"], round(e["seconds"], 2), round(e["predicted_seconds"], 2))
+                     for e in events("recovery")], flush=True)
+
+
+# --- any moment --------------------------------------------------------------------------------------------------
+
+def disturb(p, dice, longest):
+    """One kill, or two that may meet a recovery."""
+    time.sleep(dice.random() * longest)
+    kills = dice.choice((1, 1, 1, 2))
+    for _ in range(kills):
+        ranks = ranks_of(p)
+        if ranks:
+            send(dice.choice(ranks), signal.SIGKILL)
+        time.sleep(dice.random() * 0.4)
+
+
+def soak(rounds, seed):
+    write(NANO)
+    dice = random.Random(seed)
+    began = time.monotonic()
+    expected = undisturbed(["-n", "4"])
+    longest = time.monotonic() - began
+    times = []
+    print(f"seed {seed}", flush=True)
+    for i in range(rounds):
+        fresh()
+        p = begin(["-n", "4", "--elastic"])
+        disturb(p, dice, longest)
+        got = weights_after(p)
+        assert got == expected, f"round {i}: other weights"
+        times += [(e["seconds"], e["predicted_seconds"]) for e in events("recovery")]
+    seconds = sorted(t for t, _ in times)
+    print(f"{rounds} runs, {len(times)} recoveries, all with weights {expected}")
+    if len(seconds) > 1:
+        off = statistics.median(abs(p / t - 1) for t, p in times)
+        print(f"from a kill to the end of the next step: median {statistics.median(seconds):.2f} s, "
+              f"95% {seconds[int(0.95 * len(seconds))]:.2f} s, longest {seconds[-1]:.2f} s; "
+              f"predictions: median error {100 * off:.0f}%")
+
+
+def write(run):
+    with open("run.yaml", "w", encoding="utf-8") as f:
+        f.write(run)
+    with open("text", "w", encoding="utf-8") as f:
+        f.write("the quick brown fox jumps over the lazy dog\n" * 400)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "each":
+        each()
+    else:
+        soak(int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else int(time.time()))
