@@ -1,11 +1,11 @@
 /* test: label=full timeout=300
  * Any layout: random models and steps, each trained in random layouts over `self` (stages, chunks,
- * schedule, threads, recomputation, sharding, post-validation, and stopped and resumed as another
- * layout). Those of as many replicas and tensor ranks, with `reproducible` of any replicas, have
- * the same bits of losses, norms, validation and weights (with zero: 2, those with it), and write
- * no more than the memory that was predicted; all, also those whose stages have different numbers
- * of tensor ranks, are close to one rank; what cannot be is refused in one line, with status 2.
- * PST_SEED=N draws others; PST_VERBOSE=1 says why layouts are refused. */
+ * schedule, threads, recomputation, sharding, post-validation, delayed updates, and stopped and
+ * resumed as another layout). Those of as many replicas and tensor ranks, with `reproducible` of
+ * any replicas, have the same bits of losses, norms, validation and weights (with zero: 2, those
+ * with it), and write no more than the memory that was predicted; all, also those whose stages have
+ * different numbers of tensor ranks, are close to one rank; what cannot be is refused in one line,
+ * with status 2. PST_SEED=N draws others; PST_VERBOSE=1 says why layouts are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,6 +36,7 @@ typedef struct {
     /* given: shares of replicas are; rounds: parallel.zero is 2; exchanges: STEP is an exchange of
      * tensor ranks */
     int sequence, half, given, rounds, exchanges;
+    uint32_t staleness; /* of delayed updates; 0: they are not */
     char shares[64];
 } model;
 
@@ -132,6 +133,8 @@ static void draw_model(model *m, uint64_t seed) {
     m->rounds = m->data > 1 && below(s, 3) == 0;
     const char *precision = precision_of(s);
     m->half = strcmp(precision, "fp32") != 0;
+    if (!m->rounds && strcmp(precision, "fp16") && below(s, 4) == 0)
+        m->staleness = 1 + (uint32_t)below(s, 2);
     char sizes[400];
     if (below(s, 6) == 0) {
         m->tensor = 1;
@@ -159,13 +162,14 @@ static void draw_model(model *m, uint64_t seed) {
              "train: {steps: %d, batch: %u, micro_batch: %u, lr: 1.0e-3, warmup: 2, clip: %s, "
              "seed: %u, optimizer: %s, optimizer_state: %s,\n"
              "        precision: %s, residual: %s, loss_scale_start: %s, loss_scale_interval: 2}\n"
-             "parallel: {transport: self, tensor: %u, sequence: %s, reproducible: %u}\n"
+             "parallel: {transport: self, tensor: %u, sequence: %s, reproducible: %u, update: %s, "
+             "staleness: %u}\n"
              "checkpoint: {every: 2}\n",
              sizes, STEPS, m->micros * micro_batch, micro_batch, pick(s, clip, 3),
              (uint32_t)below(s, 1000), draw_optimizer(m, strstr(sizes, "resnet") != NULL),
              seed % 3 ? "fp32" : "bf16", precision, seed % 2 ? "fp32" : "same",
-             below(s, 2) ? "16777216" : "1024", m->tensor, m->sequence ? "true" : "false",
-             m->parts);
+             below(s, 2) ? "16777216" : "1024", m->tensor, m->sequence ? "true" : "false", m->parts,
+             m->staleness ? "delayed" : "sync", m->staleness ? m->staleness : 1);
 }
 
 /* The one that the others of its kind are compared with. */
@@ -193,7 +197,7 @@ static layout draw_layout(model *m) {
     if (below(s, 4) == 0) set(&l, "parallel.chunks=%u", 1 + (uint32_t)below(s, 3));
     set(&l, "parallel.recompute=%s", pick(s, recompute, 4));
     set(&l, "parallel.zero=%u", m->rounds ? 2 : (uint32_t)below(s, 2));
-    const int post = below(s, 3) == 0 && !m->exchanges;
+    const int post = below(s, 3) == 0 && !m->exchanges && !m->staleness;
     set(&l, "parallel.post_validation=%s", post ? "true" : "false");
     return l;
 }
