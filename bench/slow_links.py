@@ -5,11 +5,13 @@ of the measured steps and of the predictions made before each. Beside them, in t
 DistributedDataParallel over gloo with its hooks.
 
     bench/slow_links.py [--rates 100mbit,1gbit] [--codecs fp32,int8,int4,2bit+int8] [--steps N] [--rounds N]
-                        [--peers fp32,fp16,powersgd] [--model six|gpt2] [--json] [key=value ...]
+                        [--also NAME:key=value,key=value ...] [--peers fp32,fp16,powersgd] [--model six|gpt2] [--json] [key=value ...]
 
 six: a GPT of 6 layers of 384 channels (10.8 million parameters), 4,096 tokens a replica. gpt2: GPT-2 124M with 8
-samples of 128 tokens a replica. A codec is UP, or UP+DOWN if weights are packed on their way back, too. key=value
-override the run file. Needs root, ip and tc (iproute2), and ./dev build; peers: the Python of PST_TORCH_PYTHON. Ranks
+samples of 128 tokens a replica. A codec is UP, or UP+DOWN if weights are packed on their way back, too. --also: runs
+with other keys beside them, such as delayed:parallel.update=delayed or islands:parallel.local.steps=50; their mean
+step (of whole cycles of islands, if --steps is 7 more than a multiple of these) is also printed. key=value override
+the run file of all runs. Needs root, ip and tc (iproute2), and ./dev build; peers: the Python of PST_TORCH_PYTHON. Ranks
 wait for a processor where other programs run: `chrt -f 50` before the command avoids that. Wanted: within 5 % of the
 simulated step, and shorter than the peers."""
 
@@ -42,8 +44,10 @@ parallel: {threads: 1, data: 2, zero: 1}
 SIZES = {"six": (32, 256), "gpt2": (16, 128)}  # samples of both replicas, context
 
 
-def keys_of(codec):
-    """Keys of the run file for UP or UP+DOWN."""
+def keys_of(codec, also):
+    """Keys of the run file for UP or UP+DOWN, or for a name of --also."""
+    if codec in also:
+        return also[codec]
     if codec == "fp32":
         return []
     up, _, down = codec.partition("+")
@@ -52,10 +56,10 @@ def keys_of(codec):
 
 def one(pair, folder, args, codec, number):
     """Medians of one run: measured and simulated step, the ratio of bytes."""
-    lines = hosts.steps_of(pair, folder, 1, args.steps, keys_of(codec) + args.override, number)
+    lines = hosts.steps_of(pair, folder, 1, args.steps, args.override + keys_of(codec, args.also), number)
     middle = lambda key: statistics.median(x.get(key, 1.0) for x in lines)
     return {"measured_ms": middle("step_ms"), "simulated_ms": middle("predicted_step_ms"),
-            "compression": middle("compression")}
+            "mean_ms": statistics.mean(x["step_ms"] for x in lines), "compression": middle("compression")}
 
 
 def peer(pair, args, hook):
@@ -71,13 +75,13 @@ def peer(pair, args, hook):
 def described(row):
     if "simulated_ms" not in row:
         return f"{row['measured_ms']:.0f} ms"
-    return (f"{row['measured_ms']:.0f} ms, simulated {row['simulated_ms']:.0f} ms, measured / simulated "
+    return (f"{row['measured_ms']:.0f} ms (mean {row['mean_ms']:.0f}), simulated {row['simulated_ms']:.0f} ms, measured / simulated "
             f"{row['measured_ms'] / row['simulated_ms']:.3f}, bytes / {row['compression']:.2f}")
 
 
 def rows(args, folder):
     """Medians over the rounds, one row per rate and codec or peer."""
-    names = args.codecs.split(",") + ["DDP " + hook for hook in args.peers.split(",") if hook]
+    names = [codec for codec in args.codecs.split(",") if codec] + list(args.also) + ["DDP " + hook for hook in args.peers.split(",") if hook]
     for rate in args.rates.split(","):
         runs = {name: [] for name in names}
         with hosts.Hosts(folder, rate) as pair:
@@ -98,6 +102,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rates", default="100mbit,1gbit")
     parser.add_argument("--codecs", default="fp32,int8,int4,2bit+int8")
+    parser.add_argument("--also", action="append", default=[], metavar="NAME:key=value,key=value")
     parser.add_argument("--peers", default="")
     parser.add_argument("--model", choices=RUNS, default="six")
     parser.add_argument("--steps", type=int, default=12)
@@ -105,6 +110,7 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("override", nargs="*", metavar="key=value")
     args = parser.parse_args()
+    args.also = {name: keys.split(",") for name, keys in (text.split(":", 1) for text in args.also)}
     needs.check(("ip", "iproute2"), ("tc", "iproute2"), root=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # take the hosts down
     with tempfile.TemporaryDirectory() as folder:
