@@ -148,6 +148,15 @@ static json_t *overridden_of(const pst_planning *x) {
     return list;
 }
 
+static json_t *packings_of(const pst_planning *x) {
+    json_t *all = json_array();
+    for (uint32_t i = 0; i < x->n_packed; i++)
+        json_array_append_new(all, json_pack("{s:s,s:s,s:f}", "up", x->packed[i].up, "down",
+                                             x->packed[i].down, "step_s",
+                                             seconds(x->packed[i].step_ns)));
+    return all;
+}
+
 pst_status pst_planning_json(pst_planning *x, const char *change, const char *cluster, FILE *out) {
     const pst_search_result *r = x->result;
     const pst_candidate *best = r->best;
@@ -172,6 +181,7 @@ pst_status pst_planning_json(pst_planning *x, const char *change, const char *cl
         json_object_set_new(j, "mfu", real_if(mfu > 0, mfu)) != 0 ||
         json_object_set_new(j, "fewer", fewer_of(x)) != 0 ||
         json_object_set_new(j, "batch_warmup", batches_of(x)) != 0 ||
+        json_object_set_new(j, "compress", packings_of(x)) != 0 ||
         json_object_set_new(j, "layout", best ? layout_of(x, best) : json_null()) != 0 ||
         json_object_set_new(j, "memory", memory_of(x)) != 0 ||
         json_object_set_new(j, "rows", rows_of(x)) != 0 ||

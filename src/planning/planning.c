@@ -302,6 +302,7 @@ pst_status pst_planning_answer(pst_planning *x, FILE *out) {
     if (!x->result->best) PST_TRY(pst_planning_change(x, change, cluster));
     else if (!*o->export_) PST_TRY(pst_planning_fewer(x));
     if (x->result->best) PST_TRY(pst_planning_batches(x));
+    if (x->result->best && !*o->export_) PST_TRY(pst_planning_compress(x));
     if (x->result->best && *o->export_) PST_TRY(pst_planning_export(x, out));
     else if (o->json) PST_TRY(pst_planning_json(x, change, cluster, out));
     else PST_TRY(pst_planning_text(x, out));

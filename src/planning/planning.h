@@ -30,6 +30,13 @@ typedef struct {
 } pst_planning_model;
 
 enum { PST_PLANNING_OVERRIDES = 32 };
+/* The step of the best layout if replicas pack gradients and weights (parallel.compress). */
+enum { PST_PLANNING_PACKED = 3 };
+typedef struct {
+    const char *up, *down;
+    uint64_t step_ns;
+} pst_planning_packing;
+
 typedef struct {
     const pst_config *config;
     const pst_plan_run_options *options;
@@ -86,6 +93,8 @@ typedef struct {
      * slow */
     uint32_t fewer;
     uint64_t fewer_ns; /* predicted step with these devices only */
+    pst_planning_packing packed[PST_PLANNING_PACKED];
+    uint32_t n_packed;
     /* end of --time-limit, in pst_monotonic_ns() time; UINT64_MAX: no limit */
     uint64_t end_ns;
     /* the run file completed with the cluster; NULL: nothing was prepared yet */
@@ -204,6 +213,12 @@ pst_status pst_planning_change(pst_planning *x, char change[PST_PLANNING_ADVICE]
 
 /* planning/change.c. Sets x->fewer and x->fewer_ns. */
 pst_status pst_planning_fewer(pst_planning *x);
+
+/* planning/compress.c. Sets x->packed, for the best layout, if its replicas are on several nodes
+ * with CPUs and the run file packs nothing; packed messages change results. */
+pst_status pst_planning_compress(pst_planning *x);
+/* The packing with the shortest step, if it is shorter than without; else NULL. */
+const pst_planning_packing *pst_planning_best_packing(const pst_planning *x);
 
 /* planning/margin.c: sets the memory that ranks may use on each device of x->cluster: without what
  * driver, context, libraries and NCCL take, and without the margin. EINPUT: --margin is no share,

@@ -139,6 +139,24 @@ static void print_islands(const pst_planning *x, const pst_candidate *c, FILE *o
                 n, replicas, pst_plural(replicas), x->config->parallel.local.steps);
 }
 
+/* Of several packings, the best one, or the first. */
+static void print_packings(const pst_planning *x, FILE *out) {
+    const pst_planning_packing *best = pst_planning_best_packing(x);
+    if (!x->n_packed) return;
+    fprintf(out, "compress    ");
+    if (!best) {
+        fprintf(out, "does not pay; with parallel.compress.up=%s: ", x->packed[0].up);
+        print_seconds(x->packed[0].step_ns, out);
+        fputs(" per step\n", out);
+        return;
+    }
+    fprintf(out, "with parallel.compress.up=%s", best->up);
+    if (strcmp(best->down, "none") != 0) fprintf(out, " parallel.compress.down=%s", best->down);
+    fputs(": ", out);
+    print_seconds(best->step_ns, out);
+    fputs(" per step; that changes results\n", out);
+}
+
 /* The first stage after `from` that has other memory, or another number of micro-batches in
  * flight. */
 static uint32_t end_of_alike(const pst_planning *x, const pst_candidate *c, uint32_t from) {
@@ -329,6 +347,7 @@ pst_status pst_planning_text(pst_planning *x, FILE *out) {
         print_memory(x, best, out);
         print_oversubscribed(x, best, out);
         print_fewer(x, out);
+        print_packings(x, out);
     }
     print_program(x, out);
     print_costs(x, out);

@@ -170,6 +170,22 @@ expect_plan 2 'does not divide train.batch 8' run.yaml -n 2 'replicas=[2, 3]'
 printf 'machine: {cpu: A, isa: avx2, cpus: 2, threads: 1, ranks: 2}\nprecision: fp32\noptimizer: adamw\noperators: [{op: a, ns: 1}]\n' >other.yaml
 expect_plan 2 "other.yaml: the profile was measured with processor 'A'" run.yaml -n 2 --profile other.yaml
 "$PENSTOCK" plan run.yaml -n 2 'replicas=[1, 3]' >out && grep -q 'per replica 1, 3$\|per replica 1, 3,' out || fail "replicas as given: $(cat out)"
+# packed gradients: said where they pay, and where they do not; the step is that of the layout with the keys set
+plan_pair() { "$PENSTOCK" plan run.yaml --cluster "2x1 cpu ethernet:$1" pipeline=1 zero=1 schedule=1f1b channels=256 "$2" -o packed.yaml >out 2>err || fail "$*: $(cat err)"; }
+step_ns() { sed -n 's/^ *step_ns: \([0-9]*\).*/\1/p' packed.yaml; }
+plan_pair 1Mb/s micro_batch=4
+said=$(sed -n 's/^compress  *with parallel.compress.up=\(.*\): \([0-9.]*\) \([mu]*s\) per step.*/\1 = \2 \3/p' out)
+case $said in
+'int8 parallel.compress.down=int8 = '*) ;;
+*) fail "no packing is said at 1 Mbit/s: $(cat out)" ;;
+esac
+"$PENSTOCK" plan run.yaml --cluster '2x1 cpu ethernet:1Mb/s' pipeline=1 zero=1 micro_batch=4 schedule=1f1b channels=256 --json >json || fail "json"
+both=$(tr -d ' \n' <json | sed -n 's/.*"down":"int8","step_s":\([0-9.e-]*\).*/\1/p')
+"$PENSTOCK" plan run.yaml --cluster '2x1 cpu ethernet:1Mb/s' pipeline=1 zero=1 micro_batch=4 schedule=1f1b channels=256 parallel.compress.up=int8 parallel.compress.down=int8 -o packed.yaml >out || fail "packed"
+! grep -q '^compress' out || fail "advice on keys that are set: $(cat out)"
+[ "$(awk "BEGIN {printf \"%.0f\", $both * 1e9}")" = "$(step_ns)" ] || fail "$both s were said, and $(step_ns) ns are planned"
+plan_pair 100Gb/s micro_batch=4
+grep -q '^compress  *does not pay' out || fail "packing on a fast link: $(cat out)"
 expect_plan 2 'leave those options out' run.yaml --graph x
 expect_plan 2 'need --graph' run.yaml --devices 4
 expect_plan 2 'nowhere.yaml' nowhere.yaml

@@ -1,0 +1,78 @@
+/* Advice on packed gradients (parallel.compress), which change results and so are not chosen by the
+ * search: the best layout is compiled and simulated with them. planning/planning.h declares it. */
+#include "base/clock.h"
+#include "planning/planning.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *up, *down;
+} tried[PST_PLANNING_PACKED] = {{"int8", "none"}, {"int4", "none"}, {"int8", "int8"}};
+
+/* Messages within a node are not packed, and GPUs do not pack. */
+static int may_pack(const pst_planning *x) {
+    const pst_config *c = x->config;
+    int nodes = 0;
+    for (uint32_t i = 0; i < x->cluster->n_device; i++) {
+        if (pst_planning_is_gpu(x, x->cluster->device + i)) return 0;
+        nodes |= x->cluster->device[i].node != x->cluster->device[0].node;
+    }
+    return nodes && !x->local && !x->unverified && x->result->best->layout.data > 1 &&
+           !strcmp(x->program.name, "penstock") && !strcmp(c->parallel.compress.up, "none") &&
+           !strcmp(c->parallel.compress.down, "none") && pst_prepare_islands(c, 2) < 2;
+}
+
+/* Replaces a text of the configuration; the caller frees *old or puts it back. */
+static pst_status set(char **key, const char *value, char **old) {
+    char *text = strdup(value);
+    if (!text) return pst_no_memory("to plan");
+    *old = *key;
+    *key = text;
+    return PST_OK;
+}
+
+/* A layout or key that codecs do not go with is left out. */
+static pst_status simulate(pst_planning *x, uint32_t i) {
+    pst_prepared *p;
+    pst_status status = pst_planning_prepare(x, x->result->best, &p);
+    if (status == PST_EINPUT || status == PST_ENOMEM) return PST_OK;
+    PST_TRY(status);
+    x->packed[x->n_packed++] = (pst_planning_packing){
+        .up = tried[i].up, .down = tried[i].down, .step_ns = (uint64_t)pst_prepared_step_ns(p)};
+    pst_prepared_close(p);
+    return PST_OK;
+}
+
+static pst_status try_one(pst_planning *x, uint32_t i) {
+    pst_config *c = x->filled_config;
+    char *up = NULL, *down = NULL;
+    PST_TRY(set(&c->parallel.compress.up, tried[i].up, &up));
+    pst_status status = set(&c->parallel.compress.down, tried[i].down, &down);
+    if (status == PST_OK) {
+        status = simulate(x, i);
+        free(c->parallel.compress.down);
+        c->parallel.compress.down = down;
+    }
+    free(c->parallel.compress.up);
+    c->parallel.compress.up = up;
+    return status;
+}
+
+pst_status pst_planning_compress(pst_planning *x) {
+    if (!may_pack(x) || !x->filled_config) return PST_OK;
+    for (uint32_t i = 0; i < PST_PLANNING_PACKED && pst_monotonic_ns() < x->end_ns; i++) {
+        const int weights = strcmp(tried[i].down, "none") != 0;
+        if (!weights || x->result->best->layout.zero == 1) PST_TRY(try_one(x, i));
+    }
+    return PST_OK;
+}
+
+const pst_planning_packing *pst_planning_best_packing(const pst_planning *x) {
+    const double worth = 0.98; /* of the step; less is within the error of the prediction */
+    const pst_planning_packing *best = NULL;
+    for (uint32_t i = 0; i < x->n_packed; i++)
+        if ((double)x->packed[i].step_ns < worth * (double)x->result->best->step_ns &&
+            (!best || x->packed[i].step_ns < best->step_ns))
+            best = x->packed + i;
+    return best;
+}
