@@ -289,8 +289,8 @@ static pst_status check_turn_whole(const outer *x, const pst_piece *p, const tur
     const pst_job *job = x->c->job;
     const int owns = x->island == p->owner % job->islands, last = job->turn == job->delay;
     const uint32_t n = owns ? job->islands - 1 : 1;
-    const int to = job->turn && pst_job_turn_to(job, number) == job->turn,
-              from = job->turn && pst_job_turn_from(job, number) == job->turn,
+    const int to = job->turn && pst_job_turn_to(job, x->at.tensor, number) == job->turn,
+              from = job->turn && pst_job_turn_from(job, x->at.tensor, number) == job->turn,
               steps = owns && job->turn == pst_job_outer_turn(job);
     if (t->to != (to ? n : 0) || t->from != (from ? n : 0) ||
         t->on != (last ? receivers(x, p->param) : 0))

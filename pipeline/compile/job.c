@@ -474,6 +474,8 @@ void pst_job_close(pst_job *job) {
     }
     for (uint32_t t = 0; job->share && t < job->grid.tensor; t++) pst_share_close(job->share[t]);
     for (uint32_t t = 0; job->outer && t < job->grid.tensor; t++) pst_share_close(job->outer[t]);
+    for (uint32_t t = 0; job->outer_at && t < job->grid.tensor; t++) free(job->outer_at[t]);
+    free(job->outer_at);
     free(job->outer);
     free(job->fragment);
     free(job->list);

@@ -33,6 +33,9 @@ struct pst_job {
     uint32_t fragments, part, delay, turn;
     uint32_t *fragment;
     uint32_t outer_sets; /* sets of receive buffers of an exchange with a delay */
+    /* [grid.tensor][messages] with a delay: the middle of a message among those of its fragment and
+     * owner, as a share of their elements: from 0 to less than 1 */
+    double **outer_at;
     /* [grid.tensor] who takes the outer step of a piece: owner m x islands + k is replica m of
      * island k; these parts are inside those of `share`. NULL: no islands */
     pst_share **outer;
@@ -156,17 +159,17 @@ static inline int pst_job_exchanges(const pst_job *job, uint32_t param) {
     return job->syncs && (!job->part || job->fragment[param] == job->part - 1);
 }
 /* Exchanges with a delay: the last turn in which weights are sent to owners, at the end of which
- * these take the outer step; and the turns in which message `number` of the exchange is sent to and
- * from its owner. */
+ * these take the outer step; and the turns in which message `number` of a tensor rank is sent to
+ * and from its owner: about equal bytes in each turn for every owner. */
 static inline uint32_t pst_job_outer_turn(const pst_job *job) {
     return job->delay > 1 ? job->delay / 2 : 1;
 }
-static inline uint32_t pst_job_turn_to(const pst_job *job, uint32_t number) {
-    return 1 + number / (pst_job_group(job) * job->islands) % pst_job_outer_turn(job);
+static inline uint32_t pst_job_turn_to(const pst_job *job, uint32_t tensor, uint32_t number) {
+    return 1 + (uint32_t)(job->outer_at[tensor][number] * pst_job_outer_turn(job));
 }
-static inline uint32_t pst_job_turn_from(const pst_job *job, uint32_t number) {
+static inline uint32_t pst_job_turn_from(const pst_job *job, uint32_t tensor, uint32_t number) {
     const uint32_t first = pst_job_outer_turn(job), n = job->delay - first;
-    return n ? first + 1 + number / (pst_job_group(job) * job->islands) % n : first;
+    return n ? first + 1 + (uint32_t)(job->outer_at[tensor][number] * n) : first;
 }
 /* Returns the index of a replica or server among the owners of its island, or the index of its
  * island. Jobs with islands have no servers. */

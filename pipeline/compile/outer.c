@@ -34,6 +34,64 @@ static uint32_t most_pieces(const pst_job *job) {
     return most;
 }
 
+static uint32_t stage_of(const pst_job_spec *spec, const pst_job *job, uint32_t param) {
+    const pst_cut *cut = spec->cut[0];
+    return job->rank_of_chunk[cut->use_chunk[cut->use_first[param]]];
+}
+
+/* Sums of a tensor rank, for the pieces that have the same fragment, stage and owner. */
+typedef struct {
+    const pst_job_spec *spec;
+    const pst_job *job;
+    const pst_share *share;
+    uint64_t *total, *before; /* elements, of all pieces and of those so far */
+} placing;
+
+static size_t cell(const placing *x, uint32_t param, uint32_t owner) {
+    const size_t row =
+        (size_t)x->job->fragment[param] * x->job->grid.pipeline + stage_of(x->spec, x->job, param);
+    return row * x->share->n_owner + owner;
+}
+
+static int is_trained(const pst_job_spec *spec, uint32_t param) {
+    const pst_graph *g = spec->cut[0]->graph;
+    return g && pst_param_gradients(g->param + param);
+}
+
+static void place_messages(const placing *x, double *at) {
+    const pst_share *s = x->share;
+    for (uint32_t p = 0; p < s->n_param; p++)
+        for (uint32_t k = 0; k < s->n_owner && is_trained(x->spec, p); k++)
+            x->total[cell(x, p, k)] += pst_share_to(s, p, k) - pst_share_from(s, p, k);
+    for (uint32_t p = 0; p < s->n_param; at += messages(x->job, p++)) {
+        double *next = at;
+        if (!is_trained(x->spec, p)) continue;
+        for (pst_piece piece = {.param = p}; pst_share_next(s, &piece); next++) {
+            const size_t c = cell(x, p, piece.owner);
+            *next = (double)(x->before[c] + piece.n / 2) / (double)x->total[c];
+            x->before[c] += piece.n;
+        }
+    }
+}
+
+static pst_status place_all(const pst_job_spec *spec, pst_job *job, uint32_t n_message) {
+    pst_status status = PST_OK;
+    job->outer_at = calloc(job->grid.tensor, sizeof *job->outer_at);
+    if (!job->outer_at) return pst_fail(PST_ENOMEM, "no memory to compile the instruction lists");
+    for (uint32_t t = 0; t < job->grid.tensor && status == PST_OK; t++) {
+        const size_t cells =
+            (size_t)job->fragments * job->grid.pipeline * job->outer[t]->n_owner + 1;
+        const placing x = {spec, job, job->outer[t], calloc(cells, sizeof *x.total),
+                           calloc(cells, sizeof *x.before)};
+        job->outer_at[t] = calloc(n_message + (size_t)1, sizeof **job->outer_at);
+        if (job->outer_at[t] && x.total && x.before) place_messages(&x, job->outer_at[t]);
+        else status = pst_fail(PST_ENOMEM, "no memory to compile the instruction lists");
+        free(x.total);
+        free(x.before);
+    }
+    return status;
+}
+
 static pst_status take_fragments(const pst_job_spec *spec, pst_job *job) {
     const uint32_t n = job->outer[0]->n_param;
     job->fragments = spec->fragments ? spec->fragments : 1;
@@ -57,7 +115,8 @@ pst_status pst_outer_share(const pst_job_spec *spec, pst_job *job) {
     }
     for (uint32_t p = 0; p < job->outer[0]->n_param; p++) n += messages(job, p);
     if (n > job->n_seq) job->n_seq = n;
-    return take_fragments(spec, job);
+    PST_TRY(take_fragments(spec, job));
+    return job->delay ? place_all(spec, job, n) : PST_OK;
 }
 
 /* --- pieces ----------------------------------------------------------------------------------- */
@@ -229,6 +288,14 @@ static void exchange_now(pst_job_builder *b, exchange *x) {
 
 /* --- with a delay ----------------------------------------------------------------------------- */
 
+static uint32_t turn_to(const pst_job_builder *b, const piece *at) {
+    return pst_job_turn_to(b->job, b->lane % b->job->grid.tensor, at->number);
+}
+
+static uint32_t turn_from(const pst_job_builder *b, const piece *at) {
+    return pst_job_turn_from(b->job, b->lane % b->job->grid.tensor, at->number);
+}
+
 /* A message of kept weights, in the queue of the head. */
 static uint32_t emit_kept(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t peer) {
     const uint32_t i = emit(b, opcode, at, peer);
@@ -244,8 +311,7 @@ static void keep(pst_job_builder *b, const piece *at, exchange *x) {
 }
 
 static void send_kept(pst_job_builder *b, const piece *at, exchange *x) {
-    if (!at->is_exchanged || at->is_own || pst_job_turn_to(b->job, at->number) != b->job->turn)
-        return;
+    if (!at->is_exchanged || at->is_own || turn_to(b, at) != b->job->turn) return;
     x->at[at->number] = emit_kept(b, PST_OP_SEND, at, rank_of(b, at, at->island));
 }
 
@@ -257,7 +323,7 @@ static uint32_t first_buffer(const pst_job_builder *b, exchange *x) {
 static void receive_kept(pst_job_builder *b, const piece *at, exchange *x) {
     if (!at->is_own) return;
     const uint32_t buffer = first_buffer(b, x);
-    if (pst_job_turn_to(b->job, at->number) != b->job->turn) return;
+    if (turn_to(b, at) != b->job->turn) return;
     for (uint32_t k = 0, other = 0; k < b->job->islands && b->status == PST_OK; k++) {
         if (k == island_of(b)) continue;
         const uint32_t recv = emit_kept(b, PST_OP_RECV, at, rank_of(b, at, k));
@@ -282,7 +348,7 @@ static void step_kept(pst_job_builder *b, const piece *at, exchange *x) {
 
 static void send_result(pst_job_builder *b, const piece *at, exchange *x) {
     const uint32_t n = b->job->islands;
-    if (!at->is_own || pst_job_turn_from(b->job, at->number) != b->job->turn) return;
+    if (!at->is_own || turn_from(b, at) != b->job->turn) return;
     for (uint32_t k = 1; k < n && b->status == PST_OK; k++) {
         const uint32_t send = emit_kept(b, PST_OP_SEND, at, rank_of(b, at, (island_of(b) + k) % n));
         if (x->at[at->number] != PST_NONE) pst_builder_depend(b, send, x->at[at->number]);
@@ -290,8 +356,7 @@ static void send_result(pst_job_builder *b, const piece *at, exchange *x) {
 }
 
 static void receive_result(pst_job_builder *b, const piece *at, exchange *x) {
-    if (!at->is_exchanged || at->is_own || pst_job_turn_from(b->job, at->number) != b->job->turn)
-        return;
+    if (!at->is_exchanged || at->is_own || turn_from(b, at) != b->job->turn) return;
     const uint32_t recv = emit_kept(b, PST_OP_RECV, at, rank_of(b, at, at->island));
     if (x->at[at->number] != PST_NONE) pst_builder_depend(b, recv, x->at[at->number]);
     x->at[at->number] = recv;
