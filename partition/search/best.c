@@ -21,7 +21,8 @@ enum {
     NEAREST = 2,
     ROW_EVALUATIONS = 32,
     ROUNDS = 3,
-    NEAR_PASSES = 32768
+    NEAR_PASSES = 32768,
+    NEAR_ITEM = 8 /* passes that take as long to prepare as one operator */
 };
 /* estimates that are lower than the prepared step by more make the row be searched again */
 #define LONGER 1.01
@@ -417,7 +418,7 @@ static pst_status verify_near(pst_search_state *s) {
             (double)pst_search_step_of(set) > NEARLY * (double)pst_search_shortest(s))
             break;
         passes += (uint64_t)set->row.best->layout.n_chunk * set->row.best->layout.n_micro +
-                  set->row.best->layout.n_item;
+                  NEAR_ITEM * (uint64_t)set->row.best->layout.n_item;
         if (passes > NEAR_PASSES) break;
         if (!is_verified(set)) PST_TRY(verify_one(s, set));
     }

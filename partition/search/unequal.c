@@ -21,21 +21,20 @@ int pst_search_has_unequal(const pst_search_problem *p) {
 /* What no layout of one size of micro-batch is below. */
 typedef struct {
     double *least; /* [n_item] least device time of each item over all kinds and tensor degrees */
-    double *near;  /* [kinds] how near each kind comes to that with its best item */
+    double *near;  /* [kinds][tensor degrees] how near each comes to that with its best item */
     double *path;  /* [n_item] least time of F and B of each item */
 } least_times;
 
-/* turn 0: the least times; 1: how near each kind comes. */
-static void add_table(const pst_search_table *at, uint32_t tensor, uint32_t kind, int turn,
-                      least_times *l) {
+/* near: NULL: adds to the least times; else adds to how near a kind comes with this degree. */
+static void add_table(const pst_search_table *at, uint32_t tensor, double *near, least_times *l) {
     const pst_cost_table *t = at->table;
     for (uint32_t i = 0; t && i < t->n; i++) {
         const double path = (double)(t->f_ns[i] + t->b_ns[i]),
                      own = tensor * (path + (double)t->w_ns[i]);
-        if (!turn) {
+        if (!near) {
             l->least[i] = pst_search_min(l->least[i], own);
             l->path[i] = pst_search_min(l->path[i], path);
-        } else l->near[kind] = pst_search_max(l->near[kind], own > 0 ? l->least[i] / own : 1);
+        } else *near = pst_search_max(*near, own > 0 ? l->least[i] / own : 1);
     }
 }
 
@@ -43,7 +42,7 @@ static pst_status find_least(pst_search_context *x, uint32_t micro_batch, least_
     const pst_search_problem *p = x->problem;
     uint32_t kinds = p->cluster->n_kind ? p->cluster->n_kind : 1;
     for (uint32_t i = 0; i < p->n_item; i++) l->least[i] = l->path[i] = INFINITY;
-    memset(l->near, 0, kinds * sizeof *l->near);
+    memset(l->near, 0, (size_t)kinds * p->tensor.n * sizeof *l->near);
     for (int turn = 0; turn < 2; turn++)
         for (uint32_t k = 0; k < kinds; k++)
             for (uint32_t t = 0; t < p->tensor.n; t++) {
@@ -53,9 +52,31 @@ static pst_status find_least(pst_search_context *x, uint32_t micro_batch, least_
                                              .micro_batch = micro_batch};
                 const pst_search_table *at;
                 PST_TRY(pst_search_table_of(x, &c, k, 0, &at));
-                add_table(at, c.tensor, k, turn, l);
+                double *near = &l->near[(size_t)k * p->tensor.n + t];
+                add_table(at, c.tensor, turn ? near : NULL, l);
             }
     return PST_OK;
+}
+
+static double nearest(const pst_search_problem *p, const least_times *l, uint32_t kind) {
+    double near = 0;
+    for (uint32_t t = 0; t < p->tensor.n; t++)
+        near = pst_search_max(near, l->near[(size_t)kind * p->tensor.n + t]);
+    return near;
+}
+
+/* The rate of as many equal devices as d replicas can use. At least one stage of each replica has
+ * another degree than the best one. */
+static double equal_rate(const pst_search_problem *p, uint32_t d, const least_times *l) {
+    const pst_cluster_device *of = &p->cluster->device[0];
+    const double *near = &l->near[(size_t)of->kind * p->tensor.n], best = nearest(p, l, of->kind);
+    double least = INFINITY;
+    int is_best = 1; /* the first of the best degrees does not count */
+    for (uint32_t t = 0; t < p->tensor.n; t++) {
+        if (near[t] >= best && is_best) is_best = 0;
+        else least = pst_search_min(least, p->tensor.value[t] * (best - near[t]));
+    }
+    return least < INFINITY ? of->speed * d * (p->cluster->n_device / d * best - least) : 0;
 }
 
 /* With d replicas: all work spread evenly over as many devices as d replicas can use, and one
@@ -70,11 +91,11 @@ static double bound_of_replicas(const pst_search_context *x, uint32_t d, uint32_
         path += l->path[i];
     }
     for (uint32_t k = 0; k < c->n_device; k++) {
-        rate += c->device[k].speed * l->near[c->device[k].kind];
+        rate += c->device[k].speed * nearest(p, l, c->device[k].kind);
         fastest = pst_search_max(fastest, c->device[k].speed);
     }
     if (x->same_speed) {
-        rate *= (double)(c->n_device / d * d) / c->n_device;
+        rate = equal_rate(p, d, l);
         most = ceil(most / d) * d;
     }
     if (rate <= 0 || fastest <= 0 || !(work < INFINITY)) return INFINITY;
@@ -99,8 +120,8 @@ static double bound_of_size(const pst_search_context *x, uint32_t size, const le
 pst_status pst_search_unequal_bound(pst_search_context *x, uint64_t *least_ns) {
     const pst_search_problem *p = x->problem;
     const size_t kinds = p->cluster->n_kind ? p->cluster->n_kind : 1, n = p->n_item;
-    double *all = calloc(2 * n + kinds, sizeof *all), bound = INFINITY;
-    least_times l = {all, all + n, all + n + kinds};
+    double *all = calloc(2 * n + kinds * p->tensor.n, sizeof *all), bound = INFINITY;
+    least_times l = {all, all + 2 * n, all + n};
     pst_status status = all ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the layout search");
     for (uint32_t b = 0; b < p->micro_batch.n && status == PST_OK; b++) {
         const uint32_t size = p->micro_batch.value[b];

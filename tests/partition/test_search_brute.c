@@ -3,6 +3,7 @@
  * schedules, micro-batches, zero and recomputation, scored by the same simulation: never more than
  * 1% longer, and equal in at least 95 of 100. PST_CASES: how many (40; the figure is for 300);
  * PST_SEED: the first of them. */
+#include "partition/search/bound.h"
 #include "partition/search/score.h"
 #include "partition/search_case.h"
 #include <setjmp.h>
@@ -15,6 +16,7 @@
 typedef struct {
     const pst_search_problem *problem;
     uint64_t best, n_scored, n_unequal;
+    uint64_t best_unequal;     /* of layouts whose stages have different tensor ranks */
     pst_candidate best_layout; /* sizes and degrees only */
 } brute;
 
@@ -56,6 +58,7 @@ static void try_layout(brute *b, pst_candidate *l) {
     memset(l->layout.micros, 0, l->layout.data * sizeof *l->layout.micros);
     if (score(b->problem, l) != PST_OK) return;
     b->n_scored++;
+    if (l->layout.tensor_before && l->step_ns < b->best_unequal) b->best_unequal = l->step_ns;
     if (fits(b->problem, l) && l->step_ns < b->best) {
         b->best = l->step_ns;
         b->best_layout = *l;
@@ -157,6 +160,20 @@ static void try_all(brute *b) {
     }
 }
 
+/* The bound of layouts whose stages have different tensor ranks. */
+static void check_unequal(const brute *b, uint64_t seed) {
+    pst_search_context x;
+    uint64_t bound = 0;
+    pst_status status = pst_search_context_open(b->problem, &x);
+    if (status == PST_OK) status = pst_search_unequal_bound(&x, &bound);
+    pst_search_context_close(&x);
+    if (status != PST_OK) fail_msg("seed %llu: %s", (unsigned long long)seed, pst_error());
+    if (bound > b->best_unequal)
+        fail_msg("seed %llu: bound %llu with different tensor ranks, one takes %llu",
+                 (unsigned long long)seed, (unsigned long long)bound,
+                 (unsigned long long)b->best_unequal);
+}
+
 static void beside_brute_force(void **unused) {
     (void)unused;
     const char *text = getenv("PST_CASES"), *seed = getenv("PST_SEED");
@@ -166,7 +183,7 @@ static void beside_brute_force(void **unused) {
     for (uint32_t i = 0; i < n; i++) {
         uint64_t state = first + i;
         search_case *k = case_small(&state);
-        brute b = {.problem = &k->problem, .best = UINT64_MAX};
+        brute b = {.problem = &k->problem, .best = UINT64_MAX, .best_unequal = UINT64_MAX};
         pst_search_result *r;
         if (pst_search(&k->problem, &r) != PST_OK)
             fail_msg("seed %llu: %s", (unsigned long long)(first + i), pst_error());
@@ -193,6 +210,7 @@ static void beside_brute_force(void **unused) {
         if (r->best && r->bound_ns > b.best)
             fail_msg("seed %llu: bound %llu, one takes %llu", (unsigned long long)(first + i),
                      (unsigned long long)r->bound_ns, (unsigned long long)b.best);
+        check_unequal(&b, first + i);
         pst_search_result_close(r);
         case_close(k);
     }
