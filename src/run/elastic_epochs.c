@@ -87,6 +87,7 @@ static pst_status train_epochs(pst_elastic *e, const pst_config *c, const pst_tr
     for (uint32_t next = 0; next_epoch(e, next, limit); next = e->epoch + 1) {
         pst_status status = train_epoch(e, c, o);
         if (status != PST_EPEER) return status;
+        unsetenv("PENSTOCK_FAULT"); /* one fault is injected, not one after each loss */
         pst_error_clear();
     }
     return atomic_load(&e->page->end) == PST_ELASTIC_DONE ? PST_OK : PST_EPEER;

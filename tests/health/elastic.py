@@ -33,10 +33,11 @@ checkpoint: {every: 8, keep: 2}
 """
 
 
-def begin(words):
+def begin(words, fault=""):
     log = open("log", "w", encoding="utf-8")
     return subprocess.Popen([PROGRAM, "train", "run.yaml"] + words, stdout=log, stderr=subprocess.STDOUT,
-                            stdin=subprocess.DEVNULL, process_group=0)
+                            stdin=subprocess.DEVNULL, process_group=0,
+                            env=dict(os.environ, PENSTOCK_FAULT=fault) if fault else None)
 
 
 def ranks_of(p):
@@ -164,6 +165,11 @@ def stopped(p):
     kill_at_step(p, 5, [1], signal.SIGSTOP)
 
 
+def nothing(_):
+    pass
+
+
+# What is done to a run, its arguments, its ranks, and a fault (PENSTOCK_FAULT of CONTRIBUTING.md).
 PARTS = {
     "first rank": (first_rank, [], 4),
     "middle rank": (middle_rank, [], 4),
@@ -174,19 +180,21 @@ PARTS = {
     "stopped": (stopped, [], 4),
     "two replicas": (middle_rank, ["parallel.data=2"], 4),
     "two tensor ranks": (first_rank, ["parallel.tensor=2", "parallel.pipeline=2"], 4),
+    "inside the flush": (nothing, [], 4, "kill:rank=3,message=33"),
+    "hung": (nothing, [], 4, "stall:rank=2,message=60"),
 }
 
 
 def each():
     write(SMALL)
     known = {}
-    for name, (act, words, n) in PARTS.items():
+    for name, (act, words, n, *fault) in PARTS.items():
         ranks = ["-n", str(n)]
         key = tuple(words)
         if key not in known:
             known[key] = undisturbed(words + ranks)
         fresh()
-        p = begin(words + ranks + ["--elastic"])
+        p = begin(words + ranks + ["--elastic"], *fault)
         act(p)
         got = weights_after(p)
         assert got == known[key], f"{name}: other weights"
@@ -197,9 +205,15 @@ def each():
 
 # --- any moment --------------------------------------------------------------------------------------------------
 
-def disturb(p, dice, longest):
-    """One kill, or two that may meet a recovery."""
-    time.sleep(dice.random() * longest)
+def disturb(p, dice):
+    """One kill at any moment of the run or of its start, or two, of which the second may meet a recovery."""
+    step = dice.randrange(-2, 18)
+    if step < 0:
+        wait_for(p, lambda: len(ranks_of(p)) == 4)
+        time.sleep(dice.random() * 0.5)
+    else:
+        after_step(p, step)
+        time.sleep(dice.random() * 0.2)
     kills = dice.choice((1, 1, 1, 2))
     for _ in range(kills):
         ranks = ranks_of(p)
@@ -211,15 +225,13 @@ def disturb(p, dice, longest):
 def soak(rounds, seed):
     write(NANO)
     dice = random.Random(seed)
-    began = time.monotonic()
     expected = undisturbed(["-n", "4"])
-    longest = time.monotonic() - began
     times = []
     print(f"seed {seed}", flush=True)
     for i in range(rounds):
         fresh()
         p = begin(["-n", "4", "--elastic"])
-        disturb(p, dice, longest)
+        disturb(p, dice)
         got = weights_after(p)
         assert got == expected, f"round {i}: other weights"
         times += [(e["seconds"], e["predicted_seconds"]) for e in events("recovery")]
