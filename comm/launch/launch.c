@@ -113,6 +113,9 @@ static void rank_ended(launcher *l, uint32_t rank, int wait_status) {
         else pst_launch_blame(l, signal == SIGABRT ? ABORTED : CULPRIT, rank, 3, what);
         return;
     }
+    if (WEXITSTATUS(wait_status) == PST_ELASTIC_LEFT &&
+        pst_launch_elastic_lose(l, rank, "left after SIGTERM"))
+        return;
     int status = WEXITSTATUS(wait_status), stopped = pst_heartbeat_page_stopped(l->page);
     if (stopped && status == pst_launch_stop_exit(stopped)) status = 0; /* a normal end */
     if (!status && pst_heartbeat_page_alive(l->page, rank) && !l->ending) {

@@ -34,6 +34,8 @@ void pst_launch_signals_close(pst_launch_signals *s) {
 }
 
 void pst_launch_signal_ranks(launcher *l, int signal) {
+    const int stops = signal == SIGINT || signal == SIGTERM || signal == SIGHUP;
+    if (stops && l->elastic) atomic_store(&l->elastic->page->is_stopping, 1);
     for (uint32_t i = 0; i < l->n; i++) {
         if (!l->rank[i].pid) continue;
         if (signal == SIGKILL) l->rank[i].killed_by_us = 1;

@@ -22,6 +22,9 @@ enum {
  * memory. */
 #define PST_ELASTIC_REGION (UINT64_C(4) << 20)
 
+/* Exit status of a process that leaves a job which goes on: 128 + SIGTERM. */
+enum { PST_ELASTIC_LEFT = 143 };
+
 /* How a job ends: DONE: all ranks have finished, and no rank is missed any more; ENDING: the
  * launcher ends the job because of a failure. */
 typedef enum { PST_ELASTIC_RUNS, PST_ELASTIC_DONE, PST_ELASTIC_ENDING } pst_elastic_end;
@@ -51,6 +54,8 @@ typedef struct {
     /* ranks of the epoch when so many processes live; 0: the job ends */
     uint32_t ranks_of[PST_ELASTIC_RANKS + 1];
     uint64_t began_ns; /* monotonic clock when the job began */
+    /* 1: the launcher has forwarded a signal to stop: it is meant for all ranks */
+    _Atomic uint32_t is_stopping;
     /* Descriptors, the same in all processes: heartbeat pages of the epochs, one line per process;
      * values that ranks exchange in worlds; memory files. */
     int heartbeat_fd[PST_ELASTIC_EPOCHS], store_fd;

@@ -6,6 +6,7 @@
 #include "base/plural.h"
 #include "run/resume.h"
 #include "run/saving.h"
+#include "run/stop.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -54,6 +55,18 @@ static note note_of(const pst_trainer *t) {
     return n;
 }
 
+/* SIGTERM was sent to this process alone, as before an eviction, and the others can go on. */
+static int leaves(const pst_elastic *e, uint64_t requests) {
+    const uint32_t living = e->page->member[e->epoch].alive;
+    return requests & PST_STOP_TERMINATE && !atomic_load(&e->page->is_stopping) &&
+           e->page->ranks_of[living - 1] != 0;
+}
+
+uint64_t pst_elastic_requests(const pst_trainer *t, uint64_t requests) {
+    if (t->elastic && leaves(t->elastic, requests)) requests &= ~(uint64_t)PST_STOP_TERMINATE;
+    return requests;
+}
+
 /* A state with number n is in file n % 2. The file with the state before stays complete, and that
  * of the state before that one is overwritten: all ranks have completed the state before, because a
  * step ends with an exchange of all ranks. */
@@ -76,6 +89,7 @@ pst_status pst_elastic_commit(pst_trainer *t) {
     e->number = number;
     e->copied_ns += pst_monotonic_ns() - began;
     e->copies++;
+    if (leaves(e, pst_stop_requests())) _exit(PST_ELASTIC_LEFT);
     if (!t->trained) e->set_up_ns = pst_monotonic_ns() - e->began_ns;
     return PST_OK;
 }

@@ -38,6 +38,9 @@ void pst_elastic_note_folder(const pst_trainer *t);
 pst_status pst_elastic_read(pst_trainer *t);
 /* Rank 0: says that the run goes on, and how long that will take. */
 void pst_elastic_say(const pst_trainer *t);
+/* Of this process's requests (stop.h) those that concern all ranks: with SIGTERM to this rank
+ * alone, it leaves before the next step. */
+uint64_t pst_elastic_requests(const pst_trainer *t, uint64_t requests);
 /* Before each step: copies this rank's state to its memory file. ENOMEM. */
 pst_status pst_elastic_commit(pst_trainer *t);
 /* After each step: rank 0 reports a recovery in the metrics. */

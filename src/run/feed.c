@@ -2,6 +2,7 @@
  * are read while the step before runs (prefetch.h). */
 #include "run/stop.h"
 #include "run/step.h"
+#include "run/elastic.h"
 #include "run/feed.h"
 #include "run/prefetch.h"
 #include "base/clock.h"
@@ -333,8 +334,9 @@ static pst_status add_totals(pst_trainer *t, total *all) {
 /* Sets t->stopped when any rank was asked to stop, t->save_requested when any was asked to save. */
 static pst_status check_stop(pst_trainer *t) {
     const uint64_t *requests;
-    uint64_t all = 0;
-    PST_TRY(pst_group_numbers(t->group, t->takes_signals ? pst_stop_requests() : 0, &requests));
+    uint64_t all = 0, mine = 0;
+    if (t->takes_signals) mine = pst_elastic_requests(t, pst_stop_requests());
+    PST_TRY(pst_group_numbers(t->group, mine, &requests));
     for (uint32_t r = 0; r < t->group->n_rank; r++) all |= requests[r];
     pst_step_take_requests(t, all);
     return PST_OK;

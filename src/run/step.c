@@ -3,6 +3,7 @@
  * for sessions (session.c). */
 #include "base/clock.h"
 #include "run/stop.h"
+#include "run/elastic.h"
 #include "run/step.h"
 #include "run/learning_rate.h"
 #include "run/nonfinite.h"
@@ -160,7 +161,8 @@ static uint64_t own_requests(pst_trainer *t, uint64_t wall_ns) {
     uint64_t *longest = t->longest_step_ns + pst_prepared_syncs(t->p, t->step - 1);
     if (wall_ns > *longest) *longest = wall_ns;
     if (!t->takes_signals) return 0;
-    return pst_stop_requests() | (is_time_up(t) ? (uint64_t)PST_STOP_TIME : 0);
+    return pst_elastic_requests(t, pst_stop_requests()) |
+           (is_time_up(t) ? (uint64_t)PST_STOP_TIME : 0);
 }
 
 /* The reports of this process's ranks. */

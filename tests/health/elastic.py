@@ -161,6 +161,10 @@ def down_to_one(p):
         wait_for(p, lambda: len(steps()) > step + 2)
 
 
+def evicted(p):
+    kill_at_step(p, 6, [2], signal.SIGTERM)
+
+
 def stopped(p):
     kill_at_step(p, 5, [1], signal.SIGSTOP)
 
@@ -177,6 +181,7 @@ PARTS = {
     "at the start": (at_the_start, [], 4),
     "inside a recovery": (inside_a_recovery, [], 4),
     "down to one": (down_to_one, [], 4),
+    "evicted": (evicted, [], 4),
     "stopped": (stopped, [], 4),
     "two replicas": (middle_rank, ["parallel.data=2"], 4),
     "two tensor ranks": (first_rank, ["parallel.tensor=2", "parallel.pipeline=2"], 4),
