@@ -12,13 +12,14 @@
 
 typedef struct {
     float scale, inverse; /* inverse 0: all whole numbers are 0 */
+    float limit;          /* 2bit: the smallest magnitude that becomes `scale` */
 } pst_codec_scale;
 
 /* top: the largest magnitude of the block as bits, of which a NaN is larger than infinity. Then the
  * scale is not finite, nor are the unpacked numbers. */
 static inline pst_codec_scale pst_codec_scale_of(pst_codec_kind kind, uint32_t top) {
     const float most = (float)pst_codec_most(kind);
-    pst_codec_scale s = {0, 0};
+    pst_codec_scale s = {0, 0, 0};
     float magnitude;
     memcpy(&magnitude, &top, sizeof magnitude);
     if (top >= 0x7f800000) {
@@ -36,19 +37,20 @@ static inline pst_codec_scale pst_codec_scale_of(pst_codec_kind kind, uint32_t t
 /* The magnitudes of a block are added in PST_CODEC_LANES sums, element i in sum i mod
  * PST_CODEC_LANES, which are then added in a tree. */
 enum { PST_CODEC_LANES = 16 };
-#define PST_CODEC_AUTO 1.5f /* threshold over mean magnitude */
-
-/* The threshold of a block of n elements as its scale; inverse 1, or 0: all numbers are 0. top: as
- * above; sum: of the magnitudes, changed; by: the scale of the numbers. */
-static inline pst_codec_scale pst_codec_threshold_of(pst_codec codec, uint32_t top,
-                                                     float sum[PST_CODEC_LANES], uint64_t n,
-                                                     float by) {
+static inline float pst_codec_tree(float sum[PST_CODEC_LANES]) {
     for (int width = PST_CODEC_LANES / 2; width; width /= 2)
         for (int i = 0; i < width; i++) sum[i] += sum[i + width];
-    pst_codec_scale s = {codec.threshold * by, 1};
-    if (!(codec.threshold > 0)) s.scale = PST_CODEC_AUTO * (sum[0] / (float)n);
-    if (top >= 0x7f800000 || !(s.scale < INFINITY)) s = (pst_codec_scale){NAN, 0};
-    else if (s.scale < PST_CODEC_TINY) s = (pst_codec_scale){0, 0};
+    return sum[0];
+}
+
+/* The scale of a block of 2bit; inverse 1, or 0: all numbers are 0. top: as above; value: what the
+ * block's own threshold makes of large numbers; by: the scale of the numbers. */
+static inline pst_codec_scale pst_codec_ternary_of(pst_codec codec, uint32_t top, float value,
+                                                   float by) {
+    pst_codec_scale s = {value, 1, value / 2};
+    if (codec.threshold > 0) s.scale = s.limit = codec.threshold * by;
+    if (top >= 0x7f800000 || !(s.scale < INFINITY)) s = (pst_codec_scale){NAN, 0, 0};
+    else if (s.scale < PST_CODEC_TINY) s = (pst_codec_scale){0, 0, 0};
     return s;
 }
 

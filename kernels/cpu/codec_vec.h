@@ -9,6 +9,13 @@ VEC_INLINE void vi_store_bytes(int8_t *to, vi number) {
 VEC_INLINE vi vi_load_bytes(const int8_t *from) {
     return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)from));
 }
+/* The same without a sign: from 0 to 255. */
+VEC_INLINE void vi_store_low_bytes(uint8_t *to, vi number) {
+    _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtepi32_epi8(number));
+}
+VEC_INLINE vi vi_load_low_bytes(const uint8_t *from) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)from));
+}
 VEC_INLINE vi vi_nearest(vf x) { return _mm512_cvtps_epi32(x); }
 VEC_INLINE vf vi_float(vi x) { return _mm512_cvtepi32_ps(x); }
 VEC_INLINE vi v_magnitude(vf x) {
@@ -25,6 +32,12 @@ VEC_INLINE vi vi_count(vi count, vf x, vi least) {
                                  vi_set(1));
 }
 VEC_INLINE uint32_t vi_sum_of(vi x) { return (uint32_t)_mm512_reduce_add_epi32(x); }
+/* x in the lanes in which it is above `least`, else 0; counts these. */
+VEC_INLINE vf v_above(vf x, vf least, vi *count) {
+    const __mmask16 above = _mm512_cmp_ps_mask(x, least, _CMP_GT_OQ);
+    *count = _mm512_mask_add_epi32(*count, above, *count, vi_set(1));
+    return _mm512_maskz_mov_ps(above, x);
+}
 /* 1 for x >= limit, -1 for x <= -limit, else 0. */
 VEC_INLINE vi v_sign_beyond(vf x, vf limit) {
     vi up = _mm512_maskz_mov_epi32(_mm512_cmp_ps_mask(x, limit, _CMP_GE_OQ), vi_set(1));
@@ -39,6 +52,14 @@ VEC_INLINE void vi_store_bytes(int8_t *to, vi number) {
 }
 VEC_INLINE vi vi_load_bytes(const int8_t *from) {
     return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)from));
+}
+VEC_INLINE void vi_store_low_bytes(uint8_t *to, vi number) {
+    __m128i words =
+        _mm_packus_epi32(_mm256_castsi256_si128(number), _mm256_extracti128_si256(number, 1));
+    _mm_storel_epi64((__m128i *)(void *)to, _mm_packus_epi16(words, words));
+}
+VEC_INLINE vi vi_load_low_bytes(const uint8_t *from) {
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)from));
 }
 VEC_INLINE vi vi_nearest(vf x) { return _mm256_cvtps_epi32(x); }
 VEC_INLINE vf vi_float(vi x) { return _mm256_cvtepi32_ps(x); }
@@ -60,6 +81,11 @@ VEC_INLINE uint32_t vi_sum_of(vi x) {
     _mm256_storeu_si256((__m256i *)(void *)lane, x);
     for (int i = 0; i < VEC_W; i++) sum += lane[i];
     return sum;
+}
+VEC_INLINE vf v_above(vf x, vf least, vi *count) {
+    vf above = _mm256_cmp_ps(x, least, _CMP_GT_OQ);
+    *count = _mm256_sub_epi32(*count, _mm256_castps_si256(above));
+    return _mm256_and_ps(above, x);
 }
 VEC_INLINE vi v_sign_beyond(vf x, vf limit) {
     vi up = _mm256_castps_si256(_mm256_cmp_ps(x, limit, _CMP_GE_OQ));
@@ -115,20 +141,33 @@ static void codec_round(const codec_rounding *r, pst_codec_scale s) {
     }
 }
 
-/* The same for the numbers -1, 0 and 1. */
-static void codec_compare(const codec_rounding *r, pst_codec_scale s) {
-    vf limit = v_set(s.scale);
-    uint64_t i = 0;
-    for (; i + VEC_W <= r->count && s.inverse > 0; i += VEC_W) {
-        vf sum = v_load(r->x + i);
-        vi whole = v_sign_beyond(sum, limit);
-        vf unpacked = vi_float(whole) * limit;
-        vi_store_bytes(r->number + i, whole);
-        if (r->next) v_store(r->next + i, sum - unpacked);
-        if (r->out) v_store(r->out + i, unpacked);
+/* The numbers -1, 0 and 1 to `to`, two bits each; what is left, and what the receiver unpacks. As
+ * much of the block as fills vectors of bytes: r->number has the rest. Returns the numbers packed:
+ * all or none of them. */
+static uint64_t codec_compare(const codec_rounding *r, pst_codec_scale s, uint8_t *to) {
+    const uint64_t part = r->count / 4;
+    const vf limit = v_set(s.limit), scale = v_set(s.scale);
+    if (!(s.inverse > 0) || r->count % (4 * VEC_W)) return 0;
+    for (uint64_t i = 0; i < part; i += VEC_W) {
+        vi bytes = vi_set(0);
+        for (int k = 0; k < 4; k++) {
+            const uint64_t at = (uint64_t)k * part + i;
+            vf sum = v_load(r->x + at);
+            vi whole = v_sign_beyond(sum, limit);
+            vf unpacked = vi_float(whole) * scale;
+            if (r->next) v_store(r->next + at, sum - unpacked);
+            if (r->out) v_store(r->out + at, unpacked);
+            bytes = vi_add(bytes, vi_left(vi_and(whole, vi_set(3)), 2 * k));
+        }
+        vi_store_low_bytes(to + i, bytes);
     }
-    for (; i < r->count; i++) {
-        const int sign = s.inverse > 0 ? (r->x[i] >= s.scale) - (r->x[i] <= -s.scale) : 0;
+    return r->count;
+}
+
+/* The same one by one, to r->number. */
+static void codec_compare_each(const codec_rounding *r, pst_codec_scale s) {
+    for (uint64_t i = 0; i < r->count; i++) {
+        const int sign = s.inverse > 0 ? (r->x[i] >= s.limit) - (r->x[i] <= -s.limit) : 0;
         r->number[i] = (int8_t)sign;
         float unpacked = (float)sign * s.scale;
         if (r->next) r->next[i] = r->x[i] - unpacked;
@@ -136,20 +175,34 @@ static void codec_compare(const codec_rounding *r, pst_codec_scale s) {
     }
 }
 
-/* x: padded with zeros to a multiple of PST_CODEC_LANES. */
-static pst_codec_scale codec_threshold(const pst_flat_pack *p, const float *x, uint64_t count,
-                                       uint32_t top) {
+/* Sums of the magnitudes above `least`, which is at least 0; -1: of all. x: padded with zeros to a
+ * multiple of PST_CODEC_LANES. Returns how many there are above it. */
+static uint32_t codec_add_above(const float *x, uint64_t n, float least,
+                                float sum[PST_CODEC_LANES]) {
     enum { VECTORS = PST_CODEC_LANES / VEC_W };
-    float sum[PST_CODEC_LANES];
-    vf part[VECTORS];
+    vf part[VECTORS], from = v_set(least);
+    vi count = vi_set(0);
     for (int k = 0; k < VECTORS; k++) part[k] = v_set(0);
-    for (uint64_t i = 0; i < count; i += PST_CODEC_LANES)
+    for (uint64_t i = 0; i < n; i += PST_CODEC_LANES)
         for (int k = 0; k < VECTORS; k++) {
             vf number = v_load(x + i + k * VEC_W);
-            part[k] = part[k] + v_max(number, -number);
+            part[k] = part[k] + v_above(v_max(number, -number), from, &count);
         }
     for (int k = 0; k < VECTORS; k++) v_store(sum + k * VEC_W, part[k]);
-    return pst_codec_threshold_of(p->codec, top, sum, count, p->scale);
+    return vi_sum_of(count);
+}
+
+/* x: padded with zeros to a multiple of PST_CODEC_LANES. */
+static pst_codec_scale codec_threshold(const pst_flat_pack *p, const float *x, uint64_t n,
+                                       uint32_t top) {
+    float sum[PST_CODEC_LANES], value = 0;
+    if (!(p->codec.threshold > 0)) {
+        codec_add_above(x, n, -1, sum);
+        const float mean = pst_codec_tree(sum) / (float)n;
+        const uint32_t found = codec_add_above(x, n, mean, sum);
+        value = found ? pst_codec_tree(sum) / (float)found : mean;
+    }
+    return pst_codec_ternary_of(p->codec, top, value, p->scale);
 }
 
 /* x: padded with zeros to a multiple of VEC_W. */
@@ -262,7 +315,8 @@ static void codec_pack_block(const pst_flat_pack *p, uint64_t at, uint64_t count
         ternary ? codec_threshold(p, x, count, top) : pst_codec_scale_of(kind, top);
     memcpy(to, &s.scale, sizeof s.scale);
     if (kind == PST_CODEC_INT8) r.number = (int8_t *)behind;
-    if (ternary) codec_compare(&r, s);
+    if (ternary && codec_compare(&r, s, behind)) return;
+    if (ternary) codec_compare_each(&r, s);
     else codec_round(&r, s);
     if (kind != PST_CODEC_INT8) pst_codec_put(kind, number, behind, count);
 }
@@ -292,6 +346,24 @@ typedef struct {
     int add;
 } codec_unpack_job;
 
+/* A whole block of numbers of `bits` bits. */
+VEC_INLINE void codec_unpack_bits(int bits, const uint8_t *from, uint64_t n, float scale, float *y,
+                                  int add) {
+    const int in_byte = 8 / bits;
+    const uint64_t part = n / (uint64_t)in_byte;
+    const vf by = v_set(scale);
+    for (uint64_t i = 0; i < part; i += VEC_W) {
+        const vi bytes = vi_load_low_bytes(from + i);
+        for (int k = 0; k < in_byte; k++) {
+            float *to = y + (uint64_t)k * part + i;
+            vi number = vi_left(bytes, 32 - bits * (k + 1));
+            vf unpacked = vi_float(vi_signed_right(number, 32 - bits)) * by;
+            if (add) unpacked = v_load(to) + unpacked;
+            v_store(to, unpacked);
+        }
+    }
+}
+
 static void codec_unpack_block(const codec_unpack_job *j, uint64_t at, uint64_t count) {
     int8_t apart[PST_CODEC_BLOCK_MAX];
     const uint8_t *from = j->packed + pst_codec_bytes(j->codec, at);
@@ -307,6 +379,12 @@ static void codec_unpack_block(const codec_unpack_job *j, uint64_t at, uint64_t 
         return;
     }
     memcpy(&scale, from, sizeof scale);
+    if (j->codec.kind != PST_CODEC_INT8 && count % (4 * VEC_W) == 0) {
+        const uint8_t *bytes = from + sizeof scale;
+        if (j->codec.kind == PST_CODEC_2BIT) codec_unpack_bits(2, bytes, count, scale, y, j->add);
+        else codec_unpack_bits(4, bytes, count, scale, y, j->add);
+        return;
+    }
     if (j->codec.kind != PST_CODEC_INT8) {
         pst_codec_take(j->codec.kind, (const uint8_t *)number, apart, count);
         number = apart;

@@ -249,6 +249,9 @@ VEC_INLINE void v_transpose(vf row[VEC_W]) {
 typedef uint32_t vu __attribute__((vector_size(4 * VEC_W)));
 VEC_INLINE vi vi_left(vi a, int n) { return (vi)((vu)a << n); }
 VEC_INLINE vi vi_right(vi a, int n) { return (vi)((vu)a >> n); }
+typedef int32_t vs __attribute__((vector_size(4 * VEC_W)));
+/* Shifts in copies of the sign. */
+VEC_INLINE vi vi_signed_right(vi a, int n) { return (vi)((vs)a >> n); }
 
 /* vx: the element type of activations and parameters in this compilation; arithmetic is in float
  * always. Conversions round to nearest even; the conversion to bf16 treats subnormal numbers as 0.

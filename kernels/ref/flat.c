@@ -187,16 +187,31 @@ static void pack_topk(const pst_codec_sending *s, uint64_t n, uint32_t top) {
         if (pst_codec_picks(&pick, pst_codec_magnitude(s->x[i]))) pst_codec_send(s, nth++, i);
 }
 
-static pst_codec_scale scale_of(const pst_flat_pack *p, const float *x, uint64_t n, uint32_t top) {
+/* The mean of the magnitudes above `least`; none: `least`. */
+static float mean_above(const float *x, uint64_t n, float least) {
     float sum[PST_CODEC_LANES] = {0};
+    uint64_t found = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        const int above = fabsf(x[i]) > least;
+        sum[i % PST_CODEC_LANES] += above ? fabsf(x[i]) : 0;
+        found += (uint64_t)above;
+    }
+    return found ? pst_codec_tree(sum) / (float)found : least;
+}
+
+static pst_codec_scale scale_of(const pst_flat_pack *p, const float *x, uint64_t n, uint32_t top) {
+    float sum[PST_CODEC_LANES] = {0}, value = 0;
     if (p->codec.kind != PST_CODEC_2BIT) return pst_codec_scale_of(p->codec.kind, top);
-    for (uint64_t i = 0; i < n; i++) sum[i % PST_CODEC_LANES] += fabsf(x[i]);
-    return pst_codec_threshold_of(p->codec, top, sum, n, p->scale);
+    if (!(p->codec.threshold > 0)) {
+        for (uint64_t i = 0; i < n; i++) sum[i % PST_CODEC_LANES] += fabsf(x[i]);
+        value = mean_above(x, n, pst_codec_tree(sum) / (float)n);
+    }
+    return pst_codec_ternary_of(p->codec, top, value, p->scale);
 }
 
 static int8_t number_of(pst_codec_kind kind, pst_codec_scale s, float x) {
     if (!(s.inverse > 0)) return 0;
-    if (kind == PST_CODEC_2BIT) return (int8_t)((x >= s.scale) - (x <= -s.scale));
+    if (kind == PST_CODEC_2BIT) return (int8_t)((x >= s.limit) - (x <= -s.limit));
     return (int8_t)rintf(x * s.inverse);
 }
 

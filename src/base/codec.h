@@ -5,10 +5,11 @@
  *   127; int4: half a byte, from -7 to 7, the first half of the block in the low halves of its
  *   bytes. The scale is the largest magnitude in the block, divided by 127 or 7; a number is
  *   rounded to the nearest whole multiple of the scale (ties to even).
- * 2bit (MXNet's rule): the threshold (fp32), then -1, 0 or 1 for each element in two bits, the
- *   first quarter of the block in the lowest bits of its bytes. A number of at least the threshold
- *   becomes the threshold, one of at most minus the threshold becomes minus the threshold, the
- *   others become 0.
+ * 2bit: a value v (fp32), then -1, 0 or 1 for each element in two bits, the first quarter of the
+ *   block in the lowest bits of its bytes. With a threshold (MXNet's rule) v is the threshold; a
+ *   number of at least v becomes v, one of at most -v becomes -v, the others become 0. Without one,
+ *   v is the mean of the magnitudes above the block's mean magnitude, and a number becomes the
+ *   nearest of -v, 0 and v.
  * topk: the elements with the largest magnitudes, of equal ones those with lower indices: their
  *   indices in the block (16 bits, ascending), then their values (fp32).
  * bf16: each number rounded to the nearest one of 16 bits (ties to even). */
@@ -31,7 +32,7 @@ typedef struct {
     pst_codec_kind kind;
     uint32_t block;
     uint32_t keep;   /* topk: elements of a whole block that are sent, 1 to `block` */
-    float threshold; /* 2bit; 0: each block's own, 1.5 times the mean magnitude of its elements */
+    float threshold; /* 2bit; 0: each block's own value */
 } pst_codec;
 enum { PST_CODEC_BLOCK_MIN = 32, PST_CODEC_BLOCK_MAX = 4096 };
 

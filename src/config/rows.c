@@ -417,7 +417,7 @@ static const pst_row rows[] = {
      AT(parallel.compress.up), 0,
      "Codec with which replicas pack the gradients that they send. int8, int4: a whole number per "
      "element and a scale per block, a quarter or an eighth of the bytes; 2bit: plus or minus a "
-     "threshold, or 0; topk: the largest elements of each block; bf16: half of the bytes. What is "
+     "value, or 0; topk: the largest elements of each block; bf16: half of the bytes. What is "
      "left out is added to the next step's gradient. CPUs only.",
      NULL},
     {"parallel.compress", "down", PST_ROW_TEXT, "none", 0, 0, FULL, "none|int8|int4|bf16",
@@ -435,7 +435,8 @@ static const pst_row rows[] = {
     {"parallel.compress", "threshold", PST_ROW_REAL, "auto", 0, 1e6, FULL, "auto",
      AT(parallel.compress.threshold), 0,
      "2bit: what is sent of elements that are at least as large, in units of the gradient of the "
-     "step's mean loss. auto: 1.5 times the mean magnitude of each block.",
+     "step's mean loss. auto: each block's own value, the mean of its magnitudes above their mean, "
+     "is sent of elements that are at least half as large.",
      NULL},
     {"parallel.compress", "rate", PST_ROW_REAL, "0.01", 0, 0.5, FULL | ABOVE, NULL,
      AT(parallel.compress.rate), 0, "topk: the share of the elements of a block that is sent.",

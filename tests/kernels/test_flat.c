@@ -320,8 +320,9 @@ static void test_codec_bf16(void **state) {
     }
 }
 
-/* MXNet's rule with a given threshold, which the loss scale multiplies; then that of the block: 1.5
- * times the mean of 8 magnitudes of 2 and 24 of 0. */
+/* MXNet's rule with a given threshold, which the loss scale multiplies; then the block's own: of
+ * the magnitudes 4, 2, 1 and 0 those above their mean, 1.75, have the mean 3, and those of at
+ * least 1.5 become 3. */
 static void test_codec_2bit(void **state) {
     (void)state;
     const pst_flat *flat = pst_flat_choose(pst_cpu_isa());
@@ -335,12 +336,13 @@ static void test_codec_2bit(void **state) {
     for (int i = 0; i < 7; i++) assert_true(x[i] == left[i]);
     static const uint8_t bits[7] = {1, 3, 0, 0, 1, 0, 3};
     for (int i = 0; i < 7; i++) assert_int_equal(packed[4 + i] & 3, bits[i]);
-    for (int i = 0; i < 32; i++) x[i] = i % 4 ? 0 : 2;
+    static const float numbers[4] = {4, -2, 1, 0}, become[4] = {3, -3, 0, 0};
+    for (int i = 0; i < 32; i++) x[i] = numbers[i % 4];
     p.codec.threshold = 0;
     p.decode = 1;
     p.next = NULL;
     flat->pack(NULL, &p);
-    for (int i = 0; i < 32; i++) assert_true(x[i] == (i % 4 ? 0 : 0.75f));
+    for (int i = 0; i < 32; i++) assert_true(x[i] == become[i % 4]);
 }
 
 /* By sorting: the largest magnitudes, and of equal ones those with lower indices. */
