@@ -7,6 +7,7 @@
 #include "kernels/codec.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/loss.h"
+#include "kernels/lowrank.h"
 #include "kernels/rope.h"
 #include "kernels/shape.h"
 #include <math.h>

@@ -212,25 +212,53 @@ static uint64_t codec_count(const float *x, uint64_t n, uint32_t least) {
     return vi_sum_of(count);
 }
 
-/* Elements of a block that may be among the largest: in order, padded with zeros. */
+/* Elements of a block that may be among the largest: in order, padded with zeros. Vectors may be
+ * stored behind the last one. */
 enum { CODEC_CANDIDATES = 256 };
 typedef struct {
     uint64_t n; /* CODEC_CANDIDATES: more than fit */
-    float x[CODEC_CANDIDATES];
-    uint16_t index[CODEC_CANDIDATES];
+    float x[CODEC_CANDIDATES + VEC_W];
+    uint16_t index[CODEC_CANDIDATES + VEC_W];
 } codec_candidates;
+
+#if defined(VEC_AVX512)
+/* Appends the lanes with a magnitude of `least` or more, whose indices are `index`. */
+VEC_INLINE void codec_append(codec_candidates *out, vf x, vi index, vi least) {
+    const __mmask16 lanes = _mm512_cmpge_epi32_mask(v_magnitude(x), least);
+    const __m512i kept = _mm512_maskz_compress_epi32(lanes, index);
+    v_store(out->x + out->n, _mm512_maskz_compress_ps(lanes, x));
+    _mm256_storeu_si256((__m256i *)(void *)(out->index + out->n), _mm512_cvtepi32_epi16(kept));
+    out->n += (uint64_t)__builtin_popcount(lanes);
+}
+#else
+VEC_INLINE void codec_append(codec_candidates *out, vf x, vi index, vi least) {
+    float of[VEC_W];
+    uint32_t number[VEC_W];
+    unsigned lanes = v_reaches(x, least);
+    if (!lanes) return;
+    v_store(of, x);
+    _mm256_storeu_si256((__m256i *)(void *)number, index);
+    for (; lanes; lanes &= lanes - 1, out->n++) {
+        const int lane = __builtin_ctz(lanes);
+        out->x[out->n] = of[lane];
+        out->index[out->n] = (uint16_t)number[lane];
+    }
+}
+#endif
 
 /* Those with a magnitude of `least` or more. */
 static void codec_find(const float *x, uint64_t n, uint32_t least, codec_candidates *out) {
+    static const uint32_t lane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const vi from = vi_set(least);
+    vi index = vi_load(lane);
     out->n = 0;
     for (uint64_t i = 0; i < n; i += VEC_W) {
-        unsigned lanes = v_reaches(v_load(x + i), vi_set(least));
-        for (; lanes; lanes &= lanes - 1) {
-            if (out->n == CODEC_CANDIDATES) return;
-            out->index[out->n] = (uint16_t)(i + (unsigned)__builtin_ctz(lanes));
-            out->x[out->n] = x[out->index[out->n]];
-            out->n++;
+        codec_append(out, v_load(x + i), index, from);
+        if (out->n >= CODEC_CANDIDATES) {
+            out->n = CODEC_CANDIDATES;
+            return;
         }
+        index = vi_add(index, vi_set(VEC_W));
     }
     for (uint64_t i = out->n; i % VEC_W; i++) out->x[i] = 0;
 }
@@ -321,6 +349,15 @@ static void codec_pack_block(const pst_flat_pack *p, uint64_t at, uint64_t count
     if (kind != PST_CODEC_INT8) pst_codec_put(kind, number, behind, count);
 }
 
+/* Packs block `block` of powersgd. */
+static void codec_pack_matrix(void *arg, uint64_t block, uint32_t thread) {
+    (void)thread;
+    const pst_flat_pack *p = arg;
+    const uint64_t at = block * p->codec.block, n = pst_min_u64(p->codec.block, p->n - at);
+    float *m = (p->next ? p->next : p->x) + at;
+    pst_lowrank_pack(p, at, n, codec_sum(p, at, n, m));
+}
+
 static void codec_pack_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const pst_flat_pack *p = arg;
@@ -332,10 +369,12 @@ static void codec_pack_tile(void *arg, uint64_t tile, uint32_t thread) {
 
 static void flat_pack(pst_pool *pool, const pst_flat_pack *of) {
     pst_flat_pack p = *of;
-    const uint64_t tiles = pst_div_up(p.n, PST_FLAT_TILE);
-    if (pool) pst_pool_run(pool, codec_pack_tile, &p, tiles);
+    const int matrix = p.codec.kind == PST_CODEC_POWERSGD;
+    const uint64_t tiles = pst_div_up(p.n, matrix ? p.codec.block : PST_FLAT_TILE);
+    const pst_tile_fn pack = matrix ? codec_pack_matrix : codec_pack_tile;
+    if (pool) pst_pool_run(pool, pack, &p, tiles);
     else
-        for (uint64_t i = 0; i < tiles; i++) codec_pack_tile(&p, i, 0);
+        for (uint64_t i = 0; i < tiles; i++) pack(&p, i, 0);
 }
 
 typedef struct {
@@ -401,19 +440,45 @@ static void codec_unpack_block(const codec_unpack_job *j, uint64_t at, uint64_t 
     }
 }
 
+/* Blocks ahead, and elements of a block, of which memory is loaded ahead. */
+enum { CODEC_AHEAD = 4, CODEC_FEW = 64 };
+/* topk: starts to load the elements that a later block changes, which are far apart. */
+static void codec_fetch(const codec_unpack_job *j, uint64_t at) {
+    const uint8_t *from = j->packed + pst_codec_bytes(j->codec, at);
+    for (uint64_t k = 0; k < j->codec.keep; k++) {
+        uint16_t index;
+        memcpy(&index, from + k * sizeof index, sizeof index);
+        if (index < j->codec.block) __builtin_prefetch(j->y + at + index, 1);
+    }
+}
+
+static void codec_unpack_matrix(void *arg, uint64_t block, uint32_t thread) {
+    (void)thread;
+    const codec_unpack_job *j = arg;
+    const uint64_t at = block * j->codec.block;
+    pst_lowrank_unpack(j->codec, at, pst_min_u64(j->codec.block, j->n - at),
+                       j->packed + pst_codec_bytes(j->codec, at), j->y + at, j->add);
+}
+
 static void codec_unpack_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const codec_unpack_job *j = arg;
     const uint64_t from = tile * PST_FLAT_TILE, to = pst_min_u64(from + PST_FLAT_TILE, j->n);
-    for (uint64_t at = from; at < to; at += j->codec.block)
+    const uint64_t ahead = CODEC_AHEAD * j->codec.block;
+    const int fetches = j->codec.kind == PST_CODEC_TOPK && j->add && j->codec.keep <= CODEC_FEW;
+    for (uint64_t at = from; at < to; at += j->codec.block) {
+        if (fetches && at + ahead + j->codec.block <= j->n) codec_fetch(j, at + ahead);
         codec_unpack_block(j, at, pst_min_u64(j->codec.block, to - at));
+    }
 }
 
 static void flat_unpack(pst_pool *pool, pst_codec codec, const uint8_t *from, float *y, uint64_t n,
                         int add) {
     codec_unpack_job j = {codec, from, y, n, add};
-    const uint64_t tiles = pst_div_up(n, PST_FLAT_TILE);
-    if (pool) pst_pool_run(pool, codec_unpack_tile, &j, tiles);
+    const int matrix = codec.kind == PST_CODEC_POWERSGD;
+    const uint64_t tiles = pst_div_up(n, matrix ? codec.block : PST_FLAT_TILE);
+    const pst_tile_fn unpack = matrix ? codec_unpack_matrix : codec_unpack_tile;
+    if (pool) pst_pool_run(pool, unpack, &j, tiles);
     else
-        for (uint64_t i = 0; i < tiles; i++) codec_unpack_tile(&j, i, 0);
+        for (uint64_t i = 0; i < tiles; i++) unpack(&j, i, 0);
 }

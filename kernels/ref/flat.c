@@ -1,6 +1,7 @@
 /* Reference arithmetic on whole arrays, and the table for any machine. Products and sums are
  * rounded one by one (no fused multiply-add), so that the vector tables give the same bits. */
 #include "kernels/codec.h"
+#include "kernels/lowrank.h"
 #include "kernels/kernel.h"
 #include <math.h>
 #include <string.h>
@@ -242,9 +243,22 @@ static void pack_block(const pst_flat_pack *p, uint64_t at, uint64_t n, uint8_t 
     pst_codec_put(kind, number, to + sizeof s.scale, n);
 }
 
+static void pack_matrices(const pst_flat_pack *p) {
+    const uint64_t block = p->codec.block;
+    for (uint64_t at = 0; at < p->n; at += block) {
+        const uint64_t n = p->n - at < block ? p->n - at : block;
+        float *m = (p->next ? p->next : p->x) + at;
+        pst_lowrank_pack(p, at, n, add_error(p, at, n, m));
+    }
+}
+
 static void pack(pst_pool *pool, const pst_flat_pack *p) {
     (void)pool;
     const uint64_t block = p->codec.block;
+    if (p->codec.kind == PST_CODEC_POWERSGD) {
+        pack_matrices(p);
+        return;
+    }
     for (uint64_t at = 0; at < p->n; at += block)
         pack_block(p, at, p->n - at < block ? p->n - at : block,
                    p->packed + pst_codec_bytes(p->codec, at));
@@ -260,6 +274,10 @@ static void unpack(pst_pool *pool, pst_codec codec, const uint8_t *packed, float
         const uint8_t *from = packed + pst_codec_bytes(codec, at);
         if (codec.kind == PST_CODEC_BF16) {
             pst_codec_unpack_bf16(from, m, y + at, add);
+            continue;
+        }
+        if (codec.kind == PST_CODEC_POWERSGD) {
+            pst_lowrank_unpack(codec, at, m, from, y + at, add);
             continue;
         }
         if (codec.kind == PST_CODEC_TOPK) {

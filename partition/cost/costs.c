@@ -125,13 +125,15 @@ uint64_t pst_costs_step_ns(const pst_costs *costs, uint64_t elements) {
 
 /* int8 reads gradient and residual, and writes the new residual and a byte. The others: as many
  * bytes as take as long as they do (docs/layouts.md: the measured times). */
-uint64_t pst_costs_pack_ns(const pst_costs *costs, pst_codec_kind codec, uint64_t elements) {
+uint64_t pst_costs_pack_ns(const pst_costs *costs, pst_codec codec, uint64_t elements) {
     static const double bytes[PST_CODEC_COUNT] = {[PST_CODEC_INT8] = 13,
                                                   [PST_CODEC_INT4] = 13,
                                                   [PST_CODEC_2BIT] = 15.5,
                                                   [PST_CODEC_TOPK] = 25,
                                                   [PST_CODEC_BF16] = 14};
-    return corrected(costs, flush_ns(costs, PST_PROFILE_PACK, bytes[codec], elements));
+    const double per_element =
+        codec.kind == PST_CODEC_POWERSGD ? 12 + 58.0 * codec.rank : bytes[codec.kind];
+    return corrected(costs, flush_ns(costs, PST_PROFILE_PACK, per_element, elements));
 }
 
 uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements) {

@@ -64,7 +64,7 @@ uint64_t pst_costs_norm_ns(const pst_costs *costs, uint64_t elements);
 uint64_t pst_costs_step_ns(const pst_costs *costs, uint64_t elements);
 /* Returns the duration, in ns, of packing `elements` elements of a gradient with a codec. A profile
  * has that of the codec with which it was measured. */
-uint64_t pst_costs_pack_ns(const pst_costs *costs, pst_codec_kind codec, uint64_t elements);
+uint64_t pst_costs_pack_ns(const pst_costs *costs, pst_codec codec, uint64_t elements);
 /* Returns the duration, in ns, of adding `elements` received elements of a gradient. */
 uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements);
 

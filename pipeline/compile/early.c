@@ -85,9 +85,10 @@ static double wire_ns(const pst_job_builder *b, double bytes) {
 /* Receive time of n elements of a parameter at their owner; with zero 0, sums of the same length
  * are included. */
 static double exchange_ns(const pst_job_builder *b, uint32_t param, uint64_t n) {
-    const int packed = pst_job_packs(b->job, b->stage, b->cut->graph->param + param);
+    const pst_param *of = b->cut->graph->param + param;
+    const int packed = pst_job_packs(b->job, b->stage, of);
     const uint64_t bytes =
-        pst_job_gradient_bytes(b->job, packed, n) + (b->job->zero ? 0 : n * sizeof(float));
+        pst_job_gradient_bytes(b->job, of, packed, n) + (b->job->zero ? 0 : n * sizeof(float));
     return wire_ns(b, (double)bytes * (pst_job_group(b->job) - 1));
 }
 

@@ -49,7 +49,9 @@ static int packs(const pst_job_builder *b, const piece *at) {
 static uint32_t emit_piece(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t use,
                            uint32_t peer, int back) {
     const int packed = !back && packs(b, at);
-    uint64_t bytes = back ? at->n * sizeof(float) : pst_job_gradient_bytes(b->job, packed, at->n);
+    const pst_param *param = b->cut->graph->param + at->param;
+    uint64_t bytes =
+        back ? at->n * sizeof(float) : pst_job_gradient_bytes(b->job, param, packed, at->n);
     pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
     instr.param = at->param;
     instr.use = use;
@@ -118,7 +120,7 @@ static int takes_part(const pst_job_builder *b, const piece *at, uint32_t member
 static void round_own(pst_job_builder *b, pst_instr *in) {
     if (!b->own_is_exact || (in->into && in->buffer)) return;
     b->own_is_exact = 0;
-    in->bytes = pst_job_gradient_bytes(b->job, 0, in->n);
+    in->bytes = pst_job_gradient_bytes(b->job, b->cut->graph->param + in->param, 0, in->n);
 }
 
 /* Adds `buffer` to `into`, after both are ready (PST_NONE: no need to wait). */

@@ -212,9 +212,15 @@ static inline int pst_job_sends_changes(const pst_job *job, uint32_t stage,
 static inline uint64_t pst_job_change_bytes(const pst_job *job, uint64_t n) {
     return job->plain ? n * sizeof(float) : pst_codec_bytes(job->down, n);
 }
+/* Returns the codec of a message of packed gradients that begins with element `from` of the
+ * parameter. */
+static inline pst_codec pst_job_codec(const pst_job *job, const pst_param *param, uint64_t from) {
+    return pst_codec_of_rows(job->up, pst_param_elements(param) / param->dim[0], from);
+}
 /* Returns the bytes of n elements of a replica's gradient in a message. */
-static inline uint64_t pst_job_gradient_bytes(const pst_job *job, int packed, uint64_t n) {
-    if (packed) return pst_codec_bytes(job->up, n);
+static inline uint64_t pst_job_gradient_bytes(const pst_job *job, const pst_param *param,
+                                              int packed, uint64_t n) {
+    if (packed) return pst_codec_bytes(pst_job_codec(job, param, 0), n);
     return n * (job->narrow ? 2 : sizeof(float));
 }
 /* Returns the number of pieces of all parameters. */

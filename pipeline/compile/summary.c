@@ -77,7 +77,7 @@ static void add_message(const pst_job_builder *b, pst_summary *x, uint32_t param
     const pst_param *p = &b->cut->graph->param[param];
     const uint64_t n = pst_param_elements(p);
     const int packed = pst_job_packs(b->job, pst_builder_stage_of_use(b, param, 0), p);
-    x->element_bytes += (double)pst_job_gradient_bytes(b->job, packed, n);
+    x->element_bytes += (double)pst_job_gradient_bytes(b->job, p, packed, n);
     if (packed) x->packed += (double)n;
     *all += n;
 }

@@ -103,7 +103,9 @@ static void *address_accumulator(const pst_memory_view *v, const pst_instr *inst
 /* Bytes of a parameter's packed gradient before the instruction's first element, where a block
  * begins. */
 static uint64_t packed_bytes(const pst_memory_view *v, const pst_instr *instr) {
-    return pst_codec_bytes(v->map->up, instr->from);
+    const pst_param *param = v->g->param + instr->param;
+    const uint64_t columns = pst_param_elements(param) / param->dim[0];
+    return pst_codec_bytes(pst_codec_of_rows(v->map->up, columns, 0), instr->from);
 }
 
 float *pst_memory_map_outer(const pst_memory_view *v, uint32_t buffer) {

@@ -17,6 +17,25 @@ static uint64_t longest_message(const pst_memory_map_builder *b, int packed) {
     return most < message ? most : message;
 }
 
+/* The bytes of the largest packed message. With powersgd that is not always the longest one: a
+ * short rest may be sent as it is. */
+static uint64_t most_packed_bytes(const pst_memory_map_builder *b) {
+    const pst_memory_map *x = b->map;
+    const uint64_t message = b->job->share[pst_grid_at(b->job->grid, x->rank).tensor]->message;
+    uint64_t most = 0;
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++) {
+        const uint64_t own = x->own_to[p] - x->own_from[p];
+        const uint64_t part[2] = {own < message ? own : message, own % message};
+        if (x->residual[p] == ABSENT || b->job->plain) continue;
+        for (int i = 0; i < 2; i++) {
+            const uint64_t bytes =
+                pst_codec_bytes(pst_job_codec(b->job, b->g->param + p, 0), part[i]);
+            if (bytes > most) most = bytes;
+        }
+    }
+    return most;
+}
+
 /* A buffer holds the longest piece that this rank reduces. With two replicas a received gradient is
  * only ever added to this rank's own, so that no packed one needs memory in which it is fp32. */
 static void place_buffers(pst_memory_map_builder *b, const pst_optim_row *optim) {
@@ -26,7 +45,7 @@ static void place_buffers(pst_memory_map_builder *b, const pst_optim_row *optim)
     if (!optim || (!packed && !plain) || pst_job_group(b->job) == 1) return;
     x->n_buffer = pst_job_buffers(b->job);
     if (pst_job_group(b->job) > 2) x->buffer_packed = pst_align(packed * sizeof(float));
-    x->buffer_bytes = packed ? x->buffer_packed + pst_codec_bytes(b->job->up, packed) : 0;
+    x->buffer_bytes = packed ? x->buffer_packed + most_packed_bytes(b) : 0;
     if (plain * sizeof(float) > x->buffer_bytes) x->buffer_bytes = plain * sizeof(float);
     x->buffer =
         pst_memory_map_take(b, (x->n_buffer - 1) * pst_align(x->buffer_bytes) + x->buffer_bytes);
@@ -130,7 +149,8 @@ static void place_packed(pst_memory_map_builder *b) {
         x->change[p] = ABSENT;
         if (b->job->plain) continue;
         if (x->residual[p] != ABSENT)
-            x->packed[p] = pst_memory_map_take(b, pst_codec_bytes(b->job->up, n));
+            x->packed[p] = pst_memory_map_take(
+                b, pst_codec_bytes(pst_job_codec(b->job, b->g->param + p, 0), n));
         if (x->is_copy[p]) x->change[p] = pst_memory_map_take(b, pst_codec_bytes(b->job->down, n));
     }
 }

@@ -5,9 +5,13 @@
 static const struct {
     const char *name;
     uint32_t block;
-} codecs[PST_CODEC_COUNT] = {[PST_CODEC_NONE] = {"fp32", 0},    [PST_CODEC_INT8] = {"int8", 256},
-                             [PST_CODEC_INT4] = {"int4", 128},  [PST_CODEC_2BIT] = {"2bit", 256},
-                             [PST_CODEC_TOPK] = {"topk", 1024}, [PST_CODEC_BF16] = {"bf16", 256}};
+} codecs[PST_CODEC_COUNT] = {[PST_CODEC_NONE] = {"fp32", 0},
+                             [PST_CODEC_INT8] = {"int8", 256},
+                             [PST_CODEC_INT4] = {"int4", 128},
+                             [PST_CODEC_2BIT] = {"2bit", 256},
+                             [PST_CODEC_TOPK] = {"topk", 1024},
+                             [PST_CODEC_BF16] = {"bf16", 256},
+                             [PST_CODEC_POWERSGD] = {"powersgd", PST_CODEC_MATRIX}};
 
 const char *pst_codec_name(pst_codec_kind kind) {
     return (unsigned)kind < PST_CODEC_COUNT ? codecs[kind].name : "?";

@@ -12,7 +12,10 @@
  *   nearest of -v, 0 and v.
  * topk: the elements with the largest magnitudes, of equal ones those with lower indices: their
  *   indices in the block (16 bits, ascending), then their values (fp32).
- * bf16: each number rounded to the nearest one of 16 bits (ties to even). */
+ * bf16: each number rounded to the nearest one of 16 bits (ties to even).
+ * powersgd: the block as rows of a matrix M, which is about P Q^T with `rank` columns in P and Q:
+ *   Q (fp32, column after column), then P (kernels/lowrank.h). A block whose factors are less than
+ *   `least` times smaller, such as one of a vector, is sent as it is. */
 #ifndef PST_BASE_CODEC_H
 #define PST_BASE_CODEC_H
 #include <stdint.h>
@@ -24,19 +27,24 @@ typedef enum {
     PST_CODEC_2BIT,
     PST_CODEC_TOPK,
     PST_CODEC_BF16,
+    PST_CODEC_POWERSGD,
     PST_CODEC_COUNT
 } pst_codec_kind;
-/* block: elements per block, a power of two from PST_CODEC_BLOCK_MIN to PST_CODEC_BLOCK_MAX. The
- * last block of an array may be shorter. */
+/* block: elements per block, a power of two from PST_CODEC_BLOCK_MIN to PST_CODEC_BLOCK_MAX; of
+ * powersgd PST_CODEC_MATRIX. The last block of an array may be shorter. */
 typedef struct {
     pst_codec_kind kind;
     uint32_t block;
     uint32_t keep;   /* topk: elements of a whole block that are sent, 1 to `block` */
     float threshold; /* 2bit; 0: each block's own value */
+    /* powersgd: rank of the product; columns of the matrix, and that of a message's first element
+     * (pst_codec_of_rows); the least factor by which a block gets smaller */
+    uint32_t rank, columns, phase;
+    float least;
 } pst_codec;
-enum { PST_CODEC_BLOCK_MIN = 32, PST_CODEC_BLOCK_MAX = 4096 };
+enum { PST_CODEC_BLOCK_MIN = 32, PST_CODEC_BLOCK_MAX = 4096, PST_CODEC_MATRIX = 256 << 10 };
 
-/* "fp32" (no codec), "int8", "int4", "2bit", "topk", "bf16". */
+/* "fp32" (no codec), "int8", "int4", "2bit", "topk", "bf16", "powersgd". */
 const char *pst_codec_name(pst_codec_kind kind);
 /* The codec with this name; PST_CODEC_COUNT: there is none. */
 pst_codec_kind pst_codec_find(const char *name);
@@ -49,6 +57,21 @@ static inline uint64_t pst_codec_kept(pst_codec codec, uint64_t n) {
     const uint64_t kept = codec.keep * n / codec.block;
     return kept ? kept : 1;
 }
+/* The codec of a message that begins with element `from` of a parameter with `columns` elements per
+ * row. */
+static inline pst_codec pst_codec_of_rows(pst_codec codec, uint64_t columns, uint64_t from) {
+    if (codec.kind != PST_CODEC_POWERSGD) return codec;
+    codec.columns = (uint32_t)columns;
+    codec.phase = (uint32_t)(from % columns);
+    return codec;
+}
+/* powersgd: the rows of which n elements may have parts. */
+static inline uint64_t pst_codec_rows(pst_codec codec, uint64_t n) { return n / codec.columns + 2; }
+/* powersgd: whether a block of n elements is sent as factors. */
+static inline int pst_codec_factors(pst_codec codec, uint64_t n) {
+    const uint64_t sent = codec.rank * (pst_codec_rows(codec, n) + codec.columns);
+    return (double)sent * (double)codec.least <= (double)n;
+}
 /* Bytes of a block of n elements. */
 static inline uint64_t pst_codec_block_bytes(pst_codec codec, uint64_t n) {
     switch (codec.kind) {
@@ -57,6 +80,9 @@ static inline uint64_t pst_codec_block_bytes(pst_codec codec, uint64_t n) {
     case PST_CODEC_2BIT: return sizeof(float) + (n + 3) / 4;
     case PST_CODEC_TOPK: return (sizeof(uint16_t) + sizeof(float)) * pst_codec_kept(codec, n);
     case PST_CODEC_BF16: return 2 * n;
+    case PST_CODEC_POWERSGD:
+        if (!pst_codec_factors(codec, n)) return n * sizeof(float);
+        return codec.rank * (pst_codec_rows(codec, n) + codec.columns) * sizeof(float);
     default: return n * sizeof(float);
     }
 }
@@ -64,11 +90,9 @@ static inline uint64_t pst_codec_block_bytes(pst_codec codec, uint64_t n) {
  * magnitude over it; of bf16, which has none: half the reciprocal of its largest relative error. 1:
  * the error is at most the magnitude. */
 static inline int pst_codec_most(pst_codec_kind kind) {
-    static const int most[PST_CODEC_COUNT] = {[PST_CODEC_INT8] = 127,
-                                              [PST_CODEC_INT4] = 7,
-                                              [PST_CODEC_2BIT] = 1,
-                                              [PST_CODEC_TOPK] = 1,
-                                              [PST_CODEC_BF16] = 256};
+    static const int most[PST_CODEC_COUNT] = {
+        [PST_CODEC_INT8] = 127, [PST_CODEC_INT4] = 7,   [PST_CODEC_2BIT] = 1,
+        [PST_CODEC_TOPK] = 1,   [PST_CODEC_BF16] = 256, [PST_CODEC_POWERSGD] = 1};
     return most[kind];
 }
 #endif

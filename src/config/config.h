@@ -102,6 +102,8 @@ struct pst_config {
             double rate;      /* of topk: share of a block's elements */
             int64_t after;    /* steps before the first one that packs anything */
             int64_t warmup;   /* of topk: steps in which more is sent, from then on */
+            int64_t rank;     /* of powersgd */
+            double min_rate;  /* of powersgd: a block must get at least this many times smaller */
             double min_bytes; /* of the smallest parameter that is packed */
         } compress;
         struct {

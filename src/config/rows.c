@@ -413,12 +413,13 @@ static const pst_row rows[] = {
      "With update: delayed, the number of steps between a gradient and its update. Each needs "
      "memory for all gradients.",
      NULL},
-    {"parallel.compress", "up", PST_ROW_TEXT, "none", 0, 0, FULL, "none|int8|int4|2bit|topk|bf16",
-     AT(parallel.compress.up), 0,
+    {"parallel.compress", "up", PST_ROW_TEXT, "none", 0, 0, FULL,
+     "none|int8|int4|2bit|topk|powersgd|bf16", AT(parallel.compress.up), 0,
      "Codec with which replicas pack the gradients that they send. int8, int4: a whole number per "
      "element and a scale per block, a quarter or an eighth of the bytes; 2bit: plus or minus a "
-     "value, or 0; topk: the largest elements of each block; bf16: half of the bytes. What is "
-     "left out is added to the next step's gradient. CPUs only.",
+     "value, or 0; topk: the largest elements of each block; powersgd: each replica's gradient as "
+     "a product of two thin matrices; bf16: half of the bytes. What is left out is added to the "
+     "next step's gradient. CPUs only.",
      NULL},
     {"parallel.compress", "down", PST_ROW_TEXT, "none", 0, 0, FULL, "none|int8|int4|bf16",
      AT(parallel.compress.down), 0,
@@ -441,6 +442,11 @@ static const pst_row rows[] = {
     {"parallel.compress", "rate", PST_ROW_REAL, "0.01", 0, 0.5, FULL | ABOVE, NULL,
      AT(parallel.compress.rate), 0, "topk: the share of the elements of a block that is sent.",
      NULL},
+    {"parallel.compress", "rank", PST_ROW_WHOLE, "4", 1, 64, FULL, NULL, AT(parallel.compress.rank),
+     0, "powersgd: columns of the two matrices.", NULL},
+    {"parallel.compress", "min_rate", PST_ROW_REAL, "2", 1, 1e6, FULL, NULL,
+     AT(parallel.compress.min_rate), 0,
+     "powersgd: what would not get at least this many times smaller is sent in fp32.", NULL},
     {"parallel.compress", "after", PST_ROW_WHOLE, "0", 0, 1e12, FULL, NULL,
      AT(parallel.compress.after), 0, "Steps of the run before anything is packed.", NULL},
     {"parallel.compress", "warmup", PST_ROW_WHOLE, "0", 0, 1e12, FULL, NULL,

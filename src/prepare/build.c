@@ -47,8 +47,8 @@ static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, in
 /* Of an element, with the codec for gradients or, without one, that for changes of weights. */
 static double pack_ns(const pst_prepared *p) {
     const pst_codec up = pst_prepare_codec_up(p->config), down = pst_prepare_codec_down(p->config);
-    const pst_codec_kind kind = up.kind == PST_CODEC_NONE ? down.kind : up.kind;
-    return (double)pst_costs_pack_ns(&p->costs, kind, PST_PIECE) / PST_PIECE;
+    const pst_codec codec = up.kind == PST_CODEC_NONE ? down : up;
+    return (double)pst_costs_pack_ns(&p->costs, codec, PST_PIECE) / PST_PIECE;
 }
 
 /* NORM and STEP get their times in pst_prepare_time_flush, when the parts of each rank are known.

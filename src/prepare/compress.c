@@ -50,15 +50,24 @@ static uint32_t kept_at(double rate, uint32_t block) {
     return kept > 1 ? (uint32_t)(kept + 0.5) : 1;
 }
 
+/* Of powersgd the columns are those of a square block, which is packed best, until a parameter is
+ * known (pst_job_codec). */
+enum { SQUARE = 512 };
 static pst_codec codec_of(const pst_config *config, const char *name) {
     pst_codec codec = {.kind = PST_CODEC_NONE};
     if (strcmp(name, "none") == 0) return codec;
     codec.kind = pst_codec_find(name);
     codec.block = (uint32_t)config->parallel.compress.block;
-    if (!codec.block) codec.block = pst_codec_default_block(codec.kind);
+    if (!codec.block || codec.kind == PST_CODEC_POWERSGD)
+        codec.block = pst_codec_default_block(codec.kind);
     if (codec.kind == PST_CODEC_2BIT) codec.threshold = (float)config->parallel.compress.threshold;
     if (codec.kind == PST_CODEC_TOPK)
         codec.keep = kept_at(config->parallel.compress.rate, codec.block);
+    if (codec.kind == PST_CODEC_POWERSGD) {
+        codec.rank = (uint32_t)config->parallel.compress.rank;
+        codec.least = (float)config->parallel.compress.min_rate;
+        codec.columns = SQUARE;
+    }
     return codec;
 }
 

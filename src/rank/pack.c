@@ -17,7 +17,8 @@ static pst_status pack_gradient(const pst_rank *r, const pst_instr *in) {
                               .next = at.next,
                               .decode = !at.in_place,
                               .n = in->n,
-                              .codec = r->p->job->up};
+                              .codec =
+                                  pst_job_codec(r->p->job, r->graph->param + in->param, in->from)};
     pst_flat_choose(r->device->isa)->pack(r->device->pool, &of);
     return PST_OK;
 }
@@ -27,7 +28,8 @@ static pst_status unpack_gradient(const pst_rank *r, const pst_instr *in) {
     float *sum, *operand;
     pst_memory_map_reduce(&view, in, &sum, &operand);
     pst_flat_choose(r->device->isa)
-        ->unpack(r->device->pool, r->p->job->up, pst_memory_map_packed(&view, in), sum, in->n, 0);
+        ->unpack(r->device->pool, pst_job_codec(r->p->job, r->graph->param + in->param, in->from),
+                 pst_memory_map_packed(&view, in), sum, in->n, 0);
     return PST_OK;
 }
 

@@ -117,7 +117,8 @@ static pst_status reduce(pst_device *device, const void *block) {
     pst_memory_map_reduce(&view, in, &sum, &operand);
     if (in->packed) {
         pst_flat_choose(device->isa)
-            ->unpack(device->pool, r->p->job->up, pst_memory_map_packed(&view, in), sum, n, 1);
+            ->unpack(device->pool, pst_job_codec(r->p->job, r->graph->param + in->param, in->from),
+                     pst_memory_map_packed(&view, in), sum, n, 1);
         return r->replay ? pst_replay_reduced(r, in->param, sum, in->from, n) : PST_OK;
     }
     if (in->bytes) pst_bf16_round(in->into ? operand : sum, n);

@@ -36,7 +36,8 @@ static void print_messages(const pst_trainer *t) {
 
 static void print_codec(const char *what, pst_codec codec) {
     printf("%s %s", what, pst_codec_name(codec.kind));
-    if (codec.kind != PST_CODEC_BF16) printf(" in blocks of %u", codec.block);
+    if (codec.kind == PST_CODEC_POWERSGD) printf(" of rank %u", codec.rank);
+    else if (codec.kind != PST_CODEC_BF16) printf(" in blocks of %u", codec.block);
 }
 
 static void print_updates(const pst_job *job) {

@@ -345,6 +345,84 @@ static void test_codec_2bit(void **state) {
     for (int i = 0; i < 32; i++) assert_true(x[i] == become[i % 4]);
 }
 
+/* --- powersgd --------------------------------------------------------------------------------- */
+
+enum { MATRICES = PST_CODEC_MATRIX + 5000 };
+static const pst_codec powersgd = {
+    .kind = PST_CODEC_POWERSGD, .block = PST_CODEC_MATRIX, .rank = 4, .least = 2};
+
+static void check_matrices(pst_codec codec, uint64_t n, int decode) {
+    static float x[MATRICES], error[MATRICES], got_x[MATRICES], got[MATRICES], next[MATRICES];
+    static uint8_t want[4 * MATRICES], packed[4 * MATRICES];
+    const pst_flat *list[6];
+    uint32_t n_table = tables(list);
+    const uint64_t bytes = pst_codec_bytes(codec, n);
+    pst_rng_normal(pst_rng_key(7, "codec"), 0, 1, x, MATRICES);
+    pst_rng_normal(pst_rng_key(8, "codec"), 0, 0.1f, error, MATRICES);
+    memcpy(got_x, x, sizeof x);
+    pst_flat_ref()->pack(
+        NULL, &(pst_flat_pack){got_x, error, 2, want, decode ? next : got_x, decode, n, codec});
+    const float *left = decode ? next : got_x;
+    pst_flat_ref()->unpack(NULL, codec, want, got, n, 0);
+    for (uint64_t i = 0; i < n; i++) {
+        assert_true(left[i] == x[i] + 2 * error[i] - got[i]);
+        if (decode) assert_memory_equal(got_x + i, got + i, 4);
+    }
+    for (uint32_t t = 0; t < n_table * 4; t++) {
+        memcpy(got, x, sizeof x);
+        list[t / 4]->pack(pools[t % 4], &(pst_flat_pack){got, error, 2, packed, decode ? next : got,
+                                                         decode, n, codec});
+        assert_memory_equal(packed, want, bytes);
+        assert_memory_equal(got, got_x, 4 * n);
+        memcpy(got, error, sizeof got);
+        list[t / 4]->unpack(pools[t % 4], codec, packed, got, n, 1);
+        for (uint64_t i = 0; i < n && decode; i++) assert_true(got[i] == error[i] + got_x[i]);
+    }
+}
+
+static void test_codec_powersgd(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t n, columns, from;
+    } shapes[] = {{40000, 100, 0}, {16391, 96, 96 * 7 + 17}, {700, 24, 5},
+                  {700, 1, 0},     {5000, 5000, 0},          {MATRICES, 768, PST_CODEC_MATRIX}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int decode = 0; decode < 2; decode++)
+            check_matrices(pst_codec_of_rows(powersgd, shapes[i].columns, shapes[i].from),
+                           shapes[i].n, decode);
+}
+
+/* A matrix of rank 2 whose first and last row are not whole has rank 4, with which it is sent but
+ * for rounding; zeros are zeros; one number that is not finite makes all so. */
+static void test_codec_powersgd_rule(void **state) {
+    (void)state;
+    enum { COLUMNS = 60, FROM = 25, N = 100 * COLUMNS - 30 };
+    static float x[N], before[N], u[2][101], v[2][COLUMNS];
+    static const float zero[N];
+    static uint8_t packed[4 * N];
+    const pst_codec codec = pst_codec_of_rows(powersgd, COLUMNS, FROM);
+    const pst_flat *flat = pst_flat_choose(pst_cpu_isa());
+    pst_flat_pack p = {x, zero, 1, packed, x, 0, N, codec};
+    float most = 0;
+    pst_rng_normal(pst_rng_key(9, "codec"), 0, 1, u[0], 2 * 101);
+    pst_rng_normal(pst_rng_key(10, "codec"), 0, 1, v[0], 2 * COLUMNS);
+    assert_int_equal(pst_codec_bytes(codec, N), 4 * 4 * (N / COLUMNS + 2 + COLUMNS));
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < 2; k++) x[i] += u[k][(i + FROM) / COLUMNS] * v[k][(i + FROM) % COLUMNS];
+    memcpy(before, x, sizeof x);
+    flat->pack(NULL, &p);
+    for (int i = 0; i < N; i++) most = fmaxf(most, fabsf(x[i]));
+    printf("left of magnitudes up to about 10: %g\n", (double)most);
+    assert_true(most < 1e-4f);
+    memset(x, 0, sizeof x);
+    flat->pack(NULL, &p);
+    for (int i = 0; i < N; i++) assert_true(x[i] == 0);
+    memcpy(x, before, sizeof x);
+    x[N / 2] = INFINITY;
+    flat->pack(NULL, &p);
+    for (int i = 0; i < N; i++) assert_false(isfinite(x[i]));
+}
+
 /* By sorting: the largest magnitudes, and of equal ones those with lower indices. */
 typedef struct {
     float magnitude;
@@ -578,13 +656,22 @@ static int close_pools(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_update_bits),   cmocka_unit_test(test_random_rounding),
-        cmocka_unit_test(test_codec_bits),    cmocka_unit_test(test_codec_rule),
-        cmocka_unit_test(test_codec_bf16),    cmocka_unit_test(test_codec_not_finite),
-        cmocka_unit_test(test_codec_2bit),    cmocka_unit_test(test_codec_topk),
-        cmocka_unit_test(test_adamw_rule),    cmocka_unit_test(test_adam_rule),
-        cmocka_unit_test(test_nesterov_rule), cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_sums),          cmocka_unit_test(test_device),
+        cmocka_unit_test(test_update_bits),
+        cmocka_unit_test(test_random_rounding),
+        cmocka_unit_test(test_codec_bits),
+        cmocka_unit_test(test_codec_rule),
+        cmocka_unit_test(test_codec_bf16),
+        cmocka_unit_test(test_codec_not_finite),
+        cmocka_unit_test(test_codec_2bit),
+        cmocka_unit_test(test_codec_powersgd),
+        cmocka_unit_test(test_codec_powersgd_rule),
+        cmocka_unit_test(test_codec_topk),
+        cmocka_unit_test(test_adamw_rule),
+        cmocka_unit_test(test_adam_rule),
+        cmocka_unit_test(test_nesterov_rule),
+        cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_device),
         cmocka_unit_test(test_rows),
     };
     return cmocka_run_group_tests(tests, open_pools, close_pools);

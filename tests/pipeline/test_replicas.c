@@ -107,6 +107,12 @@ static replicas open_served(uint64_t k, uint32_t n, int zero, uint32_t fewer, ui
     if (!large && spec.parts == 1 && k % 3 != 1 && !servers && !delay) { /* what is small stays as
                                                                             it is */
         spec.up = (pst_codec){.kind = k % 2 ? PST_CODEC_INT8 : PST_CODEC_INT4, .block = 32};
+        if (k % 5 == 0)
+            spec.up = (pst_codec){.kind = PST_CODEC_POWERSGD,
+                                  .block = PST_CODEC_MATRIX,
+                                  .rank = 1,
+                                  .columns = 512,
+                                  .least = 1};
         if (zero == 1 && k % 4 < 3) spec.down = (pst_codec){.kind = PST_CODEC_INT8, .block = 32};
         spec.plain = k % 8 == 6;
         spec.packs = packs;

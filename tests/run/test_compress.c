@@ -86,8 +86,9 @@ static void same_bits(void **state) {
     assert_string_not_equal(base.hash, coarse.hash);
     static const char *const sparse[] = {
         "parallel.compress.up=2bit", "parallel.compress.up=2bit parallel.compress.threshold=1e-4",
-        "parallel.compress.up=topk parallel.compress.rate=0.1"};
-    for (int i = 0; i < 3; i++) {
+        "parallel.compress.up=topk parallel.compress.rate=0.1",
+        "parallel.compress.up=powersgd parallel.compress.rank=2"};
+    for (int i = 0; i < 4; i++) {
         char keys[200];
         run_result one = train(YAML, "", 2, sparse[i]);
         assert_string_not_equal(one.hash, exact.hash);
@@ -211,6 +212,12 @@ static void several_replicas(void **state) {
             run_assert_same(&two, &one, keys[1]);
             run_assert_same(&deep, &one, keys[2]);
         }
+    const char *up = "parallel.data=4 parallel.compress.up=powersgd parallel.compress.rank=3";
+    run_result one = train(YAML, "", 4, up);
+    char keys[200];
+    snprintf(keys, sizeof keys, "%s parallel.zero=0", up);
+    run_result deep = train(YAML, "", 8, keys);
+    run_assert_same(&deep, &one, keys);
 }
 
 /* Plain C and AVX2 unpack to the same sums; products differ, so only replicas are compared. */
@@ -355,8 +362,9 @@ static void steps_add_up(void **state) {
 /* Overflows of fp16, the first ones at once. */
 static void steps_of_other_codecs_add_up(void **state) {
     (void)state;
-    static const char *const codecs[] = {"2bit", "2bit parallel.compress.threshold=3e-3", "topk"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const codecs[] = {"2bit", "2bit parallel.compress.threshold=3e-3", "topk",
+                                         "powersgd"};
+    for (int i = 0; i < 4; i++) {
         up = codecs[i];
         run_result first = check_step(1, NULL, 0, 2);
         check_step(2, &first, 2, 3);
@@ -417,6 +425,9 @@ static void bad_input(void **state) {
     refuses("parallel.compress.up=none parallel.compress.down=int8 parallel.reproducible.data=2",
             "parallel.reproducible needs parallel.compress.down none");
     refuses("parallel.compress.down=topk", "expected one of none, int8, int4, bf16");
+    refuses("parallel.compress.down=powersgd", "expected one of none, int8, int4, bf16");
+    refuses("parallel.compress.rank=0", "expected a whole number from 1 to 64");
+    refuses("parallel.compress.min_rate=0.5", "expected a number from 1 to 1000000");
     refuses("parallel.zero=2", "parallel.zero=2 sends those of every micro-batch; use "
                                "parallel.zero=1");
     refuses("parallel.reproducible.data=2",
@@ -424,7 +435,8 @@ static void bad_input(void **state) {
     refuses("parallel.gradients=bf16", "use parallel.gradients=fp32");
     refuses("parallel.compress.block=48", "expected a power of two from 32 to 4096, or 0");
     refuses("parallel.compress.block=16", "expected a power of two from 32 to 4096, or 0");
-    refuses("parallel.compress.up=int7", "expected one of none, int8, int4, 2bit, topk, bf16");
+    refuses("parallel.compress.up=int7", "expected one of none, int8, int4, 2bit, topk, "
+                                         "powersgd, bf16");
     refuses("parallel.compress.threshold=-1", "expected a number from 0 to 1000000, or auto");
     refuses("parallel.compress.rate=0", "expected a number > 0 and <= 0.5");
     refuses("parallel.compress.rate=0.7", "expected a number > 0 and <= 0.5"); /* more bytes */
@@ -482,6 +494,9 @@ static void fewer_bytes(void **state) {
     assert_true(part > 0.0146 && part < 0.0165);
     part = sent(apart, "up: topk, rate: 0.25, block: 64", &ratio);
     assert_true(part > 0.375 && part < 0.377);
+    part = sent(apart, "up: powersgd", &ratio); /* 16 bytes per row and column */
+    assert_true(part > 0.0195 && part < 0.0217);
+    assert_true(sent(apart, "up: powersgd, min_rate: 60", &ratio) == 1);
     part = sent(apart, "up: bf16", &ratio);
     assert_true(part > 0.5 && part < 0.502);
     part = sent(apart, "up: int8, block: 4096, min_bytes: 0", &ratio);

@@ -42,7 +42,7 @@ def choose_exchange(r, keys, each):
     if r.random() < 0.3:
         keys["parallel.servers"] = each * r.choice([1, 1, 2])
     elif r.random() < 0.5 and "parallel.reproducible.data" not in keys and "parallel.gradients" not in keys:
-        keys |= {"parallel.compress.up": r.choice(["none", "int8", "int4", "2bit", "topk", "bf16"]),
+        keys |= {"parallel.compress.up": r.choice(["none", "int8", "int4", "2bit", "topk", "powersgd", "bf16"]),
                  "parallel.compress.links": "all", "parallel.compress.min_bytes": r.choice([0, 4096]),
                  "parallel.compress.after": r.choice([0, 0, 2])}
         if keys["parallel.compress.up"] == "topk":
