@@ -191,7 +191,11 @@ static inline void write_operand(emulation *e, uint32_t i, uint64_t h, void *at)
 }
 
 static inline pst_memory_view view_of(const emulation *e) {
-    return (pst_memory_view){e->t->layout[e->rank], cut_of(e), slots_of(e), e->t->g, e->arena};
+    return (pst_memory_view){.map = e->t->layout[e->rank],
+                             .cut = cut_of(e),
+                             .slots = slots_of(e),
+                             .g = e->t->g,
+                             .arena = e->arena};
 }
 
 static inline pst_status run_step(pst_device *device, const void *call) {
