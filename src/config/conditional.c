@@ -3,19 +3,22 @@
  * copy, --help and the manual. */
 #include "config/number.h"
 #include "config/rows.h"
+#include <inttypes.h>
 #include <string.h>
 
 /* What happens if such a key is given with another value. REFUSE: an error; WARN: a warning when
  * the run starts, for such keys are often left in while options are tried. */
 typedef enum { REFUSE, WARN } consequence;
 
+#define NOT_ZERO "above 0"
+
 static const struct {
     const char *section, *key, *choice, *values; /* values: those of `choice` with which the key is
-                                                    used */
+                                                    used; of a whole number: NOT_ZERO */
     consequence otherwise;
-    const char *other; /* section of `choice` if it is another one; such a row follows the key's
-                          first row, and both conditions must hold */
+    const char *other; /* section of `choice` if it is another one */
 } conditions[] = {
+    /* all conditions of a key must hold; its rows follow each other */
     {"model", "preset", "kind", "gpt|llama|bert|mlp|resnet", REFUSE, NULL},
     {"model", "weights", "kind", "gpt|llama|bert", REFUSE, NULL},
     {"model", "activation", "kind", "gpt|mlp", REFUSE, NULL},
@@ -82,8 +85,16 @@ static const struct {
     {"parallel.compress", "warmup", "up", "topk", WARN, NULL},
     {"parallel.compress", "rank", "up", "powersgd", WARN, NULL},
     {"parallel.compress", "min_rate", "up", "powersgd", WARN, NULL},
+    {"parallel.local", "islands", "steps", NOT_ZERO, WARN, NULL},
+    {"parallel.local", "fragments", "steps", NOT_ZERO, WARN, NULL},
+    {"parallel.local", "delay", "steps", NOT_ZERO, WARN, NULL},
+    {"parallel.local", "alpha", "steps", NOT_ZERO, WARN, NULL},
+    {"parallel.local", "alpha", "delay", NOT_ZERO, WARN, NULL},
+    {"parallel.local.outer", "lr", "steps", NOT_ZERO, WARN, "parallel.local"},
+    {"parallel.local.outer", "momentum", "steps", NOT_ZERO, WARN, "parallel.local"},
+    {"parallel.local.outer", "nesterov", "steps", NOT_ZERO, WARN, "parallel.local"},
 };
-enum { N_CONDITION = sizeof conditions / sizeof *conditions };
+enum { N_CONDITION = sizeof conditions / sizeof *conditions, NUMBER_TEXT = 24 };
 
 /* -1: the key is always used. */
 static int find(const pst_row *row) {
@@ -93,18 +104,28 @@ static int find(const pst_row *row) {
     return -1;
 }
 
+/* Whether condition i + 1 is of the same key. */
+static int is_followed(int i) {
+    return i + 1 < N_CONDITION && !strcmp(conditions[i].section, conditions[i + 1].section) &&
+           !strcmp(conditions[i].key, conditions[i + 1].key);
+}
+
 static const char *section_of(int i) {
     return conditions[i].other ? conditions[i].other : conditions[i].section;
 }
 
-/* The value of the key that entry i depends on. */
-static const char *value_of_choice(int i, const pst_config *config) {
+/* The value of the key that entry i depends on, a text or a whole number. */
+static const char *value_of_choice(int i, const pst_config *config, char number[NUMBER_TEXT]) {
     const pst_row *row = pst_row_find(section_of(i), conditions[i].choice);
-    return *(char *const *)((const char *)config + row->offset);
+    const char *at = (const char *)config + row->offset;
+    if (row->type != PST_ROW_WHOLE) return *(char *const *)at;
+    snprintf(number, NUMBER_TEXT, "%" PRId64, *(const int64_t *)at);
+    return number;
 }
 
 static int is_value(int i, const char *choice) {
     size_t n = strlen(choice);
+    if (!strcmp(conditions[i].values, NOT_ZERO)) return strcmp(choice, "0") != 0;
     for (const char *at = conditions[i].values; at; at = strchr(at, '|')) {
         at += *at == '|';
         if (!strncmp(at, choice, n) && (!at[n] || at[n] == '|')) return 1;
@@ -113,15 +134,16 @@ static int is_value(int i, const char *choice) {
 }
 
 int pst_row_is_used(const pst_row *row, const pst_config *config) {
+    char number[NUMBER_TEXT];
     int i = find(row);
-    return i < 0 || conditions[i].otherwise == WARN || is_value(i, value_of_choice(i, config));
+    return i < 0 || conditions[i].otherwise == WARN ||
+           is_value(i, value_of_choice(i, config, number));
 }
 
 const char *pst_row_used_with(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
     size_t used = 0;
     *out = 0;
-    for (int i = find(row); i >= 0;
-         i = i + 1 < N_CONDITION && conditions[i + 1].other ? i + 1 : -1) {
+    for (int i = find(row); i >= 0; i = is_followed(i) ? i + 1 : -1) {
         used += (size_t)snprintf(out + used, PST_ROW_TEXT_BYTES - used, "%s%s.%s ",
                                  used ? " and " : "", section_of(i), conditions[i].choice);
         for (const char *at = conditions[i].values; *at && used + 3 < PST_ROW_TEXT_BYTES; at++) {
@@ -171,7 +193,7 @@ static int is_early_copy(const pst_reading *reading) {
 }
 
 static pst_status refuse(const pst_row *row, const pst_config *config) {
-    char list[PST_ROW_TEXT_BYTES] = "";
+    char list[PST_ROW_TEXT_BYTES] = "", number[NUMBER_TEXT];
     int i = find(row);
     for (size_t k = 0; k < pst_n_row; k++) {
         size_t used = strlen(list);
@@ -181,8 +203,8 @@ static pst_status refuse(const pst_row *row, const pst_config *config) {
             snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", pst_rows[k].key);
     }
     return pst_fail(PST_EINPUT, "%s.%s is not used by %s.%s %s, which uses %s", row->section,
-                    row->key, row->section, conditions[i].choice, value_of_choice(i, config),
-                    *list ? list : "no other key");
+                    row->key, row->section, conditions[i].choice,
+                    value_of_choice(i, config, number), *list ? list : "no other key");
 }
 
 pst_status pst_reading_check_used(pst_reading *reading, const pst_row_origin **at) {
@@ -206,12 +228,13 @@ int pst_config_unused(const pst_config *config, size_t *next, char *text, size_t
     while (*next < N_CONDITION) {
         int i = (int)(*next)++;
         const pst_row *row = pst_row_find(conditions[i].section, conditions[i].key);
-        const char *choice = value_of_choice(i, config);
+        char number[NUMBER_TEXT];
+        const char *choice = value_of_choice(i, config, number);
         if (conditions[i].otherwise != WARN || !config->given[row - pst_rows] ||
             is_value(i, choice))
             continue;
         if (is_default(row, config)) continue;
-        while (*next < N_CONDITION && conditions[*next].other) ++*next; /* one reason is enough */
+        while (is_followed((int)*next - 1)) ++*next; /* one reason is enough */
         snprintf(text, bytes, "%s.%s has no effect: %s.%s is %s", row->section, row->key,
                  section_of(i), conditions[i].choice, choice);
         return 1;

@@ -31,14 +31,16 @@ static pst_status set(char **key, const char *value, char **old) {
     return PST_OK;
 }
 
-/* A layout or key that codecs do not go with is left out. */
+/* Left out: a layout or key that codecs do not go with, and codecs that pack nothing, such as with
+ * a large parallel.compress.min_bytes. */
 static pst_status simulate(pst_planning *x, uint32_t i) {
     pst_prepared *p;
     pst_status status = pst_planning_prepare(x, x->result->best, &p);
     if (status == PST_EINPUT || status == PST_ENOMEM) return PST_OK;
     PST_TRY(status);
-    x->packed[x->n_packed++] = (pst_planning_packing){
-        .up = tried[i].up, .down = tried[i].down, .step_ns = (uint64_t)pst_prepared_step_ns(p)};
+    if (p->compression > 1)
+        x->packed[x->n_packed++] = (pst_planning_packing){
+            .up = tried[i].up, .down = tried[i].down, .step_ns = (uint64_t)pst_prepared_step_ns(p)};
     pst_prepared_close(p);
     return PST_OK;
 }

@@ -57,7 +57,30 @@ static void print_compression(const pst_prepared *p) {
         printf("           from step %lld on\n", (long long)p->config->parallel.compress.after + 1);
 }
 
-/* parallel.compress without any message to pack. */
+static int packs_any(const pst_job *job) {
+    for (uint32_t r = 0; r < job->n_rank; r++)
+        for (uint32_t i = 0; i < job->list[r].n_instr; i++)
+            if (job->list[r].instr[i].packed) return 1;
+    return 0;
+}
+
+static int has_blocks(const char *codec) {
+    static const char *const with[] = {"int8", "int4", "2bit", "topk"};
+    for (size_t i = 0; i < sizeof with / sizeof *with; i++)
+        if (!strcmp(codec, with[i])) return 1;
+    return 0;
+}
+
+static void warn_of_block(const pst_config *c) {
+    const char *up = c->parallel.compress.up, *down = c->parallel.compress.down;
+    if (c->parallel.compress.block && !has_blocks(up) && !has_blocks(down))
+        pst_log(PST_LOG_WARN,
+                "parallel.compress.block has no effect: parallel.compress.up is %s, and "
+                "parallel.compress.down is %s",
+                up, down);
+}
+
+/* parallel.compress without any message that gets smaller. */
 static void warn_of_compression(const pst_prepared *p) {
     if (!strcmp(p->config->parallel.compress.up, "none") &&
         !strcmp(p->config->parallel.compress.down, "none"))
@@ -66,6 +89,12 @@ static void warn_of_compression(const pst_prepared *p) {
         pst_log(PST_LOG_WARN, "parallel.compress has no effect without parallel.data: one replica "
                               "sends no gradients");
     else if (p->compression > 1) return;
+    else if (p->job->up.kind == PST_CODEC_POWERSGD && packs_any(p->job))
+        pst_log(PST_LOG_WARN,
+                "parallel.compress packs nothing: with parallel.compress.rank=%lld no gradient "
+                "gets parallel.compress.min_rate (%g) times smaller; use a lower rank or min_rate",
+                (long long)p->config->parallel.compress.rank,
+                p->config->parallel.compress.min_rate);
     else if (!strcmp(p->config->parallel.compress.links, "all"))
         pst_log(PST_LOG_WARN, "parallel.compress packs nothing: all parameters are smaller than "
                               "parallel.compress.min_bytes");
@@ -86,8 +115,16 @@ static void warn_of_islands(const pst_prepared *p) {
                               "islands, and there is only one");
 }
 
-static void warn_of_updates(const pst_prepared *p) {
+static void warn_of_updates(const pst_trainer *t) {
+    const pst_prepared *p = t->p;
     const pst_config *c = p->config;
+    const uint64_t steps = (uint64_t)c->train.steps, wait = p->job->staleness - t->pending;
+    if (p->job->staleness && t->step < steps && t->step + wait >= steps)
+        pst_log(PST_LOG_WARN,
+                "parallel.staleness is %u, so none of the %llu step%s of this run changes the "
+                "weights; use a smaller parallel.staleness or more train.steps",
+                p->job->staleness, (unsigned long long)(steps - t->step),
+                pst_plural(steps - t->step));
     if (p->job->staleness && p->job->zero && !p->grid.servers)
         pst_log(PST_LOG_INFO,
                 "parallel.update=delayed hides the exchange of gradients only: with "
@@ -95,6 +132,12 @@ static void warn_of_updates(const pst_prepared *p) {
                 "hides sums, too, with optimizer state for all parameters on every replica");
     if (!strcmp(c->parallel.update, "sync") && c->parallel.staleness != 1)
         pst_log(PST_LOG_WARN, "parallel.staleness has no effect with parallel.update=sync");
+}
+
+static void warn_of_elastic(const pst_trainer *t) {
+    if (t->config->elastic.max && !t->elastic)
+        pst_log(PST_LOG_WARN,
+                "elastic.max has no effect without elastic.min or the option --elastic");
 }
 
 /* Why weights wait for the gradients of all pieces. */
@@ -178,9 +221,11 @@ static void warn(const pst_trainer *t) {
             p->micro[1], p->grid.pipeline, p->timing->bubble * 100);
     warn_of_zero(p);
     warn_of_servers(p);
+    warn_of_block(p->config);
     warn_of_compression(p);
     warn_of_islands(p);
-    warn_of_updates(p);
+    warn_of_updates(t);
+    warn_of_elastic(t);
     warn_of_unequal(p);
     warn_of_batches(p);
     /* The run file of a resumed run has every key: its warnings were printed when that run
@@ -242,7 +287,6 @@ void pst_announce_run(const pst_trainer *t) {
     printf("predicted: bubble %.1f%%, arena %.1f MiB on the largest rank\n",
            p->timing->bubble * 100, (double)most / 1048576.0);
     print_messages(t);
-    print_updates(t->p->job);
     print_updates(p->job);
     print_compression(p);
     print_oversubscribed(t);

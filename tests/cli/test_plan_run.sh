@@ -186,6 +186,8 @@ both=$(tr -d ' \n' <json | sed -n 's/.*"down":"int8","step_s":\([0-9.e-]*\).*/\1
 [ "$(awk "BEGIN {printf \"%.0f\", $both * 1e9}")" = "$(step_ns)" ] || fail "$both s were said, and $(step_ns) ns are planned"
 plan_pair 100Gb/s micro_batch=4
 grep -q '^compress  *does not pay' out || fail "packing on a fast link: $(cat out)"
+plan_pair 1Mb/s parallel.compress.min_bytes=1G
+! grep -q '^compress' out || fail "advice on codecs that pack nothing: $(cat out)"
 expect_plan 2 'leave those options out' run.yaml --graph x
 expect_plan 2 'need --graph' run.yaml --devices 4
 expect_plan 2 'nowhere.yaml' nowhere.yaml

@@ -78,8 +78,22 @@ for codec in int8 topk; do
     grep 'has no effect' out && bad=1
     "$PENSTOCK" simulate runs/$codec/plan.yaml >out 2>&1 || { echo "FAILED: plan of $codec: $(cat out)"; bad=1; }
 done
+for rate in 'rank=64' 'min_rate=1000000'; do
+    expect 0 'warning: parallel.compress packs nothing: with parallel.compress.rank=.* lower rank or min_rate$' \
+        run.yaml name=products "$@" parallel.compress.up=powersgd parallel.compress.$rate
+done
+expect 0 'warning: parallel.compress.block has no effect: parallel.compress.up is powersgd, and' \
+    run.yaml name=products "$@" parallel.compress.up=powersgd parallel.compress.block=64
 expect 0 'parallel.local has no effect without parallel.data' run.yaml name=island parallel.local.steps=2
+expect 0 'warning: elastic.max has no effect without elastic.min or the option --elastic$' run.yaml name=most elastic.max=2
 set --
+
+# gradients that come too late
+expect 0 'warning: parallel.staleness is 4, so none of the 4 steps of this run changes' \
+    run.yaml name=late parallel.update=delayed parallel.staleness=4
+expect 0 'done after step 6' --resume runs/late steps=6
+grep 'changes the weights' out && { echo "FAILED: the pending gradients come in time"; bad=1; }
+[ "$(grep -c '^updates: ' out)" = 1 ] || { echo "FAILED: the line about updates"; bad=1; }
 
 rm runs/k1/checkpoints/step-00000008/index.json
 expect 0 'step-00000008 is incomplete (no index.json); resuming from step-00000006$' --resume runs/k1 steps=9

@@ -583,6 +583,38 @@ static void unread_keys_are_said(void **state) {
     }
 }
 
+/* Islands: keys that need a number above 0. */
+static void unread_keys_of_islands_are_said(void **state) {
+    (void)state;
+    static const char *const words[] = {"parallel.local.alpha=0.5", "parallel.local.islands=2",
+                                        "parallel.local.delay=0", "parallel.local.steps=0",
+                                        "parallel.local.outer.lr=0.5"};
+    static const char *const said[] = {
+        "parallel.local.islands has no effect: parallel.local.steps is 0",
+        "parallel.local.alpha has no effect: parallel.local.steps is 0",
+        "parallel.local.outer.lr has no effect: parallel.local.steps is 0"};
+    static const char *const with[] = {"parallel.local.alpha=0.5", "parallel.local.islands=2",
+                                       "parallel.local.steps=4", "parallel.local.outer.lr=0.5"};
+    pst_config *c = NULL;
+    char text[200];
+    size_t next = 0;
+    assert_int_equal(pst_config_parse(LEAST, "run.yaml", words, sizeof words / sizeof *words, &c),
+                     PST_OK);
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        assert_true(pst_config_unused(c, &next, text, sizeof text));
+        assert_string_equal(text, said[i]);
+    }
+    assert_false(pst_config_unused(c, &next, text, sizeof text));
+    pst_config_close(c);
+    next = 0;
+    assert_int_equal(pst_config_parse(LEAST, "run.yaml", with, sizeof with / sizeof *with, &c),
+                     PST_OK);
+    assert_true(pst_config_unused(c, &next, text, sizeof text));
+    assert_string_equal(text, "parallel.local.alpha has no effect: parallel.local.delay is 0");
+    assert_false(pst_config_unused(c, &next, text, sizeof text));
+    pst_config_close(c);
+}
+
 static int is_key(const char *name) {
     pst_config_key key = {.size = sizeof key};
     char full[200];
@@ -672,6 +704,7 @@ int main(void) {
         cmocka_unit_test(files),
         cmocka_unit_test(paths_beside_the_file),
         cmocka_unit_test(unread_keys_are_said),
+        cmocka_unit_test(unread_keys_of_islands_are_said),
         cmocka_unit_test(help_has_every_section),
         cmocka_unit_test(foreign_names),
         cmocka_unit_test(named_lists),
