@@ -83,10 +83,9 @@ static int is_end_of_start(const launcher *l, uint32_t rank, int signal) {
 
 /* The rank of a job that went on with one rank has no heartbeat to say that it has saved. */
 static void note_saved(launcher *l, int wait_status) {
-    const int signal = l->last_signal;
-    if (signal && WIFEXITED(wait_status) &&
-        WEXITSTATUS(wait_status) == pst_launch_stop_exit(signal))
-        l->elastic->stopped = signal;
+    const int asked = l->last_signal ? l->last_signal : SIGTERM; /* to the rank alone */
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == pst_launch_stop_exit(asked))
+        l->elastic->stopped = asked;
 }
 
 static void rank_ended(launcher *l, uint32_t rank, int wait_status) {
@@ -103,7 +102,7 @@ static void rank_ended(launcher *l, uint32_t rank, int wait_status) {
         int signal = WTERMSIG(wait_status);
         l->any_killed = 1;
         snprintf(what, sizeof what, "was killed by signal %d", signal);
-        if (r->killed_by_us || pst_launch_elastic_lose(l, rank, what)) return;
+        if (r->killed_by_us || pst_launch_elastic_lose(l, rank, 0, what)) return;
         int asked = l->last_signal ? l->last_signal : signal;
         if (is_end_of_start(l, rank, signal)) {
             pst_launch_blame(l, CULPRIT, rank, 128 + asked, NULL);
@@ -114,7 +113,7 @@ static void rank_ended(launcher *l, uint32_t rank, int wait_status) {
         return;
     }
     if (WEXITSTATUS(wait_status) == PST_ELASTIC_LEFT &&
-        pst_launch_elastic_lose(l, rank, "left after SIGTERM"))
+        pst_launch_elastic_lose(l, rank, 1, "left after SIGTERM"))
         return;
     int status = WEXITSTATUS(wait_status), stopped = pst_heartbeat_page_stopped(l->page);
     if (stopped && status == pst_launch_stop_exit(stopped)) status = 0; /* a normal end */
@@ -160,7 +159,8 @@ static void check_late(launcher *l, uint64_t now) {
     if (now < l->began_ns + START_NS) return;
     l->began_ns = 0;
     for (uint32_t i = l->n; i-- > 0;)
-        if (l->rank[i].pid && !pst_heartbeat_page_started(l->page, i) &&
+        if (l->rank[i].pid && pst_launch_elastic_has_rank(l, i) &&
+            !pst_heartbeat_page_started(l->page, i) &&
             (late == l->n || pst_heartbeat_page_absent(l->page, i) ||
              !pst_heartbeat_page_absent(l->page, late)))
             late = i;
@@ -241,7 +241,8 @@ static void watch_ranks(launcher *l) {
 
 /* --- launching -------------------------------------------------------------------------------- */
 
-enum { LAUNCHER_FILES = 24, LAUNCHER_TASKS = 3 };
+/* ELASTIC_FILES: shared pages; two memory files and a heartbeat page per process come with them. */
+enum { LAUNCHER_FILES = 24, LAUNCHER_TASKS = 3, ELASTIC_FILES = 4 };
 
 /* Limits of the launcher and its ranks, which inherit them. One connection per rank; between hosts
  * UCX has two per rank of another host. */
@@ -250,6 +251,7 @@ static pst_status check_limits(const launcher *l) {
     if (l->hosts) needs.files += 2 * (uint64_t)(l->hosts->size - l->n);
     if (needs.files < LAUNCHER_FILES + (uint64_t)l->n)
         needs.files = LAUNCHER_FILES + (uint64_t)l->n;
+    if (l->elastic) needs.files += ELASTIC_FILES + 3 * (uint64_t)l->n;
     needs.tasks = LAUNCHER_TASKS + l->n * (1 + needs.tasks);
     return pst_limit_check(&needs);
 }

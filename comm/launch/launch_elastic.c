@@ -7,6 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+/* How long a rank may be behind the others before it trains, when nothing else can tell that it
+ * hangs. */
+#define JOIN_NS UINT64_C(30000000000)
+
 /* A page for each epoch: ranks of the last one may still write their lines. */
 pst_status pst_launch_elastic_open(launcher *l, const uint32_t *ranks_of) {
     launch_elastic *e = l->elastic;
@@ -31,19 +35,20 @@ int pst_launch_elastic_done(const launcher *l) {
     return l->elastic && atomic_load(&l->elastic->page->end) == PST_ELASTIC_DONE;
 }
 
-/* Whether the others can go on without one more process. */
-static int can_lose(const launcher *l, uint32_t rank) {
+/* Whether the others can go on without one more process. After a signal to stop only without one
+ * that has left by itself before: the others save then. */
+static int can_lose(const launcher *l, uint32_t rank, int left) {
     const launch_elastic *e = l->elastic;
     uint32_t living = 0;
-    if (!e || l->ending || l->last_signal) return 0;
+    if (!e || l->ending || (l->last_signal && !left) || l->interrupts > 1) return 0;
     for (uint32_t i = 0; i < l->n; i++) living += i != rank && e->alive[i];
     return e->page->ranks_of[living] != 0;
 }
 
 /* Ranks that wait for this one see the fault of the page. Processes without a rank are not missed.
  */
-int pst_launch_elastic_lose(launcher *l, uint32_t rank, const char *what) {
-    if (!can_lose(l, rank)) return 0;
+int pst_launch_elastic_lose(launcher *l, uint32_t rank, int left, const char *what) {
+    if (!can_lose(l, rank, left)) return 0;
     launch_elastic *e = l->elastic;
     const uint32_t epoch = atomic_load(&e->page->epoch),
                    number = pst_elastic_rank(e->page, epoch, rank);
@@ -67,7 +72,7 @@ int pst_launch_elastic_kill(launcher *l, uint32_t rank, const char *what) {
     char where[64];
     if (!l->elastic || !r->pid) return 0;
     if (r->lost) return 1;
-    if (!can_lose(l, rank)) return 0;
+    if (!can_lose(l, rank, 0)) return 0;
     const uint32_t number =
         pst_elastic_rank(l->elastic->page, atomic_load(&l->elastic->page->epoch), rank);
     pst_launch_print("rank %u on %s %s during %s; the other ranks go on", number, l->host, what,
@@ -86,10 +91,38 @@ static void kill_silent(launcher *l) {
         pst_launch_elastic_kill(l, rank, "stopped responding, so it was killed,");
 }
 
+/* In an epoch after a loss, a rank that hangs before it trains has no heartbeat yet, and others
+ * wait for it in a fence. The first epoch may read data for long. */
+static void kill_late(launcher *l) {
+    launch_elastic *e = l->elastic;
+    const uint32_t epoch = atomic_load(&e->page->epoch);
+    pst_elastic_members *m = &e->page->member[epoch];
+    uint64_t least = UINT64_MAX, most = 0;
+    uint32_t last = 0;
+    for (uint32_t r = 0; r < m->n_rank; r++) {
+        const uint64_t reached = atomic_load(&m->fence[r]);
+        if (reached < least) last = r;
+        if (reached < least) least = reached;
+        if (reached > most) most = reached;
+    }
+    const uint64_t now = pst_monotonic_ns();
+    if (epoch != e->late_epoch || least != e->late_fence || least == most) e->late_ns = now;
+    e->late_epoch = epoch;
+    e->late_fence = least;
+    if (!epoch || now < e->late_ns + JOIN_NS) return;
+    if (pst_heartbeat_page_absent(l->page, m->process[last]))
+        pst_launch_elastic_kill(l, m->process[last], "did not join the others, so it was killed,");
+}
+
+int pst_launch_elastic_has_rank(const launcher *l, uint32_t process) {
+    const pst_elastic_page *page = l->elastic ? l->elastic->page : NULL;
+    return !page || pst_elastic_rank(page, atomic_load(&page->epoch), process) != UINT32_MAX;
+}
+
 int pst_launch_elastic_accuse(launcher *l, uint32_t rank, const char *verdict) {
     if (!l->elastic) return 0;
     if (l->rank[rank].lost || !l->elastic->alive[rank]) return 1;
-    if (can_lose(l, rank)) pst_launch_print("%s", verdict);
+    if (can_lose(l, rank, 0)) pst_launch_print("%s", verdict);
     return pst_launch_elastic_kill(l, rank, "was killed");
 }
 
@@ -110,6 +143,7 @@ void pst_launch_elastic_watch(launcher *l) {
         return;
     }
     kill_silent(l);
+    kill_late(l);
     uint32_t any = 0;
     for (uint32_t i = 0; i < l->n; i++) any += e->lost[i];
     if (!any || !all_are_gone(l)) return;

@@ -57,6 +57,10 @@ typedef struct {
     uint8_t alive[PST_ELASTIC_RANKS], lost[PST_ELASTIC_RANKS];
     uint64_t lost_ns;
     int stopped; /* the signal after which a rank of a job of one rank has saved */
+    /* the least number of fences that a rank of the epoch has reached, and since when others wait
+     */
+    uint32_t late_epoch;
+    uint64_t late_fence, late_ns;
 } launch_elastic;
 
 typedef struct {
@@ -123,14 +127,16 @@ pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const 
                             uint32_t grace_ms, pst_launch_end *end);
 
 /* launch_elastic.c. open: creates the job's pages; lose: 1: the job can go on without this rank,
- * which has died; kill: kills a rank that is stopped or hangs, if the job can go on without it
- * (else 0); watch: kills ranks that others accuse, and announces the next epoch when ranks have
- * died. */
+ * which has died, or left by itself (left); kill: kills a rank that is stopped or hangs, if the job
+ * can go on without it (else 0); watch: kills ranks that others accuse, and announces the next
+ * epoch when ranks have died. */
 pst_status pst_launch_elastic_open(launcher *l, const uint32_t *ranks_of);
 void pst_launch_elastic_close(launcher *l);
-int pst_launch_elastic_lose(launcher *l, uint32_t rank, const char *what);
+int pst_launch_elastic_lose(launcher *l, uint32_t rank, int left, const char *what);
 int pst_launch_elastic_kill(launcher *l, uint32_t rank, const char *what);
 void pst_launch_elastic_watch(launcher *l);
+/* 0: a process of an elastic job that has no rank now. */
+int pst_launch_elastic_has_rank(const launcher *l, uint32_t process);
 /* A hung rank that others accuse: 1: it is killed, and the job goes on. */
 int pst_launch_elastic_accuse(launcher *l, uint32_t rank, const char *verdict);
 /* 1: all ranks of the job have finished: however a process ends now, nothing is lost. */

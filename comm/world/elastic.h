@@ -31,12 +31,16 @@ typedef enum { PST_ELASTIC_RUNS, PST_ELASTIC_DONE, PST_ELASTIC_ENDING } pst_elas
 
 /* The ranks of an epoch. process: [n_rank] the process of each rank; alive: processes that lived
  * when it was announced, those without a rank included; lost: [n_lost] ranks of the epoch before
- * that it replaces; lost_ns: monotonic clock of the first loss. */
+ * that it replaces; lost_ns: monotonic clock of the first loss since a step was trained. */
 typedef struct {
     uint32_t n_rank, alive, n_lost;
     uint32_t process[PST_ELASTIC_RANKS], lost[PST_ELASTIC_RANKS];
     uint64_t lost_ns;
     _Atomic uint64_t fence[PST_ELASTIC_RANKS]; /* fences that each rank has reached */
+    _Atomic uint32_t leaving;                  /* processes that leave this epoch by themselves */
+    /* the state that the epoch begins with, which its rank 0 finds; source 0: none */
+    uint64_t source;
+    uint32_t source_epoch;
 } pst_elastic_members;
 
 /* A state in a memory file. number: 0: the file is being written, or was never; else states of a
@@ -87,6 +91,6 @@ pst_status pst_elastic_map(pst_elastic_page **page, uint32_t *process);
 pst_status pst_elastic_world(pst_elastic_page *page, uint32_t epoch, uint32_t process,
                              pst_world **world);
 /* The epoch and number of the newest state that all ranks of its epoch have completed; 0: there is
- * none. The same on all ranks, from the opening of a world until the first new state is written. */
+ * none. A process without a rank may still write its part of a newer one, so one rank decides. */
 int pst_elastic_newest(pst_elastic_page *page, uint32_t *epoch, uint64_t *number);
 #endif

@@ -55,11 +55,17 @@ static note note_of(const pst_trainer *t) {
     return n;
 }
 
-/* SIGTERM was sent to this process alone, as before an eviction, and the others can go on. */
-static int leaves(const pst_elastic *e, uint64_t requests) {
-    const uint32_t living = e->page->member[e->epoch].alive;
-    return requests & PST_STOP_TERMINATE && !atomic_load(&e->page->is_stopping) &&
-           e->page->ranks_of[living - 1] != 0;
+/* SIGTERM was sent to this process alone, as before an eviction, and the others can go on, also
+ * without those that leave at the same time. */
+static int leaves(pst_elastic *e, uint64_t requests) {
+    pst_elastic_members *m = &e->page->member[e->epoch];
+    if (!(requests & PST_STOP_TERMINATE) || atomic_load(&e->page->is_stopping)) return 0;
+    if (e->leaves || e->stays) return e->leaves;
+    const uint32_t with_me = atomic_fetch_add(&m->leaving, 1) + 1;
+    e->leaves = with_me < m->alive && e->page->ranks_of[m->alive - with_me] != 0;
+    e->stays = !e->leaves;
+    if (e->stays) atomic_fetch_sub(&m->leaving, 1);
+    return e->leaves;
 }
 
 uint64_t pst_elastic_requests(const pst_trainer *t, uint64_t requests) {
@@ -127,6 +133,8 @@ static pst_status read_state(pst_trainer *t) {
 pst_status pst_elastic_read(pst_trainer *t) { return pst_group_agree(t->group, read_state(t)); }
 
 /* --- during a run ----------------------------------------------------------------------------- */
+
+const pst_config *pst_elastic_config(const pst_elastic *e) { return e ? e->given : NULL; }
 
 uint64_t pst_elastic_began_ns(const pst_elastic *e) {
     return e ? e->page->began_ns : pst_monotonic_ns();

@@ -31,6 +31,8 @@ pst_status pst_elastic_train(const pst_config *c, const pst_train_options *o);
 uint64_t pst_elastic_began_ns(const pst_elastic *e);
 /* 1: goes on after a death; *state (may be NULL): 1: from a state in memory. */
 int pst_elastic_goes_on(const pst_trainer *t, int *state);
+/* The configuration with which the run began; NULL for NULL. */
+const pst_config *pst_elastic_config(const pst_elastic *e);
 /* The folder of the run. find: 1: an earlier epoch has created it. */
 int pst_elastic_find_folder(const pst_trainer *t, char folder[PST_TRAINER_FOLDER]);
 void pst_elastic_note_folder(const pst_trainer *t);
@@ -39,7 +41,7 @@ pst_status pst_elastic_read(pst_trainer *t);
 /* Rank 0: says that the run goes on, and how long that will take. */
 void pst_elastic_say(const pst_trainer *t);
 /* Of this process's requests (stop.h) those that concern all ranks: with SIGTERM to this rank
- * alone, it leaves before the next step. */
+ * alone, it leaves before the next step, if the others can go on without it. */
 uint64_t pst_elastic_requests(const pst_trainer *t, uint64_t requests);
 /* Before each step: copies this rank's state to its memory file. ENOMEM. */
 pst_status pst_elastic_commit(pst_trainer *t);

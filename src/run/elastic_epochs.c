@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 /* How long a rank that has lost a peer waits for the launcher's next epoch: longer than the
  * launcher takes to give a stopped rank up. */
@@ -37,8 +38,19 @@ static pst_status config_of(const pst_config *given, uint32_t epoch, pst_config 
     return status;
 }
 
-static pst_status join(const pst_config *c, pst_world *world) {
+/* Rank 0 decides which state the epoch begins with. */
+static pst_status choose_state(pst_elastic *e, pst_world *world) {
+    pst_elastic_members *m = &e->page->member[e->epoch];
+    if (!world->rank) pst_elastic_newest(e->page, &m->source_epoch, &m->source);
+    PST_TRY(world->ops->fence(world));
+    e->source_epoch = m->source_epoch;
+    e->number = e->source = m->source;
+    return PST_OK;
+}
+
+static pst_status join(pst_elastic *e, const pst_config *c, pst_world *world) {
     pst_log_set_rank((int)world->rank);
+    PST_TRY(choose_state(e, world));
     pst_status status = pst_compare_ranks(world, c);
     return status == PST_EPEER ? status : pst_group_agree_world(world, status);
 }
@@ -48,12 +60,11 @@ static pst_status train_epoch(pst_elastic *e, const pst_config *given, const pst
     pst_world *world;
     sched_setaffinity(0, sizeof e->processors, &e->processors);
     e->began_ns = pst_monotonic_ns();
+    e->leaves = e->stays = 0;
     PST_TRY(config_of(given, e->epoch, &c));
     pst_status status = pst_elastic_world(e->page, e->epoch, e->process, &world);
     if (status == PST_OK) {
-        pst_elastic_newest(e->page, &e->source_epoch, &e->source);
-        e->number = e->source;
-        status = join(c, world);
+        status = join(e, c, world);
         if (status == PST_OK) status = pst_train_here(c, o, NULL, world, world->size, e);
         else {
             if (status != PST_EPEER) pst_train_report_once(world);
@@ -63,6 +74,13 @@ static pst_status train_epoch(pst_elastic *e, const pst_config *given, const pst
     unmap(e);
     pst_config_close(c);
     return status;
+}
+
+/* SIGTERM was sent to this process, which has no rank, and not to the job. */
+static int leaves_as_spare(const pst_elastic *e, uint32_t epoch) {
+    const int has_rank = pst_elastic_rank(e->page, epoch, e->process) != UINT32_MAX;
+    return !has_rank && pst_stop_requests() & PST_STOP_TERMINATE &&
+           !atomic_load(&e->page->is_stopping);
 }
 
 /* Waits for the first epoch from `from` on in which this process has a rank, or for the end of the
@@ -78,6 +96,7 @@ static int next_epoch(pst_elastic *e, uint32_t from, uint64_t limit_ns) {
             return 1;
         }
         if (epoch < from && pst_monotonic_ns() > until) return 0;
+        if (epoch >= from && leaves_as_spare(e, epoch)) _exit(PST_ELASTIC_LEFT);
         nanosleep(&pause, NULL);
     }
 }
@@ -94,7 +113,7 @@ static pst_status train_epochs(pst_elastic *e, const pst_config *c, const pst_tr
 }
 
 pst_status pst_elastic_train(const pst_config *c, const pst_train_options *o) {
-    pst_elastic e = {.page = NULL};
+    pst_elastic e = {.given = c};
     pst_stop_before before;
     PST_TRY(pst_limits_of_process(2));
     PST_TRY(pst_elastic_map(&e.page, &e.process));

@@ -96,8 +96,10 @@ static pst_status find_ranks(const pst_config *c, uint32_t n_rank, uint32_t *ran
     const uint32_t lanes = pst_prepare_lanes(c),
                    min = c->elastic.min ? (uint32_t)c->elastic.min : 1;
     pst_status status = PST_EINPUT;
-    pst_fail(status, "fewer than %u ranks would be less than parallel.data x parallel.tensor",
-             n_rank);
+    pst_fail(status,
+             "no number of ranks from %u (elastic.min) to %u is a multiple of parallel.data x "
+             "parallel.tensor, %u",
+             min, n_rank - 1, lanes);
     for (uint32_t living = 1; living < n_rank; living++) {
         const int fits = living >= lanes && living >= min && living % lanes == 0;
         ranks_of[living] = living >= min ? ranks_of[living - 1] : 0;

@@ -9,7 +9,9 @@
 struct pst_elastic {
     pst_elastic_page *page;
     uint32_t process, epoch;
-    cpu_set_t processors; /* of this process when it started: each epoch binds it anew */
+    const pst_config *given; /* the configuration of the first epoch; borrowed */
+    int leaves, stays;       /* SIGTERM in this epoch: this process may leave; may not */
+    cpu_set_t processors;    /* of this process when it started: each epoch binds it anew */
     /* the state that this epoch begins with; source 0: none */
     uint64_t source;
     uint32_t source_epoch;

@@ -298,7 +298,7 @@ static pst_status open_saving(pst_trainer *t, pst_saving *s) {
     s->alone = n == t->p->options.n_rank;
     snprintf(s->folder, sizeof s->folder, "%s/checkpoints", t->folder);
     for (uint32_t k = 0; k < n; k++) PST_TRY(open_shard(s, k, s->entry + each * k * n_param));
-    PST_TRY(config_text(t->config, &s->config));
+    PST_TRY(config_text(t->saved_config ? t->saved_config : t->config, &s->config));
     PST_TRY(describe(s));
     return pst_saver_open(s->shard, n, &s->saver);
 }

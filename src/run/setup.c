@@ -315,6 +315,11 @@ static pst_status keep_tokenizer(const pst_config *c, const char *folder, int ma
     return status;
 }
 
+static pst_status write_config(const pst_trainer *t) {
+    const pst_config *c = t->saved_config ? t->saved_config : t->config;
+    return write_text(t->folder, "run.yaml", print_config, c);
+}
+
 /* Rank 0 creates and locks the folder, and broadcasts its name. */
 pst_status pst_setup_folder(pst_trainer *t) {
     pst_status status = PST_OK;
@@ -325,7 +330,7 @@ pst_status pst_setup_folder(pst_trainer *t) {
         if (status == PST_OK) status = pst_durable_lock(t->folder, &t->lock);
         if (status == PST_OK) status = find_resumed(t);
         if (status == PST_OK) status = keep_tokenizer(t->config, t->folder, made);
-        if (status == PST_OK) status = write_text(t->folder, "run.yaml", print_config, t->config);
+        if (status == PST_OK) status = write_config(t);
         if (status == PST_OK) status = write_text(t->folder, "plan.yaml", print_plan, t->p);
         if (status != PST_OK && made) pst_durable_remove(t->folder);
     }

@@ -367,6 +367,7 @@ pst_status pst_train_here(pst_config *c, const pst_train_options *o, const pst_p
                      .times_only = !strcmp(c->parallel.device, "timed"),
                      .takes_signals = 1,
                      .elastic = elastic,
+                     .saved_config = pst_elastic_config(elastic),
                      .began_ns = pst_elastic_began_ns(elastic),
                      .proc_status = -1,
                      .lock = -1};

@@ -26,6 +26,7 @@ typedef struct {
 
 typedef struct {
     const pst_config *config;
+    const pst_config *saved_config; /* what is saved instead; NULL: config */
     const pst_train_options *options;
     const pst_plan *plan; /* plan given to the run; NULL: none */
     pst_world *world;     /* owned until the group takes ownership */

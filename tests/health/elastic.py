@@ -206,6 +206,35 @@ def each():
         assert events("recovery") or act is at_the_start, f"{name}: no recovery"
         print(name, [(e["ranks"], round(e["seconds"], 2), round(e["predicted_seconds"], 2))
                      for e in events("recovery")], flush=True)
+    told_to_leave()
+
+
+def told_to_leave():
+    """SIGTERM to all ranks, and not to the launcher: the run is saved, and can be resumed."""
+    expected = undisturbed(["-n", "3"])
+    fresh()
+    p = begin(["-n", "3", "parallel.pipeline=3", "--elastic"])
+    kill_at_step(p, 5, [0, 1, 2], signal.SIGTERM)
+    status = p.wait(PATIENCE)
+    assert status in (-signal.SIGTERM, 128 + signal.SIGTERM), f"told to leave: status {status}"
+    assert not leftovers()
+    subprocess.run([PROGRAM, "train", "--resume", "runs/run", "-q"], check=True, timeout=PATIENCE)
+    end = lines()[-1]
+    assert end["weights_xxh64"] == expected, f"told to leave: {end}"
+    ranks = [len(line["predicted_region_bytes"]["weights"]) for line in events("start")]
+    assert ranks[-1] == 3, f"resumed with {ranks[-1]} ranks"
+
+
+def hung_in_recovery():
+    """A rank hangs, and another one is lost before the detector of hangs sees it."""
+    fresh()
+    p = begin(["-n", "4", "--elastic", "train.hang_slack=100"], "spin:rank=2,message=60")
+    seen = -1
+    while seen < max(len(steps()), 1):
+        seen = len(steps())
+        time.sleep(1.5)
+    send(ranks_of(p)[0], signal.SIGKILL)
+    return weights_after(p)
 
 
 # --- any moment --------------------------------------------------------------------------------------------------
@@ -233,6 +262,8 @@ def soak(rounds, seed):
     expected = undisturbed(["-n", "4"])
     times = []
     print(f"seed {seed}", flush=True)
+    assert hung_in_recovery() == expected, "hung in a recovery: other weights"
+    print(f"hung in a recovery: {[round(e['seconds'], 1) for e in events('recovery')]} s", flush=True)
     for i in range(rounds):
         fresh()
         p = begin(["-n", "4", "--elastic"])

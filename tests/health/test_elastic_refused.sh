@@ -27,6 +27,6 @@ refused "islands (parallel.local)" -n 2 parallel.data=2 parallel.local.steps=2
 refused "elastic.min is 2, but the run has 2 ranks" -n 2 elastic.min=2
 refused "elastic.max is 2, but the run has 3" -n 3 elastic.max=2
 refused "elastic.max is 5, but the run starts with 3" -n 3 elastic.max=5
-refused "cannot lose a rank: fewer than 2 ranks would be less than" -n 2 parallel.data=2
+refused "cannot lose a rank: no number of ranks from 1 (elastic.min) to 1 is a multiple of" -n 2 parallel.data=2
 RANK=0 WORLD_SIZE=1 refused "another launcher starts" -n 2
 exit $bad
