@@ -31,6 +31,14 @@ parallel: {threads: 1, schedule: 1f1b}
 """
 
 
+def burst_of(rate):
+    """What may be sent at once after a pause: of half a millisecond, so that single messages take their time."""
+    for unit, bytes_per_s in (("kbit", 125), ("mbit", 125e3), ("gbit", 125e6)):
+        if rate.endswith(unit):
+            return str(max(2000, int(float(rate[:-len(unit)]) * bytes_per_s * 5e-4)))
+    return "64kb"
+
+
 class Hosts:
     """Two namespaces; a command that reaches them as ssh would."""
 
@@ -58,8 +66,8 @@ class Hosts:
                 run("ip", "-n", name, "addr", "add", address + "/24", "dev", "v0")
                 run("ip", "-n", name, "link", "set", "lo", "up")
                 run("ip", "-n", name, "link", "set", "v0", "up")
-                run("tc", "-n", name, "qdisc", "add", "dev", "v0", "root", "tbf", "rate", self.rate, "burst", "64kb",
-                    "latency", "100ms")
+                run("tc", "-n", name, "qdisc", "add", "dev", "v0", "root", "tbf", "rate", self.rate, "burst",
+                    burst_of(self.rate), "latency", "100ms")
             for name in self.names:  # the kernel sees a carrier by and by
                 while subprocess.run(["ip", "netns", "exec", name, "cat", "/sys/class/net/v0/operstate"],
                                      capture_output=True, text=True).stdout != "up\n":
