@@ -27,4 +27,39 @@ static inline void run_assert_close(const run_result *r, const run_result *want,
         if (!(fabs(r->value[i] - want->value[i]) <= 1e-5 * want->value[i]))
             fail_msg("%s: loss of step %d is %s, not %s", what, i + 1, r->loss[i], want->loss[i]);
 }
+
+/* "_" stands for a space, which separates keys. */
+static inline char *run_cluster_of(char *key) {
+    for (char *at = key; !strncmp(key, "parallel.cluster", 16) && *at; at++)
+        if (*at == '_') *at = ' ';
+    return key;
+}
+
+/* A run in a folder of its own; keys: "key=value key=value". */
+static inline run_result run_with(const char *yaml, const char *resume, int ranks,
+                                  const char *keys) {
+    static int n;
+    char name[20], text[600], *rest = text;
+    const char *override[16];
+    size_t k = 0;
+    snprintf(name, sizeof name, "run-%d", n++);
+    snprintf(text, sizeof text, "%s", keys);
+    for (char *key; (key = strsep(&rest, " "));)
+        if (*key) override[k++] = run_cluster_of(key);
+    return run_here(yaml, name, ranks, resume, override, k);
+}
+
+/* A copy of a run's folder as it was after `step`; overwritten by the next call. */
+static inline const char *run_copy_until(const run_result *r, int step) {
+    static char folder[600];
+    static int n;
+    char command[2000];
+    snprintf(folder, sizeof folder, "%s/copy-%d", run_folder(), n++);
+    snprintf(command, sizeof command,
+             "cp -r '%s' '%s' && cd '%s/checkpoints' && for c in step-*; do "
+             "test $c = step-%08d || rm -r $c; done",
+             r->folder, folder, folder, step);
+    assert_int_equal(system(command), 0);
+    return folder;
+}
 #endif

@@ -27,33 +27,7 @@
 
 static run_result base;
 
-static run_result train(const char *yaml, const char *resume, int ranks, const char *keys) {
-    static int n;
-    char name[20], text[600], *rest = text;
-    const char *override[12];
-    int k = 0;
-    snprintf(name, sizeof name, "run-%d", n++);
-    snprintf(text, sizeof text, "%s", keys);
-    for (char *key; (key = strsep(&rest, " "));)
-        if (*key) override[k++] = key;
-    return run_here(yaml, name, ranks, resume, override, k);
-}
-
-/* A copy of a run's folder as it was after `step`. */
-static const char *copy_until(const run_result *r, int step) {
-    static char folder[600];
-    static int n;
-    char command[2000];
-    snprintf(folder, sizeof folder, "%s/copy-%d", run_folder(), n++);
-    snprintf(command, sizeof command,
-             "cp -r '%s' '%s' && cd '%s/checkpoints' && for c in step-*; do "
-             "test $c = step-%08d || rm -r $c; done",
-             r->folder, folder, folder, step);
-    assert_int_equal(system(command), 0);
-    return folder;
-}
-
-static void open_base(void) { base = train(YAML, "", 2, ""); }
+static void open_base(void) { base = run_with(YAML, "", 2, ""); }
 
 /* --- bits ------------------------------------------------------------------------------------- */
 
@@ -73,14 +47,14 @@ static void same_bits(void **state) {
     open_base();
     assert_int_equal(base.exit_status, 0);
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-        run_result r = train(YAML, "", layouts[i].ranks, layouts[i].keys);
+        run_result r = run_with(YAML, "", layouts[i].ranks, layouts[i].keys);
         run_assert_same(&r, &base, layouts[i].keys);
     }
-    run_result exact = train(YAML, "", 2, "parallel.compress.up=none"),
-               coarse = train(YAML, "", 2, "parallel.compress.up=int4");
+    run_result exact = run_with(YAML, "", 2, "parallel.compress.up=none"),
+               coarse = run_with(YAML, "", 2, "parallel.compress.up=int4");
     assert_string_not_equal(base.hash, exact.hash);
-    run_result fine = train(YAML, "", 2, "parallel.compress.up=bf16"),
-               deep = train(YAML, "", 4, "parallel.compress.up=bf16 parallel.zero=0");
+    run_result fine = run_with(YAML, "", 2, "parallel.compress.up=bf16"),
+               deep = run_with(YAML, "", 4, "parallel.compress.up=bf16 parallel.zero=0");
     run_assert_same(&deep, &fine, "bf16");
     assert_string_not_equal(fine.hash, exact.hash);
     assert_string_not_equal(base.hash, coarse.hash);
@@ -90,14 +64,14 @@ static void same_bits(void **state) {
         "parallel.compress.up=powersgd parallel.compress.rank=2"};
     for (int i = 0; i < 4; i++) {
         char keys[200];
-        run_result one = train(YAML, "", 2, sparse[i]);
+        run_result one = run_with(YAML, "", 2, sparse[i]);
         assert_string_not_equal(one.hash, exact.hash);
         snprintf(keys, sizeof keys, "%s parallel.zero=0 parallel.threads=2", sparse[i]);
-        run_result two = train(YAML, "", 4, keys);
+        run_result two = run_with(YAML, "", 4, keys);
         run_assert_same(&two, &one, keys);
         snprintf(keys, sizeof keys, "%s parallel.schedule=zb-h1 parallel.recompute=full",
                  sparse[i]);
-        run_result again = train(YAML, copy_until(&one, 3), 4, keys);
+        run_result again = run_with(YAML, run_copy_until(&one, 3), 4, keys);
         run_assert_same(&again, &one, keys);
         assert_true(one.value[one.steps - 1] < one.value[0]);
     }
@@ -117,31 +91,31 @@ static void changes_of_weights(void **state) {
                                          "parallel.compress.up=none parallel.compress.down=int4",
                                          "parallel.compress.up=2bit parallel.compress.down=int8",
                                          "parallel.compress.up=none parallel.compress.down=bf16"};
-    run_result exact = train(YAML, "", 2, "parallel.compress.up=none");
+    run_result exact = run_with(YAML, "", 2, "parallel.compress.up=none");
     for (int i = 0; i < 4; i++) {
         char keys[300];
-        run_result one = train(YAML, "", 2, codecs[i]);
+        run_result one = run_with(YAML, "", 2, codecs[i]);
         assert_int_equal(one.exit_status, 0);
         assert_string_not_equal(one.hash, exact.hash);
         snprintf(keys, sizeof keys, "%s parallel.threads=2 parallel.recompute=full", codecs[i]);
-        run_result two = train(YAML, "", 4, keys);
+        run_result two = run_with(YAML, "", 4, keys);
         run_assert_same(&two, &one, keys);
         snprintf(keys, sizeof keys, "%s parallel.schedule=zb-v parallel.post_validation=true",
                  codecs[i]);
-        run_result three = train(YAML, "", 4, keys);
+        run_result three = run_with(YAML, "", 4, keys);
         run_assert_same(&three, &one, keys);
         snprintf(keys, sizeof keys, "%s eval.every=1 eval.tokens=200", codecs[i]);
-        run_result seen = train(YAML, "", 4, keys); /* evaluations change nothing */
+        run_result seen = run_with(YAML, "", 4, keys); /* evaluations change nothing */
         assert_string_equal(seen.hash, one.hash);
-        run_result again = train(YAML, copy_until(&one, 3), 6, codecs[i]);
+        run_result again = run_with(YAML, run_copy_until(&one, 3), 6, codecs[i]);
         run_assert_same(&again, &one, codecs[i]);
         for (int k = 0; k < one.steps; k++)
             assert_true(fabs(one.value[k] - exact.value[k]) <
                         (i == 2 ? 0.2 : 2e-2) * exact.value[k]);
         snprintf(keys, sizeof keys, "%s parallel.data=4", codecs[i]);
-        run_result more = train(YAML, "", 4, keys);
+        run_result more = run_with(YAML, "", 4, keys);
         snprintf(keys, sizeof keys, "%s parallel.data=4 parallel.schedule=gpipe", codecs[i]);
-        run_result deep = train(YAML, "", 8, keys);
+        run_result deep = run_with(YAML, "", 8, keys);
         run_assert_same(&deep, &more, keys);
     }
 }
@@ -173,19 +147,19 @@ static void packs_after_some_steps(void **state) {
         "parallel.compress.warmup=3",
         "parallel.compress.up=none parallel.compress.down=int4 parallel.compress.after=4"};
     static const int after[] = {3, 2, 4};
-    run_result exact = train(YAML, "", 2, "parallel.compress.up=none");
+    run_result exact = run_with(YAML, "", 2, "parallel.compress.up=none");
     for (int i = 0; i < 3; i++) {
         char keys[300];
-        run_result one = train(YAML, "", 2, codecs[i]);
+        run_result one = run_with(YAML, "", 2, codecs[i]);
         assert_int_equal(one.exit_status, 0);
         assert_string_not_equal(one.hash, exact.hash);
         for (int k = 0; k <= after[i]; k++) assert_true(one.value[k] == exact.value[k]);
         for (int step = 1; step <= 6; step++)
             assert_int_equal(compression_of(&one, step) > 1, step > after[i]);
         snprintf(keys, sizeof keys, "%s parallel.schedule=zb-h1 parallel.threads=2", codecs[i]);
-        run_result two = train(YAML, "", 4, keys);
+        run_result two = run_with(YAML, "", 4, keys);
         run_assert_same(&two, &one, keys);
-        run_result again = train(YAML, copy_until(&one, 3), 4, codecs[i]);
+        run_result again = run_with(YAML, run_copy_until(&one, 3), 4, codecs[i]);
         run_assert_same(&again, &one, codecs[i]);
         if (i != 1) continue; /* a quarter, a sixteenth for two steps, and the rate */
         assert_true(compression_of(&one, 3) < compression_of(&one, 4));
@@ -206,17 +180,17 @@ static void several_replicas(void **state) {
                          "parallel.data=%d parallel.zero=%d parallel.compress.up=int%d "
                          "train.steps=3",
                          d, k % 2, four ? 4 : 8);
-            run_result one = train(YAML, "", d, keys[0]), two = train(YAML, "", d, keys[1]),
-                       deep = train(YAML, "", 2 * d, keys[2]);
+            run_result one = run_with(YAML, "", d, keys[0]), two = run_with(YAML, "", d, keys[1]),
+                       deep = run_with(YAML, "", 2 * d, keys[2]);
             assert_int_equal(one.exit_status, 0);
             run_assert_same(&two, &one, keys[1]);
             run_assert_same(&deep, &one, keys[2]);
         }
     const char *up = "parallel.data=4 parallel.compress.up=powersgd parallel.compress.rank=3";
-    run_result one = train(YAML, "", 4, up);
+    run_result one = run_with(YAML, "", 4, up);
     char keys[200];
     snprintf(keys, sizeof keys, "%s parallel.zero=0", up);
-    run_result deep = train(YAML, "", 8, keys);
+    run_result deep = run_with(YAML, "", 8, keys);
     run_assert_same(&deep, &one, keys);
 }
 
@@ -226,8 +200,8 @@ static void other_instruction_sets(void **state) {
     static const char *const level[] = {"generic", "avx2"};
     for (int i = 0; i < 2; i++) {
         isa_lower(level[i]);
-        run_result one = train(YAML, "", 2, "train.steps=2"),
-                   two = train(YAML, "", 4, "train.steps=2 parallel.zero=0");
+        run_result one = run_with(YAML, "", 2, "train.steps=2"),
+                   two = run_with(YAML, "", 4, "train.steps=2 parallel.zero=0");
         isa_restore();
         run_assert_same(&two, &one, level[i]);
     }
@@ -273,7 +247,7 @@ static void the_copy_follows(void **state) {
     char name[PST_CKPT_NAME];
     const char *yaml = RUN("steps: 32, lr: 1.0e-4, warmup: 0, spike: skip, spike_factor: 1.0e-3",
                            "up: int8, down: int8");
-    run_result r = train(yaml, "", 2, "checkpoint.every=1 checkpoint.keep=40");
+    run_result r = run_with(yaml, "", 2, "checkpoint.every=1 checkpoint.keep=40");
     assert_int_equal(r.exit_status, 0);
     int skipped = 0, different = 0;
     for (int step = 1; step <= 32; step++) {
@@ -317,13 +291,13 @@ static run_result check_step(int step, const run_result *before, uint32_t had, u
     static float packed[MOST], exact[MOST], was[MOST], is[MOST];
     char from[2][600] = {"", ""}, keys[2][120];
     for (int k = 0; before && k < 2; k++)
-        snprintf(from[k], sizeof from[k], "%s", copy_until(before, step - 1));
+        snprintf(from[k], sizeof from[k], "%s", run_copy_until(before, step - 1));
     for (int k = 0; k < 2; k++)
         snprintf(keys[k], sizeof keys[k],
                  "checkpoint.every=1 train.steps=%d parallel.data=%u parallel.compress.up=%s", step,
                  replicas, k ? "none" : up);
-    run_result with = train(SGD, from[0], (int)replicas, keys[0]),
-               without = train(SGD, from[1], (int)replicas, keys[1]);
+    run_result with = run_with(SGD, from[0], (int)replicas, keys[0]),
+               without = run_with(SGD, from[1], (int)replicas, keys[1]);
     assert_true(!with.exit_status && !without.exit_status);
     pst_ckpt *a = open_step(&with, step), *b = open_step(&without, step),
              *c = before ? open_step(before, step - 1) : NULL;
@@ -355,7 +329,8 @@ static void steps_add_up(void **state) {
     run_result first = check_step(1, NULL, 0, 2), second = check_step(2, &first, 2, 2);
     check_step(3, &second, 2, 4);
     check_step(3, &second, 2, 3);
-    run_result alone = train(SGD, copy_until(&second, 2), 1, "train.steps=3 parallel.data=1");
+    run_result alone =
+        run_with(SGD, run_copy_until(&second, 2), 1, "train.steps=3 parallel.data=1");
     assert_int_equal(alone.exit_status, 0);
 }
 
@@ -378,8 +353,8 @@ static void a_skipped_step_leaves_them(void **state) {
     const char *yaml = RUN("steps: 12, lr: 1.0e-2, warmup: 2, precision: fp16, "
                            "loss_scale_start: 16777216, loss_scale_interval: 2",
                            "up: int8");
-    run_result r = train(yaml, "", 2, "checkpoint.every=1 checkpoint.keep=20"),
-               two = train(yaml, "", 4, "parallel.zero=0");
+    run_result r = run_with(yaml, "", 2, "checkpoint.every=1 checkpoint.keep=20"),
+               two = run_with(yaml, "", 4, "parallel.zero=0");
     run_assert_same(&two, &r, "two stages");
     uint64_t skipped = 0;
     int kept = 0, changed = 0;
@@ -403,14 +378,14 @@ static void a_skipped_step_leaves_them(void **state) {
 static void resume_has_the_same_bits(void **state) {
     (void)state;
     open_base();
-    run_result r = train(YAML, copy_until(&base, 3), 4, "parallel.zero=0");
+    run_result r = run_with(YAML, run_copy_until(&base, 3), 4, "parallel.zero=0");
     run_assert_same(&r, &base, "resumed");
 }
 
 /* --- refusals --------------------------------------------------------------------------------- */
 
 static void refuses(const char *keys, const char *why) {
-    run_result r = train(YAML, "", 2, keys);
+    run_result r = run_with(YAML, "", 2, keys);
     if (r.exit_status != 2 || !strstr(pst_error(), why))
         fail_msg("%s: status %d, %s", keys, r.exit_status, pst_error());
 }

@@ -25,37 +25,8 @@ enum { MOST = 256 * 24 };
 
 static run_result base;
 
-/* "_" stands for a space. */
-static const char *spaces_in(char *key) {
-    for (char *at = key; !strncmp(key, "parallel.cluster", 16) && *at; at++)
-        if (*at == '_') *at = ' ';
-    return key;
-}
-
 static run_result train(const char *resume, int ranks, const char *keys) {
-    static int n;
-    char name[20], text[600], *rest = text;
-    const char *override[16];
-    int k = 0;
-    snprintf(name, sizeof name, "run-%d", n++);
-    snprintf(text, sizeof text, "%s", keys);
-    for (char *key; (key = strsep(&rest, " "));)
-        if (*key) override[k++] = spaces_in(key);
-    return run_here(YAML, name, ranks, resume, override, (size_t)k);
-}
-
-/* A copy of a run's folder as it was after `step`. */
-static const char *copy_until(const run_result *r, int step) {
-    static char folder[600];
-    static int n;
-    char command[2000];
-    snprintf(folder, sizeof folder, "%s/copy-%d", run_folder(), n++);
-    snprintf(command, sizeof command,
-             "cp -r '%s' '%s' && cd '%s/checkpoints' && for c in step-*; do "
-             "test $c = step-%08d || rm -r $c; done",
-             r->folder, folder, folder, step);
-    assert_int_equal(system(command), 0);
-    return folder;
+    return run_with(YAML, resume, ranks, keys);
 }
 
 static int open_base(void **state) {
@@ -113,12 +84,12 @@ static void resume_has_the_same_bits(void **state) {
     (void)state;
     for (int step = 1; step < base.steps; step++) {
         const layout *other = &layouts[step % LAYOUTS];
-        run_result r = train(copy_until(&base, step), other->ranks, other->keys);
+        run_result r = train(run_copy_until(&base, step), other->ranks, other->keys);
         run_assert_same(&r, &base, other->keys);
     }
     run_result late = train("", 2, "parallel.staleness=3 parallel.zero=1");
     for (int step = 2; step < 5; step += 2) { /* before and after the first update */
-        run_result r = train(copy_until(&late, step), 4, "parallel.staleness=3");
+        run_result r = train(run_copy_until(&late, step), 4, "parallel.staleness=3");
         run_assert_same(&r, &late, "resumed with staleness 3");
     }
 }
@@ -133,7 +104,7 @@ static void other_replicas_resume(void **state) {
         snprintf(more, sizeof more, "%s parallel.data=%d", keys, n);
         run_result r = train("", n, more);
         run_assert_same(&r, &two, more);
-        run_result back = train(copy_until(&two, 3), n, more);
+        run_result back = train(run_copy_until(&two, 3), n, more);
         run_assert_same(&back, &two, more);
     }
 }
@@ -203,13 +174,13 @@ static void gradients_are_of_older_weights(void **state) {
 static void synchronous_runs_resume(void **state) {
     (void)state;
     static float was[MOST], is[MOST];
-    run_result sync = train(copy_until(&base, 4), 2, "parallel.update=sync");
+    run_result sync = train(run_copy_until(&base, 4), 2, "parallel.update=sync");
     assert_int_equal(sync.exit_status, 0);
-    run_result back = train(copy_until(&sync, 5), 2, "");
+    run_result back = train(run_copy_until(&sync, 5), 2, "");
     read_weights(&sync, 5, was);
     read_weights(&back, 6, is); /* a first step changes no weights */
     assert_memory_equal(was, is, sizeof was);
-    run_result other = train(copy_until(&base, 4), 2, "parallel.staleness=2");
+    run_result other = train(run_copy_until(&base, 4), 2, "parallel.staleness=2");
     assert_int_equal(other.exit_status, 2);
     assert_non_null(strstr(pst_error(), "parallel.staleness 1, not 2"));
 }

@@ -25,37 +25,8 @@
 
 static run_result base;
 
-/* "_" stands for a space. */
-static const char *spaces_in(char *key) {
-    for (char *at = key; !strncmp(key, "parallel.cluster", 16) && *at; at++)
-        if (*at == '_') *at = ' ';
-    return key;
-}
-
 static run_result train(const char *resume, int ranks, const char *keys) {
-    static int n;
-    char name[20], text[600], *rest = text;
-    const char *override[16];
-    int k = 0;
-    snprintf(name, sizeof name, "run-%d", n++);
-    snprintf(text, sizeof text, "%s", keys);
-    for (char *key; (key = strsep(&rest, " "));)
-        if (*key) override[k++] = spaces_in(key);
-    return run_here(YAML, name, ranks, resume, override, (size_t)k);
-}
-
-/* A copy of a run's folder as it was after `step`. */
-static const char *copy_until(const run_result *r, int step) {
-    static char folder[600];
-    static int n;
-    char command[2000];
-    snprintf(folder, sizeof folder, "%s/copy-%d", run_folder(), n++);
-    snprintf(command, sizeof command,
-             "cp -r '%s' '%s' && cd '%s/checkpoints' && for c in step-*; do "
-             "test $c = step-%08d || rm -r $c; done",
-             r->folder, folder, folder, step);
-    assert_int_equal(system(command), 0);
-    return folder;
+    return run_with(YAML, resume, ranks, keys);
 }
 
 static int open_base(void **state) {
@@ -138,10 +109,10 @@ static void replicas_add_up(void **state) {
     run_result two = train("", 4, "parallel.data=4 parallel.local.islands=2 parallel.zero=1");
     for (int i = 0; i < base.steps; i++)
         assert_true(fabs(two.value[i] - base.value[i]) < 1e-4 * base.value[i]);
-    run_result r = train(copy_until(&two, 5), 8,
+    run_result r = train(run_copy_until(&two, 5), 8,
                          "parallel.data=4 parallel.local.islands=2 parallel.schedule=gpipe");
     run_assert_same(&r, &two, "resumed");
-    r = train(copy_until(&two, 5), 2, ""); /* islands of one replica go on with them */
+    r = train(run_copy_until(&two, 5), 2, ""); /* islands of one replica go on with them */
     assert_int_equal(r.exit_status, 0);
     for (int i = 0; i < r.steps; i++)
         assert_true(fabs(r.value[i] - two.value[i]) < 1e-4 * two.value[i]);
@@ -214,7 +185,7 @@ static void outer_steps_add_up(void **state) {
     static float velocity[MOST];
     run_result first = train("", 2, "parallel.local.steps=100");
     check_outer_step(&base, &first, 3, velocity);
-    run_result second = train(copy_until(&base, 3), 2, "parallel.local.steps=100");
+    run_result second = train(run_copy_until(&base, 3), 2, "parallel.local.steps=100");
     check_outer_step(&base, &second, 6, velocity);
     for (int i = 0; i < 3; i++) assert_string_equal(first.loss[i], base.loss[i]);
 }
@@ -255,7 +226,7 @@ static void a_delayed_step_is_that_of_kept_weights(void **state) {
 static void delays_have_the_same_bits(void **state) {
     (void)state;
     for (int step = 3; step <= 5; step++) {
-        run_result r = train(copy_until(&delayed, step), 4, DELAYED "parallel.schedule=gpipe");
+        run_result r = train(run_copy_until(&delayed, step), 4, DELAYED "parallel.schedule=gpipe");
         run_assert_same(&r, &delayed, "resumed");
     }
     static const char *const keys[] = {
@@ -271,7 +242,7 @@ static void delays_have_the_same_bits(void **state) {
         run_result flat = train("", 4, all), deep = train("", 8, more);
         assert_int_equal(flat.exit_status, 0);
         run_assert_same(&deep, &flat, more);
-        run_result r = train(copy_until(&flat, from[i]), 8, more);
+        run_result r = train(run_copy_until(&flat, from[i]), 8, more);
         run_assert_same(&r, &flat, "resumed");
     }
 }
@@ -281,7 +252,7 @@ static void delays_have_the_same_bits(void **state) {
 static void resume_has_the_same_bits(void **state) {
     (void)state;
     for (int step = 2; step <= 3; step++) {
-        run_result r = train(copy_until(&base, step), 4, "parallel.schedule=gpipe");
+        run_result r = train(run_copy_until(&base, step), 4, "parallel.schedule=gpipe");
         run_assert_same(&r, &base, "resumed");
     }
 }
@@ -289,11 +260,12 @@ static void resume_has_the_same_bits(void **state) {
 static void other_islands_resume(void **state) {
     (void)state;
     static float was[MOST], is[MOST];
-    run_result three = train(copy_until(&base, 5), 3, "parallel.data=3 train.steps=6"),
-               sync = train(copy_until(&base, 5), 2, "parallel.local.steps=0"),
-               back = train(copy_until(&sync, 6), 2, "");
+    run_result three = train(run_copy_until(&base, 5), 3, "parallel.data=3 train.steps=6"),
+               sync = train(run_copy_until(&base, 5), 2, "parallel.local.steps=0"),
+               back = train(run_copy_until(&sync, 6), 2, "");
     assert_true(!three.exit_status && !sync.exit_status && !back.exit_status);
-    run_result again = train(copy_until(&base, 5), 3, "parallel.data=3 parallel.local.steps=100");
+    run_result again =
+        train(run_copy_until(&base, 5), 3, "parallel.data=3 parallel.local.steps=100");
     read_tensor(&base, 3, "wte.weight", was);
     read_tensor(&again, 6, "wte.weight", is); /* of the last outer step */
     assert_memory_equal(was, is, sizeof was);
