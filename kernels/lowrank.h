@@ -38,8 +38,11 @@ static inline pst_lowrank pst_lowrank_of(pst_codec codec, uint64_t at, uint64_t 
 }
 
 static inline pst_lowrank_row pst_lowrank_row_at(const pst_lowrank *x, uint64_t i) {
-    const uint64_t begin = i * x->columns, end = begin + x->columns, last = x->phase + x->n;
-    const uint64_t from = i ? begin : x->phase, to = end < last ? end : last;
+    const uint64_t begin = i * x->columns;
+    const uint64_t end = begin + x->columns;
+    const uint64_t last = x->phase + x->n;
+    const uint64_t from = i ? begin : x->phase;
+    const uint64_t to = end < last ? end : last;
     return (pst_lowrank_row){from - x->phase, to - from, from - begin};
 }
 
@@ -146,7 +149,8 @@ static inline void pst_lowrank_subtract(const pst_lowrank *x, float *next, float
  * it, p->x, and have the largest magnitude `top`. */
 static inline void pst_lowrank_pack(const pst_flat_pack *p, uint64_t at, uint64_t n, uint32_t top) {
     uint8_t *to = p->packed + pst_codec_bytes(p->codec, at);
-    float *next = p->next ? p->next + at : NULL, *out = p->decode ? p->x + at : NULL;
+    float *next = p->next ? p->next + at : NULL;
+    float *out = p->decode ? p->x + at : NULL;
     float *m = next ? next : p->x + at;
     if (pst_codec_factors(p->codec, n)) {
         const pst_lowrank x = pst_lowrank_of(p->codec, at, n, to);

@@ -139,7 +139,7 @@ static void print_islands(const pst_planning *x, const pst_candidate *c, FILE *o
                 n, replicas, pst_plural(replicas), x->config->parallel.local.steps);
 }
 
-/* Of several packings, the best one, or the first. */
+/* The shortest step with packed gradients; if none is shorter, that of the first codec. */
 static void print_packings(const pst_planning *x, FILE *out) {
     const pst_planning_packing *best = pst_planning_best_packing(x);
     if (!x->n_packed) return;
