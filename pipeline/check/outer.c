@@ -287,13 +287,16 @@ static pst_status check_turn_recv(const outer *x, const pst_piece *p, uint32_t i
 static pst_status check_turn_whole(const outer *x, const pst_piece *p, const turn *t,
                                    uint32_t number) {
     const pst_job *job = x->c->job;
-    const int owns = x->island == p->owner % job->islands, last = job->turn == job->delay;
-    const uint32_t n = owns ? job->islands - 1 : 1;
-    const int to = job->turn && pst_job_turn_to(job, x->at.tensor, number) == job->turn,
-              from = job->turn && pst_job_turn_from(job, x->at.tensor, number) == job->turn,
-              steps = owns && job->turn == pst_job_outer_turn(job);
-    if (t->to != (to ? n : 0) || t->from != (from ? n : 0) ||
-        t->on != (last ? receivers(x, p->param) : 0))
+    const int owns = x->island == p->owner % job->islands;
+    const int last = job->turn == job->delay;
+    const int sends = job->turn && pst_job_turn_to(job, x->at.tensor, number) == job->turn;
+    const int returns = job->turn && pst_job_turn_from(job, x->at.tensor, number) == job->turn;
+    const int steps = owns && job->turn == pst_job_outer_turn(job);
+    const uint32_t peers = owns ? job->islands - 1 : 1;
+    const uint32_t to = sends ? peers : 0;
+    const uint32_t from = returns ? peers : 0;
+    const uint32_t on = last ? receivers(x, p->param) : 0;
+    if (t->to != to || t->from != from || t->on != on)
         return fail(x, p->param, p->from, "a message is missing, or of another turn");
     if ((t->keep != PST_NONE) != !job->turn || (t->step != PST_NONE) != steps ||
         (t->apply != PST_NONE) != last)
