@@ -28,24 +28,44 @@ static pst_status allocate(pst_checker *c, size_t passes, size_t cells, size_t i
     return PST_OK;
 }
 
-pst_status pst_checker_open(pst_checker *c) {
-    const pst_job *job = c->job;
-    uint32_t longest = 0, locals = 0, lanes = pst_job_end_lane(job) - pst_job_first_lane(job);
-    size_t instrs = 0;
-    pst_checker_enter(c, pst_job_first_lane(job));
+static int moves(const pst_local *l) {
+    const uint32_t messages =
+        1u << PST_EV_RECV_F | 1u << PST_EV_SEND_F | 1u << PST_EV_RECV_B | 1u << PST_EV_SEND_B;
+    return l->channel_in != PST_NONE || l->channel_out != PST_NONE ||
+           ((l->uses | 1u << l->birth) & messages) != 0;
+}
+
+/* Most values stay on their rank, where no message has to be remembered. */
+static pst_status number_locals(pst_checker *c) {
+    uint32_t locals = 0;
+    for (uint32_t k = 0; k < c->cut->n_chunk; k++) locals += c->cut->chunk[k].n_local;
     c->local_first = malloc((c->cut->n_chunk + 1) * sizeof *c->local_first);
-    if (!c->local_first) return pst_fail(PST_ENOMEM, "no memory to check the instruction lists");
+    c->moved = malloc((locals + (size_t)1) * sizeof *c->moved);
+    if (!c->local_first || !c->moved)
+        return pst_fail(PST_ENOMEM, "no memory to check the instruction lists");
+    locals = 0;
     for (uint32_t k = 0; k < c->cut->n_chunk; k++) {
+        const pst_chunk *chunk = &c->cut->chunk[k];
         c->local_first[k] = locals;
-        locals += c->cut->chunk[k].n_local;
+        for (uint32_t i = 0; i < chunk->n_local; i++)
+            c->moved[locals++] = moves(&chunk->local[i]) ? c->n_moved++ : PST_NONE;
     }
     c->local_first[c->cut->n_chunk] = locals;
+    return PST_OK;
+}
+
+pst_status pst_checker_open(pst_checker *c) {
+    const pst_job *job = c->job;
+    uint32_t longest = 0, lanes = pst_job_end_lane(job) - pst_job_first_lane(job);
+    size_t instrs = 0;
+    pst_checker_enter(c, pst_job_first_lane(job));
+    PST_TRY(number_locals(c));
     for (uint32_t r = 0; r < job->n_rank; r++) {
         if (job->list[r].n_instr > longest) longest = job->list[r].n_instr;
         instrs += job->list[r].n_instr;
     }
     size_t passes = (size_t)lanes * job->n_chunk * 4 * job->n_micro;
-    size_t cells = ((size_t)lanes * locals + 1) * job->n_micro;
+    size_t cells = ((size_t)lanes * c->n_moved + 1) * job->n_micro;
     PST_TRY(allocate(c, passes, cells, instrs, longest));
     for (uint32_t r = 0, first = 0; r < job->n_rank; first += job->list[r++].n_instr)
         c->instr_first[r] = first;
@@ -59,6 +79,7 @@ pst_status pst_checker_open(pst_checker *c) {
 void pst_checker_close(pst_checker *c) {
     pst_walk_close(c->walk);
     free(c->local_first);
+    free(c->moved);
     free(c->pass_at);
     free(c->send_at);
     free(c->recv_at);

@@ -18,13 +18,15 @@ typedef struct {
     uint32_t lane, n_micro;
     const pst_cut *cut;
     const pst_slots *slots;
-    /* [n_chunk + 1] index of each chunk's first local among the locals of all chunks */
-    uint32_t *local_first;
+    /* [n_chunk + 1] index of each chunk's first local among the locals of all chunks; [all locals]
+     * number among those that are sent or received, PST_NONE: it is neither */
+    uint32_t *local_first, *moved;
+    uint32_t n_moved;
     /* The following arrays have indices into the list of the rank; PST_NONE: no such
      * instruction. */
     /* [lanes][n_chunk][4][n_micro of the job] each pass; if it has several parts, the last one */
     uint32_t *pass_at;
-    /* [lanes][all locals][n_micro of the job] the SEND and the RECV of each value; if a value has
+    /* [lanes][n_moved][n_micro of the job] the SEND and the RECV of each value; if a value has
      * several SENDs, the last one */
     uint32_t *send_at, *recv_at;
     /* Happens-before relation on the current rank, see pst_checker_order. */
@@ -44,12 +46,16 @@ static inline uint32_t *pst_checker_pass(const pst_checker *c, uint32_t chunk, u
     size_t lane = c->lane - pst_job_first_lane(c->job);
     return &c->pass_at[((lane * c->job->n_chunk + chunk) * 4 + opcode) * c->job->n_micro + micro];
 }
+/* Returns 1 if a value is sent or received. */
+static inline int pst_checker_moves(const pst_checker *c, uint32_t chunk, uint32_t local) {
+    return c->moved[c->local_first[chunk] + local] != PST_NONE;
+}
+/* Requires that the value is sent or received. */
 static inline size_t pst_checker_cell(const pst_checker *c, uint32_t chunk, uint32_t local,
                                       uint32_t micro) {
-    size_t of_lane = c->local_first[c->job->n_chunk];
-    return ((c->lane - pst_job_first_lane(c->job)) * of_lane + c->local_first[chunk] + local) *
-               c->job->n_micro +
-           micro;
+    const size_t lane = c->lane - pst_job_first_lane(c->job);
+    const uint32_t moved = c->moved[c->local_first[chunk] + local];
+    return (lane * c->n_moved + moved) * c->job->n_micro + micro;
 }
 static inline uint32_t pst_checker_stage(const pst_checker *c, uint32_t rank) {
     return pst_job_stage(c->job, rank);

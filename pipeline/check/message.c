@@ -20,7 +20,8 @@ static pst_status check_end(const pst_checker *c, uint32_t rank, uint32_t i) {
     if (in->local >= chunk->n_local)
         return pst_checker_fail_at(c, rank, i, "the chunk does not have this value");
     const pst_local *l = &chunk->local[in->local];
-    if ((sends ? l->channel_out : l->channel_in) != in->channel) {
+    if ((sends ? l->channel_out : l->channel_in) != in->channel ||
+        !pst_checker_moves(c, in->chunk, in->local)) {
         return pst_checker_fail_at(c, rank, i, "the cut assigns another channel to this value");
     }
     if (in->bytes != l->bytes)

@@ -119,13 +119,37 @@ static pst_status check_rewrite(const pst_checker *c, uint32_t rank, uint32_t ch
     return PST_OK;
 }
 
+/* Values that stay on their rank are written and read by passes alone: those with the same events
+ * are checked once per chunk. */
+typedef struct {
+    uint8_t of[PST_EV_COUNT][1u << PST_EV_COUNT];
+} events;
+
+static int is_known(events *known, uint32_t birth, uint32_t uses) {
+    const int is = known->of[birth][uses];
+    known->of[birth][uses] = 1;
+    return is;
+}
+
 static pst_status check_chunk_values(const pst_checker *c, uint32_t rank, uint32_t k) {
     const pst_chunk *chunk = &c->cut->chunk[k];
+    events known = {0};
     for (uint32_t i = 0; i < chunk->n_local; i++) {
-        if (chunk->buffer[chunk->local[i].buffer].place == PST_PLACE_DATA) continue;
+        const pst_local *l = &chunk->local[i];
+        if (chunk->buffer[l->buffer].place == PST_PLACE_DATA) continue;
+        if (!pst_checker_moves(c, k, i) && is_known(&known, l->birth, l->uses)) continue;
         for (uint32_t m = 0; m < c->n_micro; m++) PST_TRY(check_value(c, rank, k, i, m));
     }
     return PST_OK;
+}
+
+/* Whether the same was checked before of other values: what reads the earlier one, and what writes
+ * the later one, are passes. */
+static int is_known_rewrite(const pst_checker *c, events *known, uint32_t k, uint32_t earlier,
+                            uint32_t later) {
+    const pst_chunk *chunk = &c->cut->chunk[k];
+    return !pst_checker_moves(c, k, earlier) && !pst_checker_moves(c, k, later) &&
+           is_known(known, chunk->local[later].birth, chunk->local[earlier].uses);
 }
 
 /* Checks values that share a buffer, pair by pair. last[buffer] and before[local] chain the locals
@@ -133,14 +157,18 @@ static pst_status check_chunk_values(const pst_checker *c, uint32_t rank, uint32
 static pst_status check_chunk_rewrites(const pst_checker *c, uint32_t rank, uint32_t k,
                                        uint32_t *last, uint32_t *before) {
     const pst_chunk *chunk = &c->cut->chunk[k];
+    events known = {0};
     for (uint32_t i = 0; i < chunk->n_buffer; i++) last[i] = PST_NONE;
     for (uint32_t i = 0; i < chunk->n_local; i++) {
         const pst_local *l = &chunk->local[i];
         before[i] = last[l->buffer];
         last[l->buffer] = i;
         for (uint32_t j = before[i]; j != PST_NONE; j = before[j]) {
-            if (chunk->local[j].birth < l->birth) PST_TRY(check_rewrite(c, rank, k, j, i));
-            if (l->birth < chunk->local[j].birth) PST_TRY(check_rewrite(c, rank, k, i, j));
+            const int is_later = chunk->local[j].birth < l->birth;
+            const uint32_t earlier = is_later ? j : i, later = is_later ? i : j;
+            if (chunk->local[j].birth == l->birth || is_known_rewrite(c, &known, k, earlier, later))
+                continue;
+            PST_TRY(check_rewrite(c, rank, k, earlier, later));
         }
     }
     return PST_OK;
@@ -200,9 +228,13 @@ static uint32_t find_touches(const pst_chunk *chunk, uint32_t buffer, touch *lis
     return n;
 }
 
+/* Accesses by passes alone: a bit for each event that writes first, and for each other one. */
+enum { ACCESSES = 1u << 2 * PST_EV_COUNT };
+
 /* A buffer of a class, and its accesses. */
 typedef struct {
     uint32_t rank, chunk, n;
+    uint8_t *known; /* [ACCESSES] 1: another buffer of the class with these was checked */
     const pst_class *class_;
     touch *list;
     occupant *order;  /* [n_micro] sorted by first write */
@@ -263,14 +295,28 @@ static pst_status check_buffer(const pst_checker *c, uint32_t rank, held_buffer 
     return PST_OK;
 }
 
+/* Whether another buffer of the class is accessed by the same passes, and by no message. */
+static int is_known_buffer(const pst_checker *c, held_buffer *h) {
+    uint32_t accesses = 0;
+    for (uint32_t i = 0; i < h->n; i++) {
+        const touch *t = &h->list[i];
+        if (pst_checker_moves(c, h->chunk, t->local)) return 0;
+        accesses |= 1u << (t->event + (t->births ? PST_EV_COUNT : 0));
+    }
+    const int is = h->known[accesses];
+    h->known[accesses] = 1;
+    return is;
+}
+
 static pst_status check_class(const pst_checker *c, uint32_t rank, uint32_t k, held_buffer *h) {
     h->class_ = &c->slots->class_[k];
     h->chunk = h->class_->chunk;
     const pst_chunk *chunk = &c->cut->chunk[h->chunk];
+    memset(h->known, 0, ACCESSES);
     for (uint32_t i = 0; i < chunk->n_buffer; i++) {
         if (chunk->buffer[i].place != PST_PLACE_SLOT || chunk->buffer[i].class_ != k) continue;
         h->n = find_touches(chunk, i, h->list);
-        PST_TRY(check_buffer(c, rank, h));
+        if (!is_known_buffer(c, h)) PST_TRY(check_buffer(c, rank, h));
     }
     return PST_OK;
 }
@@ -303,17 +349,19 @@ pst_status pst_checker_slots(const pst_checker *c, uint32_t rank) {
         if (c->slots->class_[k].n_slot > most_slot) most_slot = c->slots->class_[k].n_slot;
     }
     held_buffer h = {.rank = rank,
+                     .known = malloc(ACCESSES),
                      .list = malloc(((size_t)most_local * PST_EV_COUNT + 1) * sizeof *h.list),
                      .order = malloc(c->n_micro * sizeof *h.order),
                      .holder = malloc(((size_t)most_slot + 1) * sizeof *h.holder)};
     pst_status status = PST_OK;
-    if (!h.list || !h.order || !h.holder)
+    if (!h.list || !h.order || !h.holder || !h.known)
         status = pst_fail(PST_ENOMEM, "no memory to check memory slots");
     for (uint32_t k = 0; k < c->cut->n_class && status == PST_OK; k++) {
         if (c->job->rank_of_chunk[c->cut->class_[k].chunk] != pst_checker_stage(c, rank)) continue;
         status = check_offsets(c, k);
         if (status == PST_OK) status = check_class(c, rank, k, &h);
     }
+    free(h.known);
     free(h.holder);
     free(h.order);
     free(h.list);
