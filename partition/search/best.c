@@ -18,7 +18,7 @@ enum {
     FINALISTS = 6,
     VERIFIED = 12,
     VERIFIED_MOST = 64,
-    NEAREST = 2,
+    NEAREST = 1,
     ROW_EVALUATIONS = 32,
     ROUNDS = 3,
     NEAR_PASSES = 32768,

@@ -563,9 +563,16 @@ static void place_borders(const cut_state *g, double longest, const uint32_t *ea
         memcpy(first, own, (g->n_chunk + 1) * sizeof *first);
 }
 
-/* Nothing fits: finds the least extra memory per stage with which a cut fits. */
-static void find_least_excess(cut_state *g, uint32_t *first) {
+/* Nothing fits: finds the least extra memory per stage with which a cut fits, unless that is more
+ * than `most`. */
+static void find_least_excess(cut_state *g, uint64_t most, uint32_t *first) {
     uint64_t low = 0, high = 1 << 20;
+    g->more = most;
+    if (most < UINT64_MAX && !pack(g, INFINITY, 0, first)) {
+        first[g->n_chunk] = 0;
+        g->more = 0;
+        return;
+    }
     while (high < UINT64_MAX / 8) {
         g->more = high;
         if (pack(g, INFINITY, 0, first)) break;
@@ -620,7 +627,8 @@ pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c,
         int beyond = seems_beyond(&g, x->limit_ns, first);
         if (!beyond) longest = shortest_shifted(&g, first, &least);
         *bound_ns = UINT64_MAX;
-        if (longest == INFINITY && x->want_nearest && !beyond) find_least_excess(&g, first);
+        if (longest == INFINITY && x->want_nearest && !beyond)
+            find_least_excess(&g, x->least_excess, first);
         else if (longest == INFINITY) first[n] = 0;
         else {
             double slack = longest * 1.001;

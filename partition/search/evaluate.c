@@ -165,6 +165,7 @@ static pst_status try_cut(pst_search_context *x, pst_search_candidates *set, pst
     x->limit_ns = set->row.fits ? set->row.best->step_ns : limit_ns; /* each row keeps its own best,
                                                                         even if another row is
                                                                         better */
+    x->least_excess = set->row.best && !set->row.fits ? set->row.excess : UINT64_MAX;
     pst_status status = find_cut(x, c, candidate, cut, bound_ns);
     if (status == PST_EINPUT) {
         if (!set->row.best) snprintf(set->row.why, sizeof set->row.why, "%s", pst_error());

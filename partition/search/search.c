@@ -49,6 +49,13 @@ static pst_status make_result(pst_search_state *s, pst_search_result **result) {
     return status;
 }
 
+/* A layout that fits is all that is asked for, and it is not compiled: its step does not matter. */
+static pst_status improve(pst_search_state *s) {
+    PST_TRY(pst_search_refine_best(s));
+    PST_TRY(pst_search_try_unequal(s));
+    return pst_search_simulate_best(s);
+}
+
 static pst_status run(pst_search_state *s, pst_search_result **result) {
     PST_TRY(pst_search_rows(&s->x, &s->set, &s->n_set));
     s->least_ns = find_bound(s, UINT64_MAX);
@@ -57,9 +64,7 @@ static pst_status run(pst_search_state *s, pst_search_result **result) {
     if (!s->x.problem->any) PST_TRY(pst_search_evaluate_further(s));
     if (!s->x.problem->any) PST_TRY(pst_search_evaluate_best(s));
     pst_search_sort(s);
-    PST_TRY(pst_search_refine_best(s));
-    PST_TRY(pst_search_try_unequal(s));
-    PST_TRY(pst_search_simulate_best(s));
+    if (!s->x.problem->any || s->x.problem->verify) PST_TRY(improve(s));
     PST_TRY(pst_search_verify_best(s));
     if (pst_search_shortest(s) == UINT64_MAX) PST_TRY(pst_search_verify_nearest(s));
     for (uint32_t i = 0; i < s->n_set && i < PST_SEARCH_FULL_ROWS && s->set[i].row.best; i++) {

@@ -200,6 +200,9 @@ typedef struct {
      * together (INFINITY: no limit) */
     double device_bw, node_bw, node_total_bw;
     int want_nearest; /* 1: if no cut fits, find the cut that exceeds the memory least */
+    /* bytes by which the row's nearest layout exceeds its memory; UINT64_MAX: there is none, or no
+     * limit */
+    uint64_t least_excess;
     uint32_t n_table, last_table, n_flight;
     size_t table_capacity, flight_capacity;
     pst_search_table **table;

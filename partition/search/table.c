@@ -40,8 +40,11 @@ static void compare(const pst_search_problem *problem, pst_search_context *x) {
 }
 
 pst_status pst_search_context_open(const pst_search_problem *problem, pst_search_context *x) {
-    *x = (pst_search_context){
-        .problem = problem, .end_ns = UINT64_MAX, .limit_ns = UINT64_MAX, .best_ns = UINT64_MAX};
+    *x = (pst_search_context){.problem = problem,
+                              .end_ns = UINT64_MAX,
+                              .limit_ns = UINT64_MAX,
+                              .least_excess = UINT64_MAX,
+                              .best_ns = UINT64_MAX};
     if (problem->n_schedule > PST_SEARCH_SCHEDULES)
         return pst_fail(PST_EINPUT,
                         "%u schedules are given to the search; at most %d are supported",

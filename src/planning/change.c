@@ -117,17 +117,23 @@ static void set_memory(pst_planning *x, uint64_t bytes, int own) {
         if (x->cluster->device[i].memory < bytes && !own) x->cluster->device[i].memory = bytes;
 }
 
+/* Where compiling takes long, memory is only estimated. */
+static int compiles_quickly(const pst_planning *x) {
+    return (uint64_t)x->cluster->n_device * x->problem.batch < PST_SEARCH_HIGH_EFFORT;
+}
+
 /* best: a layout that fits in `bytes` bytes per device; NULL: none. */
 static pst_status try_memory(pst_planning *x, uint64_t bytes, int own, pst_candidate **best) {
-    const uint64_t asked = x->problem.memory;
+    const pst_search_problem asked = x->problem;
     uint32_t n = x->cluster->n_device;
     uint64_t *kept = malloc(n * sizeof *kept);
     if (!kept) return pst_fail(PST_ENOMEM, "no memory to plan");
     for (uint32_t i = 0; i < n; i++) kept[i] = x->cluster->device[i].memory;
     set_memory(x, bytes, own);
+    if (!compiles_quickly(x)) x->problem.verify = NULL;
     pst_status status = search_now(x, 1, best);
     for (uint32_t i = 0; i < n; i++) x->cluster->device[i].memory = kept[i];
-    x->problem.memory = asked;
+    x->problem = asked;
     free(kept);
     return status;
 }
@@ -191,28 +197,40 @@ static pst_status keep_nearer(pst_planning *x, const pst_candidate *c) {
     return PST_OK;
 }
 
+/* The memory of a device with which the layout would fit. */
+static uint64_t needed_bytes(const pst_planning *x, const pst_candidate *c) {
+    uint64_t needs = 0;
+    for (uint32_t s = 0; s < c->layout.pipeline; s++)
+        if (c->peak_bytes[s] > pst_planning_capacity(x, c, s) && c->peak_bytes[s] > needs)
+            needs = c->peak_bytes[s];
+    return needs;
+}
+
+/* A layout that is estimated to fit in *bytes may need more when it is compiled. */
+static pst_status compile_in(pst_planning *x, pst_candidate *c, uint64_t *bytes) {
+    if (!c->exact && x->problem.verify) PST_TRY(x->problem.verify(x->problem.arg, c));
+    const uint64_t needs = needed_bytes(x, c);
+    if (needs > *bytes) *bytes = round_up(needs);
+    return keep_nearer(x, c);
+}
+
 /* Finds the least memory with which some layout fits: tries what the nearest layout needs, or
- * somewhat more, then less. */
+ * somewhat more, then less; and compiles the layout that is found. */
 static pst_status change_memory(pst_planning *x, char *change) {
     const pst_search_row *nearest = pst_planning_nearest(x);
     char text[32];
-    uint64_t needs = 0;
     if (!nearest) return PST_OK;
-    const pst_candidate *candidate = nearest->best;
-    const uint64_t capacity = pst_planning_capacity(x, candidate, nearest->stage);
+    const uint64_t capacity = pst_planning_capacity(x, nearest->best, nearest->stage);
     int own = x->problem.memory && x->problem.memory == capacity;
     pst_candidate *found = NULL;
-    for (uint32_t s = 0; s < candidate->layout.pipeline; s++)
-        if (candidate->peak_bytes[s] > pst_planning_capacity(x, candidate, s) &&
-            candidate->peak_bytes[s] > needs)
-            needs = candidate->peak_bytes[s];
+    uint64_t needs = needed_bytes(x, nearest->best);
     for (int i = 0; i < MEMORY_TRIES && !found; i++) {
         needs = round_up(needs + (i ? needs >> 7 << i : 0));
         PST_TRY(try_memory(x, needs, own, &found));
     }
     if (!found) return PST_OK;
     pst_status status = least_memory(x, capacity, own, &needs, &found);
-    if (status == PST_OK) status = keep_nearer(x, found);
+    if (status == PST_OK) status = compile_in(x, found, &needs);
     pst_candidate_close(found);
     snprintf(change, PST_PLANNING_ADVICE, "%s of memory per device%s",
              pst_planning_bytes(needs, text), own ? " (parallel.memory)" : "");
