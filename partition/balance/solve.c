@@ -24,7 +24,7 @@ typedef struct {
 
 static uint64_t step_ns(const source *from, const pst_tape *tape, uint32_t s) {
     const pst_tape_step *step = tape->step + s;
-    int extra = tape->is_sum[s] ? PST_EXTRA_SUM : 0;
+    int extra = tape->extra[s] ? PST_EXTRA_SUM : 0;
     if (step->again == PST_AGAIN_RESTORE) extra = PST_EXTRA_RESTORE;
     const pst_node *node = from->g->node + step->node;
     const pst_chooser *predict = from->times->predict;

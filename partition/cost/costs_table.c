@@ -26,7 +26,7 @@ static int is_value(const pst_operand *o) { return o->kind == PST_OPERAND_VALUE;
 
 static int extra_of(const pst_tape *tape, uint32_t s) {
     if (tape->step[s].again == PST_AGAIN_RESTORE) return PST_EXTRA_RESTORE;
-    return tape->is_sum[s] ? PST_EXTRA_SUM : 0;
+    return tape->extra[s] ? PST_EXTRA_SUM : 0;
 }
 
 static uint64_t step_ns(const builder *b, const pst_tape *tape, uint32_t s) {
@@ -176,7 +176,7 @@ static pst_status sum_scratch(const builder *b, const pst_tape *tape, life *x) {
             if (l->first_w == PST_NONE) split += l->bytes;
         }
         pst_chosen chosen = {0, 0};
-        int extra = tape->is_sum[s] ? PST_EXTRA_SUM : 0;
+        int extra = tape->extra[s] ? PST_EXTRA_SUM : 0;
         if (b->scratch && b->scratch->choose)
             PST_TRY(b->scratch->choose(b->scratch->arg, b->g, b->g->node + step->node, extra,
                                        step->pass, &chosen));

@@ -294,7 +294,7 @@ pst_status pst_profile_missing(const pst_profile *p, const pst_graph *g, uint32_
     for (uint32_t i = 0; i < tape->n_step; i++) {
         char shape[PST_PROFILE_TEXT];
         const pst_tape_step *step = tape->step + i;
-        int extra = tape->is_sum[i] ? PST_EXTRA_SUM : 0;
+        int extra = tape->extra[i] ? PST_EXTRA_SUM : 0;
         if (pst_node_exchange(g->node + step->node, extra, step->pass)) continue;
         ++*steps;
         pst_profile_shape(g, g->node + step->node, extra, step->pass, shape);

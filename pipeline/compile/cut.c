@@ -33,13 +33,13 @@ static pst_status make_step(const pst_cut *cut, const pst_chooser *chooser, cons
                             uint32_t s, pst_step *step) {
     const pst_tape_step *from = cut->tape->step + s;
     const pst_node *node = cut->graph ? cut->graph->node + from->node : NULL;
-    int is_sum = cut->tape->is_sum ? cut->tape->is_sum[s] : 0;
+    const int kind = cut->tape->extra ? cut->tape->extra[s] : 0;
     int extra = from->again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE : 0;
-    if (is_sum) extra = PST_EXTRA_SUM;
+    if (kind) extra = kind;
     *step = (pst_step){.node = from->node,
                        .pass = (uint8_t)from->pass,
-                       .is_sum = (uint8_t)is_sum,
-                       .exchange = node ? (uint8_t)pst_node_exchange(node, is_sum, from->pass) : 0,
+                       .extra = (uint8_t)kind,
+                       .exchange = node ? (uint8_t)pst_node_exchange(node, kind, from->pass) : 0,
                        .again = from->again,
                        .n_operand = from->n_operand,
                        .flops = from->flops,
@@ -50,7 +50,7 @@ static pst_status make_step(const pst_cut *cut, const pst_chooser *chooser, cons
             step->operand[i].index = local[from->operand[i].index];
     }
     pst_chosen chosen = {0, 0};
-    if (chooser && chooser->choose)
+    if (chooser && chooser->choose && !pst_extra_packs(kind))
         PST_TRY(chooser->choose(chooser->arg, cut->graph, node, extra, from->pass, &chosen));
     step->kernel = chosen.kernel;
     step->scratch = chosen.scratch;
@@ -177,6 +177,7 @@ pst_status pst_cut_build(const pst_cut_spec *spec, const pst_chooser *chooser, p
     pst_status status = pst_tape_build(spec->graph, spec->backward, &x->tape);
     if (status == PST_OK && spec->backward && chooser && chooser->recompute)
         status = pst_cut_recompute(x, chooser->recompute, chooser->whole);
+    if (status == PST_OK) status = pst_cut_pack(x, chooser ? chooser->packing : NULL);
     if (status == PST_OK) status = find_uses(x);
     if (status == PST_OK) status = build_chunks(x, chooser);
     if (status != PST_OK) {
@@ -224,6 +225,7 @@ void pst_cut_close(pst_cut *cut) {
     if (!cut) return;
     for (uint32_t c = 0; cut->chunk && c < cut->n_chunk; c++) close_chunk(cut->chunk + c);
     if (cut->tape) pst_tape_close(cut->tape);
+    free((void *)(uintptr_t)cut->packing.packs);
     free(cut->chunk);
     free(cut->chunk_of_node);
     free(cut->class_);
@@ -240,10 +242,10 @@ static uint64_t ns_of(const pst_pass_ns *ns, uint32_t pass) {
     return pass == PST_PASS_B ? ns->b : ns->w;
 }
 
-static uint64_t synthetic_ns(void *arg, const pst_node *node, int is_sum, pst_pass pass,
+static uint64_t synthetic_ns(void *arg, const pst_node *node, int extra, pst_pass pass,
                              uint64_t flops, uint64_t bytes) {
     (void)node;
-    (void)is_sum;
+    (void)extra;
     (void)flops;
     (void)bytes;
     return ns_of(arg, pass);
@@ -289,10 +291,10 @@ static pst_status build_synthetic_tape(uint32_t n, int backward, uint64_t bytes,
     if (x) {
         x->value = calloc(2 * (size_t)n, sizeof *x->value);
         x->step = calloc(3 * (size_t)n, sizeof *x->step);
-        x->is_sum = calloc(3 * (size_t)n, sizeof *x->is_sum);
+        x->extra = calloc(3 * (size_t)n, sizeof *x->extra);
     }
     *tape = x; /* the cut owns it from here on */
-    if (!x || !x->value || !x->step || !x->is_sum)
+    if (!x || !x->value || !x->step || !x->extra)
         return pst_fail(PST_ENOMEM, "no memory for %u chunks", n);
     fill_synthetic(x, n, backward, bytes);
     return PST_OK;

@@ -6,6 +6,7 @@
  * accumulate in the same order in every layout. */
 #ifndef PST_PIPELINE_COMPILE_CUT_H
 #define PST_PIPELINE_COMPILE_CUT_H
+#include "base/codec.h"
 #include "graph/tape.h"
 #include "pipeline/layout/plan.h"
 #include "pipeline/schedule/schedule.h"
@@ -65,7 +66,8 @@ typedef struct {
 /* One launch of an operator. */
 typedef struct {
     uint32_t node;
-    uint8_t pass, is_sum;
+    uint8_t pass;
+    uint8_t extra; /* 0, or the kind of a step that is no pass of the node (pst_extra) */
     /* pst_exchange among all ranks of the tensor group; 0: the step is no exchange */
     uint8_t exchange;
     uint8_t again;   /* pst_again: not 0 for a step of F that B's program recomputes */
@@ -104,13 +106,21 @@ typedef struct {
     uint64_t bytes; /* size of one slot */
 } pst_cut_class;
 
+/* Which messages between chunks are packed, and how (packed.c). */
+typedef struct {
+    pst_codec codec;      /* int8, int4 or bf16; PST_CODEC_NONE: nothing is packed */
+    const uint8_t *packs; /* [n_chunk - 1] 1: those between chunks k and k + 1 are */
+} pst_cut_packing;
+
 /* The cut of a graph into chunks, for all micro-batches and ranks. Read-only once built. */
 typedef struct {
     const pst_graph *graph; /* borrowed; NULL: a synthetic cut without a model */
     pst_tape *tape;         /* owned by the cut */
     uint32_t n_chunk, n_node;
     uint32_t *chunk_of_node; /* [n_node] chunk of each operator */
-    int split, backward;     /* split 1: B and W are separate passes; backward 0: F only */
+    /* of messages between chunks; packs: owned, NULL: none is packed */
+    pst_cut_packing packing;
+    int split, backward; /* split 1: B and W are separate passes; backward 0: F only */
     pst_chunk *chunk;
     uint32_t n_class;
     pst_cut_class *class_;
@@ -125,26 +135,28 @@ typedef struct {
     uint32_t *param_from, *param_to;
 } pst_cut;
 
-/* Callbacks that choose kernels and predict durations, and the recomputation of each chunk;
- * supplied by prepare, because this component does not know backends. Every member may be NULL; the
- * defaults are kernel 0, scratch 0 and ns = flops + bytes. */
-enum { PST_EXTRA_SUM = 1, PST_EXTRA_RESTORE = 2 };
+/* Callbacks that choose kernels and predict durations, the recomputation of each chunk, and which
+ * messages between chunks are packed; supplied by prepare, because this component does not know
+ * backends. Every member may be NULL; the defaults are kernel 0, scratch 0 and ns = flops + bytes.
+ */
 typedef struct {
     uint32_t kernel;
     uint64_t scratch; /* bytes of scratch memory */
 } pst_chosen;
 typedef struct {
     void *arg;
-    /* extra: 0, or the kind of a step that is not a pass of the node: PST_EXTRA_SUM,
-     * PST_EXTRA_RESTORE. */
+    /* extra: 0, or the pst_extra of a step that is no pass of the node; not PACK and UNPACK. */
     pst_status (*choose)(void *arg, const pst_graph *g, const pst_node *node, int extra,
                          pst_pass pass, pst_chosen *chosen);
+    /* extra: as above, and PST_EXTRA_PACK, PST_EXTRA_UNPACK, of which flops is the number of
+     * elements. */
     uint64_t (*ns)(void *arg, const pst_node *node, int extra, pst_pass pass, uint64_t flops,
                    uint64_t bytes);
     const pst_recompute_way *recompute; /* [n_chunk]; NULL: none */
     /* 1: a layer of {full: N} is recomputed whole, as other programs do; 0: only the operators
      * whose values B and W read */
     int whole;
+    const pst_cut_packing *packing; /* NULL: nothing is packed */
 } pst_chooser;
 
 typedef struct {

@@ -1,6 +1,6 @@
 /* Checks a cut: simulates the events of one micro-batch through every chunk; each read has to find
  * the value that the tape names in its buffer; and both sides of every channel agree. */
-#include "pipeline/compile/cut.h"
+#include "pipeline/compile/cut_parts.h"
 #include <stdlib.h>
 
 static const char *const event_name[PST_EV_COUNT] = {"RECV_F", "F",      "SEND_F", "RECV_B",
@@ -86,6 +86,28 @@ static pst_status check_local(const pst_cut *cut, uint32_t c, const pst_local *l
     return PST_OK;
 }
 
+/* What crosses a boundary at which messages are packed has been packed. */
+static pst_status check_sent(const pst_cut *cut, uint32_t c, const pst_local *l) {
+    if (l->channel_out == PST_NONE || !cut->packing.packs) return PST_OK;
+    const uint32_t at = cut->tape->value[l->value].kind == PST_VALUE_GRAD ? c - 1 : c;
+    if (!cut->packing.packs[at] || !pst_cut_may_pack(cut, l->value)) return PST_OK;
+    return pst_fail(PST_EINTERNAL, "chunk %u: value %u is sent without being packed", c, l->value);
+}
+
+/* PACK and UNPACK read and write a value and the packed one, which have the right sizes. */
+static pst_status check_packing(const pst_cut *cut, uint32_t s) {
+    const pst_tape_step *step = cut->tape->step + s;
+    const int packs = cut->tape->extra[s] == PST_EXTRA_PACK;
+    const uint32_t to = step->operand[packs].index, from = step->operand[!packs].index;
+    const pst_value *packed = cut->tape->value + to, *plain = cut->tape->value + from;
+    const pst_value *of = packed->packs ? cut->tape->value + packed->packs - 1 : NULL;
+    if (of && (!packs || of == plain) && of->tensor == plain->tensor && of->kind == plain->kind &&
+        of->version == plain->version && of->bytes == plain->bytes &&
+        packed->bytes == pst_codec_bytes(cut->packing.codec, plain->bytes / sizeof(float)))
+        return PST_OK;
+    return pst_fail(PST_EINTERNAL, "value %u is not value %u, packed", to, from);
+}
+
 /* side[channel]: the value that its sender names, not yet received; each receiver has to find it
  * and clears it. */
 static pst_status check_channels(const pst_cut *cut, uint64_t *side) {
@@ -118,9 +140,13 @@ pst_status pst_cut_check(const pst_cut *cut) {
         const pst_chunk *chunk = cut->chunk + c;
         if (chunk->n_buffer > n) n = chunk->n_buffer;
         for (uint32_t p = 0; p < 4; p++) steps += chunk->program[p].n_step;
-        for (uint32_t i = 0; i < chunk->n_local; i++)
+        for (uint32_t i = 0; i < chunk->n_local; i++) {
             PST_TRY(check_local(cut, c, chunk->local + i));
+            PST_TRY(check_sent(cut, c, chunk->local + i));
+        }
     }
+    for (uint32_t s = 0; s < cut->tape->n_step; s++)
+        if (pst_extra_packs(cut->tape->extra[s])) PST_TRY(check_packing(cut, s));
     if (steps != cut->tape->n_step)
         return pst_fail(PST_EINTERNAL,
                         "the chunks contain %u operator calls in total, but the tape contains %u",

@@ -1,5 +1,5 @@
 /* The phases of building a cut. Private to cut.c, chunk_steps.c,
- * recompute.c, local.c and liveness.c. */
+ * recompute.c, packed.c, local.c and liveness.c. */
 #ifndef PST_PIPELINE_COMPILE_CUT_PARTS_H
 #define PST_PIPELINE_COMPILE_CUT_PARTS_H
 #include "pipeline/compile/cut.h"
@@ -44,6 +44,12 @@ void pst_chunk_steps_close(pst_chunk_steps *x);
 
 /* recompute.c: adds recomputation to the tape. way: [n_chunk]; whole: as in pst_chooser. */
 pst_status pst_cut_recompute(pst_cut *cut, const pst_recompute_way *way, int whole);
+
+/* packed.c: packs values that cross the boundaries of `packing`; NULL: none. ENOMEM. */
+pst_status pst_cut_pack(pst_cut *cut, const pst_cut_packing *packing);
+/* Returns 1 if a value may be packed: if it has fp32 numbers which get fewer bytes, and is not an
+ * output of the model, which the run reads. */
+int pst_cut_may_pack(const pst_cut *cut, uint32_t value);
 
 /* local.c: sets order, low, high and channel of *spread, and cut->n_channel. */
 pst_status pst_spread_open(pst_cut *cut, pst_spread *spread);

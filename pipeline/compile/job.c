@@ -454,13 +454,23 @@ pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut,
     return pst_job_build_grid(&spec, job, slots);
 }
 
-double pst_job_compression(const pst_job *job) {
+/* The bytes of a message between stages if it were not packed. */
+static uint64_t unpacked_bytes(const pst_cut *cut, const pst_instr *in) {
+    const uint32_t packs = cut->tape->value[cut->chunk[in->chunk].local[in->local].value].packs;
+    return packs ? cut->tape->value[packs - 1].bytes : in->bytes;
+}
+
+double pst_job_compression(const pst_job *job, const pst_cut *const *cut) {
     uint64_t plain = 0, sent = 0;
     for (uint32_t r = 0; r < job->n_rank; r++)
         for (uint32_t i = 0; i < job->list[r].n_instr; i++) {
             const pst_instr *in = &job->list[r].instr[i];
-            if (in->opcode != PST_OP_SEND || in->param == PST_NONE || !in->n) continue;
-            plain += in->packed ? in->n * sizeof(float) : in->bytes;
+            const pst_cut *x = cut[pst_grid_at(job->grid, r).tensor];
+            const int stages = in->local != PST_NONE && in->peer != r && x->packing.packs;
+            if (in->opcode != PST_OP_SEND || !(stages || (in->param != PST_NONE && in->n)))
+                continue;
+            if (stages) plain += unpacked_bytes(x, in);
+            else plain += in->packed ? in->n * sizeof(float) : in->bytes;
             sent += in->bytes;
         }
     return sent ? (double)plain / (double)sent : 1;

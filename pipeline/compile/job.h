@@ -266,9 +266,10 @@ static inline int pst_job_is_server(const pst_job *job, uint32_t rank) {
 static inline uint32_t pst_job_micros(const pst_job *job, uint32_t rank) {
     return job->micros[pst_grid_at(job->grid, rank).replica];
 }
-/* Returns the bytes of all messages between replicas with parameters (gradients, sums, weights) if
- * none were packed, over their bytes: 1 if nothing is packed. */
-double pst_job_compression(const pst_job *job);
+/* Returns the bytes of all messages between replicas with parameters (gradients, sums, weights)
+ * and, if messages between stages are packed, of these, if none were packed, over their bytes: 1 if
+ * nothing is packed. cut: [grid.tensor], of the lists. */
+double pst_job_compression(const pst_job *job, const pst_cut *const *cut);
 void pst_job_close(pst_job *job);
 /* Writes all lists as text to `out`. ENOMEM if `out` cannot be written. */
 pst_status pst_job_print(const pst_job *job, FILE *out);

@@ -231,13 +231,13 @@ static void make_again(const rewriting *x, uint32_t s, pst_tape_step *to) {
     to->bytes = 2 * pst_tensor_bytes(out);
 }
 
-static void append(const rewriting *x, uint32_t s, int again, pst_tape_step *step, uint8_t *is_sum,
+static void append(const rewriting *x, uint32_t s, int again, pst_tape_step *step, uint8_t *extra,
                    uint32_t *n) {
     const pst_tape *tape = x->cut->tape;
     pst_tape_step *to = step + *n;
     *to = tape->step[s];
     if (again) make_again(x, s, to);
-    is_sum[*n] = tape->is_sum[s];
+    extra[*n] = tape->extra[s];
     for (uint32_t i = 0; (again || to->pass != PST_PASS_F) && i < to->n_operand; i++) {
         pst_operand *o = to->operand + i;
         if (o->kind != PST_OPERAND_VALUE || x->copy[o->index] == PST_NONE) continue;
@@ -251,36 +251,36 @@ static void append(const rewriting *x, uint32_t s, int again, pst_tape_step *ste
 }
 
 /* What is recomputed together with step s. */
-static void append_again(const rewriting *x, uint32_t s, pst_tape_step *step, uint8_t *is_sum,
+static void append_again(const rewriting *x, uint32_t s, pst_tape_step *step, uint8_t *extra,
                          uint32_t *n) {
     const uint32_t c = chunk_of(x, s), end = x->steps.first[c + 1];
     for (uint32_t k = x->steps.first[c]; k < end && x->steps.step[k] < s; k++) {
         const uint32_t f = x->steps.step[k];
         if (x->again[f] != 1 || !together(x, f, s)) continue;
-        append(x, f, 1, step, is_sum, n);
+        append(x, f, 1, step, extra, n);
         x->again[f] = 2;
     }
 }
 
 /* Inserts the recomputed steps before the first B or W of their chunk or layer; then renumbers
  * definitions. */
-static void fill(const rewriting *x, uint32_t n_original, pst_tape_step *step, uint8_t *is_sum) {
+static void fill(const rewriting *x, uint32_t n_original, pst_tape_step *step, uint8_t *extra) {
     pst_tape *tape = x->cut->tape;
     uint32_t n = 0, last = PST_NONE;
     for (uint32_t s = 0; s < tape->n_step; s++) {
         int back = tape->step[s].pass != PST_PASS_F;
         if (back && (last == PST_NONE || !together(x, last, s)))
-            append_again(x, s, step, is_sum, &n);
+            append_again(x, s, step, extra, &n);
         if (back) last = s;
-        append(x, s, 0, step, is_sum, &n);
+        append(x, s, 0, step, extra, &n);
     }
     for (uint32_t v = 0; v < n_original; v++)
         if (tape->value[v].def_step != PST_NONE)
             tape->value[v].def_step = x->moved[tape->value[v].def_step];
     free(tape->step);
-    free(tape->is_sum);
+    free(tape->extra);
     tape->step = step;
-    tape->is_sum = is_sum;
+    tape->extra = extra;
     tape->n_step = n;
 }
 
@@ -297,15 +297,15 @@ static pst_status rewrite(rewriting *x) {
     uint32_t more = mark_again(x), n_value = tape->n_value;
     if (!more) return PST_OK;
     pst_tape_step *step = malloc(((size_t)tape->n_step + more) * sizeof *step);
-    uint8_t *is_sum = malloc((size_t)tape->n_step + more);
+    uint8_t *extra = malloc((size_t)tape->n_step + more);
     pst_status status =
-        step && is_sum
+        step && extra
             ? copy_values(x)
             : pst_fail(PST_ENOMEM, "no memory for %u operators that are recomputed", more);
-    if (status == PST_OK) fill(x, n_value, step, is_sum);
+    if (status == PST_OK) fill(x, n_value, step, extra);
     else {
         free(step);
-        free(is_sum);
+        free(extra);
     }
     return status;
 }

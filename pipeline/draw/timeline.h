@@ -9,7 +9,7 @@
 typedef struct {
     uint64_t start, end;
     uint32_t node, micro;
-    uint8_t pass, is_sum, again;
+    uint8_t pass, extra, again;
 } pst_op_span;
 /* The operator spans of all ranks, in execution order. */
 typedef struct {

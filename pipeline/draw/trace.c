@@ -113,14 +113,17 @@ static uint32_t print_queue(pst_trace_writer *w, slice *slices, uint32_t rank, p
 
 /* --- operators -------------------------------------------------------------------------------- */
 
+static const char *const extra_name[] = {"", "sum", "restore", "pack", "unpack"};
+
 static void print_operator(pst_trace_writer *w, const pst_op_spans *o, uint32_t rank, uint32_t i) {
     const pst_op_span *s = o->span[rank] + i;
     const pst_node *node = o->graph->node + s->node;
     uint64_t flops = 0;
     uint64_t bytes = 0;
     int restores = s->again == PST_AGAIN_RESTORE;
-    const char *kernel = restores ? node->op->restore_kernel : node->op->name;
-    if (!s->is_sum && !restores) node->op->cost(o->graph, node, (pst_pass)s->pass, &flops, &bytes);
+    const char *kernel = s->extra ? extra_name[s->extra] : node->op->name;
+    if (restores) kernel = node->op->restore_kernel;
+    if (!s->extra && !restores) node->op->cost(o->graph, node, (pst_pass)s->pass, &flops, &bytes);
     pst_trace_next(w);
     print_quoted(node->name, w->out);
     fputs(",\"cat\":\"operator\",\"ph\":\"X\",", w->out);
@@ -133,7 +136,7 @@ static void print_operator(pst_trace_writer *w, const pst_op_spans *o, uint32_t 
     char pass = "FBW"[s->pass];
     fprintf(w->out,
             ",\"args\":{\"rank\":%u,\"operator\":\"%s\",\"pass\":\"%c%s\",\"micro_batch\":%u", rank,
-            s->is_sum ? "sum" : kernel, pass, again, s->micro);
+            kernel, pass, again, s->micro);
     if (flops && s->end > s->start)
         fprintf(w->out, ",\"gflop_per_s\":%.1f", (double)flops / (double)(s->end - s->start));
     fputs("}}", w->out);

@@ -36,7 +36,7 @@ static pst_status list_groups(suite *s) {
     for (uint32_t i = 0; i < s->graph->n_node; i++)
         group_of(s, s->graph->node + i); /* in the order of the model */
     for (uint32_t i = 0; i < tape->n_step; i++) {
-        group *g = tape->is_sum[i] ? NULL : group_of(s, s->graph->node + tape->step[i].node);
+        group *g = tape->extra[i] ? NULL : group_of(s, s->graph->node + tape->step[i].node);
         if (g) g->count[tape->step[i].pass]++;
     }
     pst_tape_close(tape);

@@ -38,7 +38,7 @@ typedef struct {
 
 static uint32_t slot_of(const pst_op_span *s) {
     uint32_t extra = s->again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE : 0;
-    if (s->is_sum) extra = PST_EXTRA_SUM;
+    if (s->extra) extra = s->extra;
     return s->node * KEYS + extra * PST_PASS_COUNT + s->pass;
 }
 

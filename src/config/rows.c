@@ -428,6 +428,12 @@ static const pst_row rows[] = {
      "are "
      "added, which is equal on all replicas; what is left out is part of the next change.",
      NULL},
+    {"parallel.compress", "stages", PST_ROW_TEXT, "none", 0, 0, FULL, "none|int8|bf16",
+     AT(parallel.compress.stages), 0,
+     "Codec with which stages pack the activations, and the gradients of these, that they send to "
+     "other stages (fp32). The receiver computes with what it unpacks; what is left out is lost, "
+     "so results depend on where the model is cut. Evaluations pack nothing. CPUs only.",
+     NULL},
     {"parallel.compress", "block", PST_ROW_WHOLE, "0", 0, 4096, FULL, NULL,
      AT(parallel.compress.block), 0,
      "Elements that share a scale or a threshold, or of which the largest are sent, a power of two "
@@ -459,8 +465,8 @@ static const pst_row rows[] = {
      NULL},
     {"parallel.compress", "links", PST_ROW_TEXT, "between-hosts", 0, 0, FULL, "between-hosts|all",
      AT(parallel.compress.links), 0,
-     "Which messages are packed. between-hosts: those of replicas that are not all on one host; "
-     "all: those of all replicas.",
+     "Which messages are packed. between-hosts: those of replicas that are not all on one host, "
+     "and those between stages on different hosts; all: those of all replicas and stages.",
      NULL},
     {"parallel.local", "steps", PST_ROW_WHOLE, "0", 0, 1e12, FULL, NULL, AT(parallel.local.steps),
      0,

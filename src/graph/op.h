@@ -94,8 +94,8 @@ static inline int pst_node_has_starts(const pst_graph *g, const pst_node *node) 
     return node->n_in > i && g->tensor[node->in[i]].n_dim == 2 && !pst_node_has_types(node);
 }
 
-static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, pst_pass pass) {
-    return is_sum ? PST_EXCHANGE_NONE : (pst_exchange)node->op->exchange[pass];
+static inline pst_exchange pst_node_exchange(const pst_node *node, int extra, pst_pass pass) {
+    return extra ? PST_EXCHANGE_NONE : (pst_exchange)node->op->exchange[pass];
 }
 
 enum { PST_CACHE_BLOCK = 64 }; /* positions of a block of keys in a cache, see cached_attention */

@@ -27,13 +27,13 @@ static pst_status add_value(builder *b, const pst_value *value, uint32_t *index)
     return PST_OK;
 }
 
-static pst_status add_step(builder *b, const pst_tape_step *step, int is_sum) {
+static pst_status add_step(builder *b, const pst_tape_step *step, int extra) {
     pst_tape *t = b->tape;
-    size_t cap = b->cap_step; /* step and is_sum have the same capacity */
+    size_t cap = b->cap_step; /* step and extra have the same capacity */
     PST_TRY(pst_grow(&t->step, sizeof *t->step, t->n_step, &cap, "for tape steps"));
-    PST_TRY(pst_grow(&t->is_sum, sizeof *t->is_sum, t->n_step, &b->cap_step, "for tape steps"));
+    PST_TRY(pst_grow(&t->extra, sizeof *t->extra, t->n_step, &b->cap_step, "for tape steps"));
     t->step[t->n_step] = *step;
-    t->is_sum[t->n_step++] = (uint8_t)is_sum;
+    t->extra[t->n_step++] = (uint8_t)extra;
     return PST_OK;
 }
 
@@ -339,7 +339,7 @@ void pst_tape_close(pst_tape *tape) {
     if (!tape) return;
     free(tape->value);
     free(tape->step);
-    free(tape->is_sum);
+    free(tape->extra);
     free(tape);
 }
 
@@ -366,10 +366,11 @@ static void print_operand(const pst_tape *tape, const pst_graph *g, const pst_op
  * of operand i). */
 pst_status pst_tape_print(const pst_tape *tape, const pst_graph *g, FILE *out) {
     static const char *const pass_name[] = {"F", "B", "W"};
+    static const char *const extra_name[] = {"", " sum", " restore", " pack", " unpack"};
     for (uint32_t s = 0; s < tape->n_step; s++) {
         const pst_tape_step *step = &tape->step[s];
         const char *kind = step->again ? " again" : "";
-        if (tape->is_sum[s]) kind = " sum";
+        if (tape->extra[s]) kind = extra_name[tape->extra[s]];
         fprintf(out, "%u %s%s %s:", s, pass_name[step->pass], kind, g->node[step->node].name);
         for (uint32_t i = 0; i < step->n_operand; i++)
             print_operand(tape, g, &step->operand[i], out);

@@ -19,6 +19,7 @@ typedef struct {
     uint32_t node, saved; /* SAVED: array `saved` of node `node` */
     pst_dtype dtype;
     uint64_t bytes;
+    uint32_t packs;    /* 1 + the value that this one is, packed; 0: it is not packed */
     uint32_t def_step; /* tape step that writes it, PST_NONE for data */
 } pst_value;
 
@@ -41,6 +42,14 @@ typedef struct {
     uint32_t use;
 } pst_operand;
 
+/* Kinds of steps that are no pass of their node: a sum of two gradients; `restore` of the
+ * operator's row; the packing and unpacking of a message between chunks
+ * (pipeline/compile/packed.c). */
+typedef enum { PST_EXTRA_SUM = 1, PST_EXTRA_RESTORE, PST_EXTRA_PACK, PST_EXTRA_UNPACK } pst_extra;
+static inline int pst_extra_packs(int extra) {
+    return extra == PST_EXTRA_PACK || extra == PST_EXTRA_UNPACK;
+}
+
 /* How recomputation runs an F of the tape a second time: not at all, as F, or with `restore` of the
  * operator's row. */
 typedef enum { PST_AGAIN_NOT, PST_AGAIN_F, PST_AGAIN_RESTORE } pst_again;
@@ -59,12 +68,12 @@ typedef struct {
  * reads, have no step: no W has only frozen parameters, and no B has only inputs that depend on no
  * trained parameter, unless it computes what W reads. A sum of two gradients that no row can take
  * as SUM is an extra step of the `add` operator's F kernel (with the node of the consumer, pass B
- * and is_sum 1; operands: VALUE a, VALUE b, VALUE out). */
+ * and `extra` PST_EXTRA_SUM; operands: VALUE a, VALUE b, VALUE out). */
 typedef struct {
     uint32_t n_value, n_step;
     pst_value *value;
     pst_tape_step *step;
-    uint8_t *is_sum; /* [n_step] 1: a sum of two gradients */
+    uint8_t *extra; /* [n_step] 0, PST_EXTRA_SUM, PST_EXTRA_PACK or PST_EXTRA_UNPACK */
 } pst_tape;
 
 /* Makes the tape, which the caller closes. with_backward 0, or a graph without a loss: only the F

@@ -135,7 +135,7 @@ static void add_costs(const pst_cut *cut, pst_plan_page *page) {
                 pst_plan_op *op = &page->op[step->node];
                 op->ns += step->ns;
                 if (step->again) op->again_ns += step->ns;
-                else if (step->pass == PST_PASS_F && !step->is_sum) {
+                else if (step->pass == PST_PASS_F && !step->extra) {
                     op->flops += step->flops;
                     op->bytes += step->bytes;
                 }

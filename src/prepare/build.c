@@ -21,9 +21,16 @@ typedef struct {
     const pst_graph *graph; /* of the tensor rank */
 } chooser_arg;
 
+/* Of a message between stages; n: elements. */
+static uint64_t packing_ns(const pst_prepared *p, int extra, uint64_t n) {
+    if (extra == PST_EXTRA_UNPACK) return pst_costs_reduce_ns(&p->costs, n);
+    return pst_costs_pack_ns(&p->costs, pst_prepare_codec_stages(p->config), n);
+}
+
 static uint64_t predict_ns(void *arg, const pst_node *node, int extra, pst_pass pass,
                            uint64_t flops, uint64_t bytes) {
     const chooser_arg *a = arg;
+    if (pst_extra_packs(extra)) return packing_ns(a->p, extra, flops);
     uint64_t measured =
         extra == PST_EXTRA_RESTORE /* a run measures the whole pass */
             ? 0
@@ -196,12 +203,17 @@ static void mark_final(pst_prepared *p) {
     for (uint32_t t = 0; t < p->grid.tensor; t++) p->graphs[t]->final = final;
 }
 
-static pst_status build_cuts(const pst_prepared *p, int split, int train, pst_cut **cut) {
+static pst_status cut_graphs(const pst_prepared *p, int split, const pst_cut_packing *packing,
+                             int train, pst_cut **cut) {
     chooser_arg arg = {
         .p = p,
         .device = {.ops = p->options.device, .isa = p->options.isa, .threads = p->options.threads}};
-    pst_chooser chooser = {&arg, choose, predict_ns, p->plan->layout.recompute,
-                           pst_costs_program_is_other(p->costs.program)};
+    pst_chooser chooser = {&arg,
+                           choose,
+                           predict_ns,
+                           p->plan->layout.recompute,
+                           pst_costs_program_is_other(p->costs.program),
+                           packing};
     uint32_t n_chunk = p->plan->layout.n_chunk;
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
         const pst_graph *g = arg.graph = p->graphs[t];
@@ -216,6 +228,14 @@ static pst_status build_cuts(const pst_prepared *p, int split, int train, pst_cu
     }
     take_slowest(cut, p->grid.tensor);
     return PST_OK;
+}
+
+static pst_status build_cuts(const pst_prepared *p, int split, int train, pst_cut **cut) {
+    pst_cut_packing packing;
+    PST_TRY(pst_prepare_packing(p, train, &packing));
+    const pst_status status = cut_graphs(p, split, &packing, train, cut);
+    free((void *)(uintptr_t)packing.packs);
+    return status;
 }
 
 static pst_status build_job(pst_prepared *p) {
@@ -259,7 +279,7 @@ static pst_status build_job(pst_prepared *p) {
     spec.eager = 0;
     spec.staleness = 0;
     PST_TRY(status);
-    p->compression = pst_job_compression(p->job);
+    p->compression = pst_job_compression(p->job, spec.cut);
     PST_TRY(pst_job_check_grid(p->job, spec.cut, p->slots, PST_CHECK_TAGGED));
     PST_TRY(pst_prepare_time_messages(p));
     PST_TRY(pst_measured_time_messages(p->measured, p->job));

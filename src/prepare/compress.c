@@ -1,5 +1,5 @@
 /* parallel.compress: which codecs replicas pack gradients and changes of weights with, and on which
- * stages. */
+ * stages; and the codec of messages between stages. */
 #include "prepare/prepare.h"
 #include <math.h>
 #include <stdlib.h>
@@ -79,6 +79,12 @@ pst_codec pst_prepare_codec_down(const pst_config *config) {
     return codec_of(config, config->parallel.compress.down);
 }
 
+pst_codec pst_prepare_codec_stages(const pst_config *config) {
+    return codec_of(config, config->parallel.compress.stages);
+}
+
+/* --- what goes with them ---------------------------------------------------------------------- */
+
 /* Of changes of weights, key `down`. */
 static pst_status check_down(const pst_prepared *p) {
     if (p->plan->layout.zero != 1)
@@ -92,10 +98,25 @@ static pst_status check_down(const pst_prepared *p) {
     return PST_OK;
 }
 
+/* key: "up", "down" or "stages", which is set. */
+static pst_status check_any(const pst_prepared *p, const char *key) {
+    const pst_config *c = p->config;
+    const int64_t block = c->parallel.compress.block;
+    if (p->options.device && p->options.device->flags & PST_DEVICE_OWN_MEMORY)
+        return pst_config_at(c, "parallel.compress", key,
+                             pst_fail(PST_EINPUT,
+                                      "parallel.compress is supported on CPUs only; use "
+                                      "parallel.compress.%s=none with device %s",
+                                      key, p->options.device->name));
+    if (block && (block < PST_CODEC_BLOCK_MIN || (block & (block - 1)) != 0))
+        return refuse(p, "block",
+                      "parallel.compress.block: expected a power of two from 32 to 4096, or 0");
+    return PST_OK;
+}
+
 /* key: "up" or "down", which is set. */
 static pst_status check(const pst_prepared *p, const char *key) {
     const pst_config *c = p->config;
-    const int64_t block = c->parallel.compress.block;
     if (p->plan->layout.zero == 2)
         return refuse(p, key,
                       "parallel.compress packs the gradients of a whole step, but "
@@ -116,16 +137,21 @@ static pst_status check(const pst_prepared *p, const char *key) {
                                       "formats of messages between replicas; use "
                                       "parallel.gradients=fp32",
                                       key));
-    if (p->options.device && p->options.device->flags & PST_DEVICE_OWN_MEMORY)
-        return pst_config_at(c, "parallel.compress", key,
-                             pst_fail(PST_EINPUT,
-                                      "parallel.compress is supported on CPUs only; use "
-                                      "parallel.compress.%s=none with device %s",
-                                      key, p->options.device->name));
-    if (block && (block < PST_CODEC_BLOCK_MIN || (block & (block - 1)) != 0))
-        return refuse(p, "block",
-                      "parallel.compress.block: expected a power of two from 32 to 4096, or 0");
-    return PST_OK;
+    return check_any(p, key);
+}
+
+/* Of messages between stages. */
+static pst_status check_stages(const pst_prepared *p) {
+    const pst_config *c = p->config;
+    if (c->parallel.reproducible || c->parallel.reproducible_tensor)
+        return refuse(p, "stages",
+                      "parallel.reproducible needs parallel.compress.stages none, because results "
+                      "then depend on where the model is cut into stages");
+    if (p->graph->dtype != PST_F32)
+        return refuse(p, "stages",
+                      "parallel.compress.stages needs train.precision fp32: in 16 bits activations "
+                      "are sent in 16 bits");
+    return check_any(p, "stages");
 }
 
 /* Unknown hosts count as one. */
@@ -161,5 +187,31 @@ pst_status pst_prepare_compress(const pst_prepared *p, pst_job_spec *spec, uint8
     spec->plain = p->options.phase == PST_PHASE_PLAIN;
     spec->min_bytes = (uint64_t)c->parallel.compress.min_bytes;
     spec->packs = *packs;
+    return PST_OK;
+}
+
+/* Whether two stages of a replica are on different hosts. */
+static int are_apart(const pst_prepared *p, uint32_t stage, uint32_t other) {
+    const pst_grid grid = p->grid;
+    for (uint32_t lane = 0; lane < grid.data * grid.tensor; lane++)
+        if (host_of(p, pst_grid_in_lane(grid, stage, lane)) !=
+            host_of(p, pst_grid_in_lane(grid, other, lane)))
+            return 1;
+    return 0;
+}
+
+pst_status pst_prepare_packing(const pst_prepared *p, int train, pst_cut_packing *packing) {
+    const pst_codec codec = pst_prepare_codec_stages(p->config);
+    const uint32_t *stage = p->schedule->rank_of_chunk, n = p->schedule->n_chunk;
+    const int all = !strcmp(p->config->parallel.compress.links, "all");
+    *packing = (pst_cut_packing){.codec = {.kind = PST_CODEC_NONE}};
+    if (codec.kind == PST_CODEC_NONE || !train || p->grid.pipeline == 1) return PST_OK;
+    PST_TRY(check_stages(p));
+    if (p->options.phase == PST_PHASE_PLAIN) return PST_OK;
+    uint8_t *packs = calloc(n, 1);
+    if (!packs) return pst_no_memory("to prepare a run");
+    for (uint32_t k = 0; k + 1 < n; k++)
+        packs[k] = stage[k] != stage[k + 1] && (all || are_apart(p, stage[k], stage[k + 1]));
+    *packing = (pst_cut_packing){codec, packs};
     return PST_OK;
 }

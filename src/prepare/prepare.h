@@ -211,15 +211,19 @@ pst_status pst_prepare_narrow(const pst_prepared *p, int *narrow);
 /* prepare/compress.c. Sets the members of `spec` for packed gradients (parallel.compress). The
  * caller frees *packs, which spec->packs borrows. EINPUT likewise. */
 pst_status pst_prepare_compress(const pst_prepared *p, pst_job_spec *spec, uint8_t **packs);
+/* The same for messages between stages: sets *packing, whose `packs` the caller frees; train 0: of
+ * evaluation, which packs nothing. */
+pst_status pst_prepare_packing(const pst_prepared *p, int train, pst_cut_packing *packing);
 /* Which phase of parallel.compress a step of the run (from 0) is in. PLAIN: before `after`, nothing
  * is packed; from WARM_UP on: of the warm-up of topk; LAST: all others. phases: [PST_PHASES] the
  * first step of each phase behind the first one, ascending; returns how many these are. */
 enum { PST_PHASE_LAST, PST_PHASE_PLAIN, PST_PHASE_WARM_UP, PST_PHASES = 12 };
 uint32_t pst_prepare_phase(const pst_config *config, uint64_t step);
 uint32_t pst_prepare_phases(const pst_config *config, uint64_t begin[PST_PHASES]);
-/* The codecs of parallel.compress.up and down, in the last phase. */
+/* The codecs of parallel.compress.up, down and stages, in the last phase. */
 pst_codec pst_prepare_codec_up(const pst_config *config);
 pst_codec pst_prepare_codec_down(const pst_config *config);
+pst_codec pst_prepare_codec_stages(const pst_config *config);
 /* prepare/schedule.c. Sets the schedules of all replicas, one for each distinct number of
  * micro-batches, and the schedules of evaluation. */
 pst_status pst_prepare_schedules(pst_prepared *p);

@@ -1,4 +1,5 @@
-/* PACK and UNPACK: of gradients, before they are summed, and of changes of weights, behind STEP.
+/* PACK and UNPACK: of gradients, before they are summed, and of changes of weights, behind STEP; as
+ * steps of passes, of what stages send each other.
  * Every rank with a parameter whose changes are sent has the same copy of it, which operators read;
  * its owner also has the weight. What packing leaves out of a change is part of the next one: the
  * change is the difference between weight and copy. */
@@ -81,4 +82,31 @@ pst_status pst_rank_unpack(pst_device *device, const void *block) {
     (void)device;
     return f->instr->use == PST_NONE ? unpack_change(f->rank, f->instr)
                                      : unpack_gradient(f->rank, f->instr);
+}
+
+/* --- between stages --------------------------------------------------------------------------- */
+
+/* Nothing is added to a value before it is packed: scale 0. */
+static void pack_value(const pst_rank_call *c, const pst_codec codec, uint64_t n) {
+    const pst_rank *r = c->rank;
+    const pst_flat_pack of = {.x = c->arg[0],
+                              .error = c->arg[0],
+                              .scale = 0,
+                              .packed = c->arg[1],
+                              .n = n,
+                              .codec = codec};
+    pst_flat_choose(r->device->isa)->pack(r->device->pool, &of);
+}
+
+pst_status pst_rank_launch(const pst_rank_call *c) {
+    const pst_rank *r = c->rank;
+    const pst_codec codec = r->cut->packing.codec;
+    const uint64_t n = c->step->flops;
+    switch (c->step->extra) {
+    case PST_EXTRA_PACK: pack_value(c, codec, n); return PST_OK;
+    case PST_EXTRA_UNPACK:
+        pst_flat_choose(r->device->isa)->unpack(r->device->pool, codec, c->arg[0], c->arg[1], n, 0);
+        return PST_OK;
+    default: return c->kernel->launch(r->device, &c->call);
+    }
 }

@@ -28,10 +28,11 @@ static void throttle(pst_rank *r, uint64_t began) {
 }
 
 static pst_status run_kernel(pst_device *device, const void *block) {
+    (void)device; /* the rank's */
     const pst_rank_call *c = block;
     pst_rank *r = c->rank;
     uint64_t began = pst_monotonic_ns();
-    pst_status status = c->kernel->launch(device, &c->call);
+    pst_status status = pst_rank_launch(c);
     if (r->device->ops->flags & PST_DEVICE_ASYNC) return status; /* ended_hook records it */
     uint64_t computed = pst_monotonic_ns();
     throttle(r, began);
@@ -80,7 +81,8 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
     const pst_cut *cut = pst_rank_cut(r);
     const uint64_t averaged = g->node[step->node].attr.per_sample ? r->samples : r->targets;
     pst_rank_call *c = &r->call;
-    c->kernel = step->exchange ? NULL : pst_registry_kernel(step->kernel);
+    const int computes = !step->exchange && !pst_extra_packs(step->extra);
+    c->kernel = computes ? pst_registry_kernel(step->kernel) : NULL;
     c->spent = r->work.ns + pst_work_of_step(g, step);
     c->rank = r;
     c->step = step;
@@ -207,7 +209,8 @@ static pst_status prepare_kernels(pst_rank *r) {
         uint32_t n;
         const pst_step *first = pst_job_steps(r->cut, list->instr + i, &n);
         for (const pst_step *step = first; step < first + n; step++) {
-            const pst_kernel_row *row = step->exchange ? NULL : pst_registry_kernel(step->kernel);
+            const int computes = !step->exchange && !pst_extra_packs(step->extra);
+            const pst_kernel_row *row = computes ? pst_registry_kernel(step->kernel) : NULL;
             if (!row || !row->prepare) continue;
             PST_TRY(row->prepare(r->device, r->graph, r->graph->node + step->node));
         }

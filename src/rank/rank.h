@@ -25,6 +25,10 @@ typedef struct {
     uint32_t chunk, micro;
 } pst_rank_call;
 
+/* Runs the kernel of a launch; of a step that packs or unpacks a message between stages, that
+ * (pack.c). */
+pst_status pst_rank_launch(const pst_rank_call *call);
+
 /* Argument block of a launch in the flush. */
 typedef struct {
     pst_rank *rank;

@@ -157,8 +157,8 @@ static pst_status write_record(pst_rank *r, pst_record *record, const pst_extent
  * before all of B. */
 static pst_record record_of(const pst_rank *r, const pst_step *s, uint32_t micro) {
     const pst_graph *g = r->graph;
-    uint32_t in_node = s->pass == PST_PASS_W ? 2 : s->is_sum;
-    int forward = s->pass == PST_PASS_F && !s->is_sum;
+    uint32_t in_node = s->pass == PST_PASS_W ? 2 : s->extra != 0;
+    int forward = s->pass == PST_PASS_F && !s->extra;
     pst_record record = {.phase = forward && !s->again ? PST_RECORD_FORWARD : PST_RECORD_BACKWARD,
                          .micro = r->micro + micro,
                          .pass = s->pass,

@@ -25,7 +25,8 @@ const char *pst_work_name(uint32_t kind) {
 uint32_t pst_work_of_step(const pst_graph *g, const pst_step *step) {
     uint32_t n = operators(), all, i = 0;
     const pst_op_row *const *rows = pst_op_rows(&all), *op = g->node[step->node].op;
-    if (step->is_sum) return n + SUM;
+    if (pst_extra_packs(step->extra)) return n + PACK;
+    if (step->extra) return n + SUM;
     while (i + 1 < n && rows[i] != op) i++;
     return i;
 }
@@ -53,7 +54,7 @@ void pst_rank_record_op(pst_rank *r, const pst_step *step, uint32_t micro, uint6
                                      .node = step->node,
                                      .micro = micro,
                                      .pass = step->pass,
-                                     .is_sum = step->is_sum,
+                                     .extra = step->extra,
                                      .again = step->again};
 }
 

@@ -47,12 +47,17 @@ static void print_updates(const pst_job *job) {
 }
 
 static void print_compression(const pst_prepared *p) {
+    const int replicas = p->job->up.kind != PST_CODEC_NONE || p->job->down.kind != PST_CODEC_NONE;
+    const char *between = p->cut->packing.packs ? "stages" : "replicas";
+    if (p->grid.data > 1 && p->cut->packing.packs) between = "stages and replicas";
     if (p->compression <= 1) return;
     printf("compress:  ");
     if (p->job->up.kind != PST_CODEC_NONE) print_codec("gradients as", p->job->up);
     if (p->job->up.kind != PST_CODEC_NONE && p->job->down.kind != PST_CODEC_NONE) printf(", ");
     if (p->job->down.kind != PST_CODEC_NONE) print_codec("changes of weights as", p->job->down);
-    printf("; messages between replicas have %.1f%% of the bytes\n", 100 / p->compression);
+    if (replicas && p->cut->packing.packs) printf(", ");
+    if (p->cut->packing.packs) print_codec("activations as", p->cut->packing.codec);
+    printf("; messages between %s have %.1f%% of the bytes\n", between, 100 / p->compression);
     if (p->config->parallel.compress.after)
         printf("           from step %lld on\n", (long long)p->config->parallel.compress.after + 1);
 }
@@ -73,11 +78,27 @@ static int has_blocks(const char *codec) {
 
 static void warn_of_block(const pst_config *c) {
     const char *up = c->parallel.compress.up, *down = c->parallel.compress.down;
-    if (c->parallel.compress.block && !has_blocks(up) && !has_blocks(down))
+    const char *stages = c->parallel.compress.stages;
+    if (c->parallel.compress.block && !has_blocks(up) && !has_blocks(down) && !has_blocks(stages))
         pst_log(PST_LOG_WARN,
-                "parallel.compress.block has no effect: parallel.compress.up is %s, and "
-                "parallel.compress.down is %s",
-                up, down);
+                "parallel.compress.block has no effect: parallel.compress.up is %s, "
+                "parallel.compress.down is %s, and parallel.compress.stages is %s",
+                up, down, stages);
+}
+
+/* The same of messages between stages. */
+static void warn_of_stages(const pst_prepared *p) {
+    const pst_cut_packing *packing = &p->cut->packing;
+    int any = 0;
+    if (!strcmp(p->config->parallel.compress.stages, "none")) return;
+    for (uint32_t k = 0; packing->packs && k + 1 < p->cut->n_chunk; k++) any |= packing->packs[k];
+    if (p->grid.pipeline == 1)
+        pst_log(PST_LOG_WARN, "parallel.compress.stages has no effect without parallel.pipeline: "
+                              "one stage sends no activations");
+    else if (!any)
+        pst_log(PST_LOG_WARN,
+                "parallel.compress.stages packs nothing: no neighbouring stages are on different "
+                "hosts; parallel.compress.links=all packs on one host, too");
 }
 
 /* parallel.compress without any message that gets smaller. */
@@ -223,6 +244,7 @@ static void warn(const pst_trainer *t) {
     warn_of_servers(p);
     warn_of_block(p->config);
     warn_of_compression(p);
+    warn_of_stages(p);
     warn_of_islands(p);
     warn_of_updates(t);
     warn_of_elastic(t);

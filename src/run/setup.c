@@ -101,9 +101,9 @@ pst_status pst_setup_placement(const pst_config *c, const pst_plan *plan, uint32
  * caller frees *host. */
 static pst_status find_hosts(const pst_config *c, pst_world *world, uint32_t n_rank,
                              uint32_t **host) {
-    if (!strcmp(c->parallel.compress.up, "none") || !world || world->size < n_rank ||
-        world->size == 1)
-        return PST_OK;
+    const int packs =
+        strcmp(c->parallel.compress.up, "none") || strcmp(c->parallel.compress.stages, "none");
+    if (!packs || !world || world->size < n_rank || world->size == 1) return PST_OK;
     if (!(*host = calloc(world->size, sizeof **host)))
         return pst_fail(PST_ENOMEM, "no memory for %u ranks", n_rank);
     return pst_world_hosts(world, *host);

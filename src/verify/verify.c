@@ -53,6 +53,12 @@ static pst_status refuse(const pst_config *c) {
             c, "parallel", "update",
             pst_fail(PST_EINPUT, "verify compares the gradients of a step with its update, which "
                                  "is that of another step; use parallel.update=sync"));
+    if (strcmp(c->parallel.compress.stages, "none") != 0)
+        return pst_config_at(
+            c, "parallel.compress", "stages",
+            pst_fail(PST_EINPUT,
+                     "verify compares with one rank, which has no stages that send each other "
+                     "packed activations; use parallel.compress.stages=none"));
     if (!strcmp(c->parallel.device, "timed"))
         return pst_fail(
             PST_EINPUT,

@@ -34,8 +34,7 @@ static pst_graph *gpt(void) {
 /* Whether the tape has this pass of the operator. */
 static int has(const pst_graph *g, const pst_tape *t, const char *node, pst_pass pass) {
     for (uint32_t s = 0; s < t->n_step; s++)
-        if (t->step[s].pass == pass && !t->is_sum[s] &&
-            !strcmp(g->node[t->step[s].node].name, node))
+        if (t->step[s].pass == pass && !t->extra[s] && !strcmp(g->node[t->step[s].node].name, node))
             return 1;
     return 0;
 }

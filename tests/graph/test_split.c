@@ -145,7 +145,7 @@ static void share(part *p, uint32_t s) {
 static void run_kernel(const part *p, uint32_t s) {
     const pst_tape_step *step = p->tape->step + s;
     const pst_node *node = p->g->node + step->node;
-    const char *op = p->tape->is_sum[s] ? "sum" : node->op->name;
+    const char *op = p->tape->extra[s] ? "sum" : node->op->name;
     void *arg[PST_MAX_ARG];
     uint32_t n, k = 0;
     const pst_kernel_row *row = pst_kernels_ref(&n);
@@ -219,7 +219,7 @@ static void run(group *x) {
     for (uint32_t s = 0; s < x->part[0].tape->n_step; s++) {
         const pst_tape_step *step = x->part[0].tape->step + s;
         pst_exchange kind = pst_node_exchange(x->part[0].g->node + step->node,
-                                              x->part[0].tape->is_sum[s], step->pass);
+                                              x->part[0].tape->extra[s], step->pass);
         for (uint32_t k = 0; k < x->n; k++) share(x->part + k, s);
         for (uint32_t k = 0; k < x->n && kind == PST_EXCHANGE_NONE; k++) run_kernel(x->part + k, s);
         if (kind != PST_EXCHANGE_NONE) exchange(x, s, kind);

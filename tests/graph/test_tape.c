@@ -53,7 +53,7 @@ static void run_step(const pst_graph *g, const pst_tape *t, uint32_t s, uint64_t
             assert_true(t->value[o->index].def_step == PST_NONE || t->value[o->index].def_step < s);
         a[i] = number[o->index];
     }
-    if (t->is_sum[s]) {
+    if (t->extra[s]) {
         number[step->operand[2].index] = a[0] + a[1];
         return;
     }

@@ -19,6 +19,7 @@ typedef struct {
     /* set before build_case: each chunk in one of the ways, at random, and perhaps
      * post-validation */
     int recomputes;
+    int packs; /* set before build_case: messages between chunks are packed, at random */
     pst_recompute_way recompute[256]; /* [n_chunk] */
 } test_case;
 
@@ -30,10 +31,10 @@ static inline pst_recompute_way random_way(uint64_t *state) {
 
 /* Kernel scratch of odd sizes, the same for the same step in every case. */
 static inline pst_status choose_odd_scratch(void *arg, const pst_graph *g, const pst_node *node,
-                                            int is_sum, pst_pass pass, pst_chosen *chosen) {
+                                            int extra, pst_pass pass, pst_chosen *chosen) {
     (void)arg;
     (void)g;
-    uint64_t state = strlen(node->name) * 131 + (uint64_t)pass * 7 + (uint64_t)is_sum + node->n_in;
+    uint64_t state = strlen(node->name) * 131 + (uint64_t)pass * 7 + (uint64_t)extra + node->n_in;
     chosen->kernel = 0;
     chosen->scratch = next_random(&state) % 3 ? 0 : next_random(&state) % 300;
     return PST_OK;
@@ -71,6 +72,16 @@ static inline pst_schedule *many_chunks(uint32_t n_rank, uint32_t n_chunk, uint3
         s->n_action[r] = (uint32_t)(a - s->action[r]);
     }
     return s;
+}
+
+/* Messages between chunks packed at some boundaries, in two of three cases; packs: [n_chunk] filled
+ * here. The tensors of random graphs are small, and so are the blocks. */
+static inline pst_cut_packing random_packing(uint32_t n_chunk, uint8_t *packs, uint64_t *state) {
+    static const pst_codec codecs[] = {{.kind = PST_CODEC_NONE},
+                                       {.kind = PST_CODEC_INT8, .block = 32},
+                                       {.kind = PST_CODEC_BF16, .block = 32}};
+    for (uint32_t c = 0; c < n_chunk; c++) packs[c] = next_random(state) % 3 != 0;
+    return (pst_cut_packing){codecs[next_random(state) % 3], packs};
 }
 
 /* n_chunk contiguous parts, none empty. */
@@ -149,9 +160,14 @@ static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint
         chooser.recompute = t->recompute;
         cost.post = (int)(next_random(state) % 2);
     }
+    uint8_t packs[256];
+    uint64_t own = *state ^ 1; /* of its own: all else is as without packing */
+    const pst_cut_packing packing = random_packing(n_chunk, packs, &own);
+    if (t->packs) chooser.packing = &packing;
     schedule_case(t, kind, n_micro, 1 + (uint32_t)(next_random(state) % 4));
     MUST(pst_cut_build(&(pst_cut_spec){t->g, t->chunk_of_node, n_chunk, t->schedule->split, 1},
                        &chooser, &t->cut));
+    chooser.packing = NULL;
     MUST(pst_cut_build(&(pst_cut_spec){t->g, t->chunk_of_node, n_chunk, 0, 0}, &chooser,
                        &t->eval_cut));
     MUST(pst_job_build(t->schedule, t->cut, &cost, &t->job, &t->slots));
@@ -166,7 +182,7 @@ static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint
 
 /* Borrows g. */
 static inline test_case random_case(pst_graph *g, uint64_t *state) {
-    test_case t = {.g = g, .recomputes = next_random(state) % 2};
+    test_case t = {.g = g, .recomputes = next_random(state) % 2, .packs = 1};
     uint32_t n_rank = 1 + (uint32_t)(next_random(state) % 5),
              kind = (uint32_t)(next_random(state) % 6);
     build_case(&t, n_rank, kind, 1 + (uint32_t)(next_random(state) % 8), state);

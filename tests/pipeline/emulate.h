@@ -44,9 +44,9 @@ static inline uint64_t data_stamp(uint64_t run, uint32_t tensor, uint32_t micro)
 }
 
 /* What a step makes of its reads; written operand i gets mix(signature, i). */
-static inline uint64_t signature(const reference *ref, const pst_tape_step *s, int is_sum,
+static inline uint64_t signature(const reference *ref, const pst_tape_step *s, int extra,
                                  const uint64_t *value, uint32_t n_micro, uint32_t micro) {
-    uint64_t h = mix(s->node * 4 + (uint64_t)s->pass, (uint64_t)is_sum);
+    uint64_t h = mix(s->node * 4 + (uint64_t)s->pass, (uint64_t)extra);
     for (uint32_t i = 0; i < s->n_operand; i++) {
         const pst_operand *o = s->operand + i;
         uint64_t read = 0;
@@ -67,7 +67,7 @@ static inline void play_reference(reference *ref, const pst_cut *cut, uint32_t n
     for (uint32_t m = 0; m < n_micro; m++)
         for (uint32_t s = 0; s < tape->n_step; s++) {
             const pst_tape_step *step = tape->step + s;
-            uint64_t h = signature(ref, step, tape->is_sum[s], value, n_micro, m);
+            uint64_t h = signature(ref, step, tape->extra[s], value, n_micro, m);
             for (uint32_t i = 0; i < step->n_operand; i++) {
                 const pst_operand *o = step->operand + i;
                 if (o->kind == PST_OPERAND_VALUE && o->access & PST_WRITE)
@@ -174,8 +174,8 @@ static inline void write_operand(emulation *e, uint32_t i, uint64_t h, void *at)
     if (o->kind == PST_OPERAND_VALUE) {
         const pst_step *s = e->step;
         uint64_t value = mix(h, i);
-        if (!s->is_sum) value = written(cut->graph->node + s->node, (pst_pass)s->pass, h, i);
-        if (!s->is_sum && s->again == PST_AGAIN_RESTORE)
+        if (!s->extra) value = written(cut->graph->node + s->node, (pst_pass)s->pass, h, i);
+        if (!s->extra && s->again == PST_AGAIN_RESTORE)
             value = restored(
                 e->ref->value[0][(size_t)cut->chunk[e->chunk].local[s->operand[0].index].value *
                                      micros_of(e) +
@@ -204,7 +204,7 @@ static inline pst_status run_step(pst_device *device, const void *call) {
     const test_case *t = e->t;
     const pst_cut *cut = cut_of(e);
     void *at[PST_MAX_ARG];
-    uint64_t h = mix(e->step->node * 4 + (uint64_t)e->step->pass, e->step->is_sum);
+    uint64_t h = mix(e->step->node * 4 + (uint64_t)e->step->pass, e->step->extra);
     if (++e->n_step == e->fail_step)
         return pst_fail(PST_EINTERNAL, "injected: step %u fails", e->n_step);
     void *scratch = pst_memory_map_scratch(t->layout[e->rank], cut, e->step, e->arena);

@@ -264,7 +264,7 @@ static inline void try_mutations(uint32_t jobs, uint32_t each, verdicts *v) {
             study_close(&s);
             continue;
         }
-        test_case t = {.g = random_graph(state)};
+        test_case t = {.g = random_graph(state), .packs = 1};
         pst_job *job;
         pst_slots *slots;
         build_case(&t, 1 + p % 3, kind, 1 + m % 3, &state);

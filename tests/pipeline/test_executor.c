@@ -82,16 +82,16 @@ static void every_step_reads_the_right_bytes(void **unused) {
         for (uint32_t layout = 0; layout < 3; layout++) { /* the same model, with as many
                                                              micro-batches, laid out anew */
             uint64_t own = mix(state, layout);
-            test_case t = {.g = g, .recomputes = next_random(&own) % 2};
+            test_case t = {.g = g, .recomputes = next_random(&own) % 2, .packs = i % 2};
             build_case(&t, layout ? 1 + (uint32_t)(next_random(&own) % 5) : 1,
                        (uint32_t)(next_random(&own) % CASE_KINDS), 1 + i % 7, &own);
             pst_fault_spec late = {.delay_polls = next_random(&own) % 4};
             bench b;
             open_bench(&b, &t, next_random(&own) % 2 ? &late : NULL, own);
             run_bench(&b, &own);
-            if (layout)
-                assert_int_equal(b.ref.answer, answer); /* the reference follows the order of use,
-                                                           so must they */
+            if (layout && !t.packs) /* the reference follows the order of use, so must they;
+                                       rounding depends on the cut */
+                assert_int_equal(b.ref.answer, answer);
             answer = b.ref.answer;
             close_bench(&b);
             close_case(&t);

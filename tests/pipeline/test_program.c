@@ -25,6 +25,9 @@ static void random_cuts_pass(void **unused) {
             for (uint32_t c = 0; c < n_chunk; c++) recompute[c] = random_way(&state);
             chooser.recompute = next_random(&state) % 2 ? recompute : NULL;
             chooser.whole = (int)(next_random(&state) % 2);
+            uint8_t packs[9];
+            const pst_cut_packing packing = random_packing(n_chunk, packs, &state);
+            chooser.packing = kind < 2 ? &packing : NULL;
             MUST(pst_cut_build(&(pst_cut_spec){g, chunk, n_chunk, kind == 1, kind < 2}, &chooser,
                                &cut));
             MUST(pst_cut_check(cut));
@@ -197,6 +200,111 @@ static void small_cut_by_hand(void **unused) {
     pst_graph_close(g);
 }
 
+/* The same cut with packed messages: F of chunk 0 ends with PACK, that of chunk 1 begins with
+ * UNPACK, and so does B the other way round; only the packed values cross. 4 x 2 x 8 numbers are
+ * two blocks of a scale and 32 bytes. */
+static void packed_by_hand(void **unused) {
+    (void)unused;
+    pst_model_config config = {.kind = "mlp",
+                               .layers = 1,
+                               .heads = 1,
+                               .channels = 8,
+                               .context = 4,
+                               .vocabulary = 16,
+                               .activation = PST_ACT_NONE,
+                               .micro_batch = 2};
+    const uint8_t packs[] = {1};
+    const pst_cut_packing packing = {{.kind = PST_CODEC_INT8, .block = 32}, packs};
+    uint32_t chunk[] = {0, 0, 1, 1};
+    pst_graph *g;
+    pst_cut *cut;
+    MUST(pst_model_mlp.build(&config, &g));
+    MUST(pst_cut_build(&(pst_cut_spec){g, chunk, 2, 1, 1}, &(pst_chooser){.packing = &packing},
+                       &cut));
+    MUST(pst_cut_check(cut));
+    assert_int_equal(cut->n_channel, 2);
+    for (uint32_t c = 0; c < 2; c++)
+        for (uint32_t back = 0; back < 2; back++) {
+            const pst_program *p = cut->chunk[c].program + (back ? PST_OP_B : PST_OP_F);
+            const int sends = c == back;
+            const pst_step *step = p->step + (sends ? p->n_step - 1 : 0);
+            assert_int_equal(step->extra, sends ? PST_EXTRA_PACK : PST_EXTRA_UNPACK);
+            const pst_local *packed = cut->chunk[c].local + step->operand[sends].index;
+            assert_int_equal(packed->bytes, 2 * (4 + 32));
+            assert_int_equal(step->flops, 64);
+            assert_true((sends ? packed->channel_out : packed->channel_in) != PST_NONE);
+            const pst_local *plain = cut->chunk[c].local + step->operand[!sends].index;
+            assert_int_equal(plain->bytes, 256);
+            assert_true(plain->channel_in == PST_NONE && plain->channel_out == PST_NONE);
+        }
+    pst_cut_close(cut);
+    pst_graph_close(g);
+}
+
+/* Whether a value of enough fp32 numbers, no output, is sent as it is. */
+static int crosses_unpacked(const pst_cut *cut, uint32_t value) {
+    const pst_value *v = cut->tape->value + value;
+    int sent = 0;
+    for (uint32_t c = 0; c < cut->n_chunk; c++)
+        for (uint32_t i = 0; i < cut->chunk[c].n_local; i++)
+            sent |= cut->chunk[c].local[i].value == value &&
+                    cut->chunk[c].local[i].channel_out != PST_NONE;
+    return sent && v->dtype == PST_F32 && v->bytes >= 8 &&
+           cut->graph->tensor[v->tensor].role != PST_TENSOR_OUTPUT;
+}
+
+/* One change of a cut with packed messages; returns 0 if there is no place for it. */
+static int spoil(pst_cut *cut, int how, uint64_t *state) {
+    pst_tape *tape = cut->tape;
+    const uint32_t first = (uint32_t)(next_random(state) % tape->n_step);
+    for (uint32_t i = 0; i < tape->n_step; i++) {
+        const uint32_t s = (first + i) % tape->n_step;
+        const int packs = tape->extra[s] == PST_EXTRA_PACK;
+        if (!pst_extra_packs(tape->extra[s])) continue;
+        pst_tape_step *step = tape->step + s;
+        pst_value *packed = tape->value + step->operand[packs].index;
+        if (how == 0) packed->bytes++;
+        else if (how == 1) packed->packs = 0;
+        else if (how == 2) tape->value[step->operand[!packs].index].bytes += 4;
+        else if (how == 3) tape->value[packed->packs - 1].bytes = 8;
+        else tape->extra[s] = packs ? PST_EXTRA_UNPACK : PST_EXTRA_PACK;
+        return 1;
+    }
+    return 0;
+}
+
+/* Cuts that do not pack a message, or pack it into something else, are refused. */
+static void wrong_packing_is_refused(void **unused) {
+    (void)unused;
+    uint64_t state = test_seed(1);
+    uint32_t refused = 0;
+    for (uint32_t i = 0; i < 120; i++) {
+        pst_graph *g = random_graph(i);
+        const uint32_t n_chunk = g->n_node < 4 ? g->n_node : 4;
+        uint32_t *chunk = random_chunks(g->n_node, n_chunk, &state);
+        const uint8_t all[] = {1, 1, 1, 1}, none[] = {0, 0, 0, 0};
+        const pst_cut_packing packing = {{.kind = PST_CODEC_INT8, .block = 32},
+                                         i % 6 == 5 ? none : all};
+        pst_cut *cut;
+        MUST(pst_cut_build(&(pst_cut_spec){g, chunk, n_chunk, (int)(i % 2), 1},
+                           &(pst_chooser){.packing = &packing}, &cut));
+        MUST(pst_cut_check(cut));
+        int spoiled = i % 6 < 5 ? spoil(cut, (int)(i % 6), &state) : 0;
+        if (i % 6 == 5 && cut->packing.packs) { /* nothing was packed, but should have been */
+            uint8_t *packs = (uint8_t *)(uintptr_t)cut->packing.packs;
+            memset(packs, 1, n_chunk - 1);
+            for (uint32_t v = 0; v < cut->tape->n_value; v++) spoiled |= crosses_unpacked(cut, v);
+        }
+        if (spoiled) assert_int_equal(pst_cut_check(cut), PST_EINTERNAL);
+        refused += (uint32_t)spoiled;
+        pst_cut_close(cut);
+        free(chunk);
+        pst_graph_close(g);
+    }
+    printf("%u wrong cuts refused\n", refused);
+    assert_true(refused > 60);
+}
+
 static void wrong_chunks_are_refused(void **unused) {
     (void)unused;
     pst_graph *g = random_graph(7);
@@ -235,6 +343,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_cuts_pass),         cmocka_unit_test(recomputation_by_hand),
         cmocka_unit_test(layers_by_hand),           cmocka_unit_test(small_cut_by_hand),
+        cmocka_unit_test(packed_by_hand),           cmocka_unit_test(wrong_packing_is_refused),
         cmocka_unit_test(wrong_chunks_are_refused), cmocka_unit_test(synthetic_cuts_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

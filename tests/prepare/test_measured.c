@@ -46,7 +46,7 @@ static void durations_are_those_measured(void **state) {
             for (uint32_t s = 0; s < p->cut->chunk[k].program[op].n_step; s++) {
                 const pst_step *step = &p->cut->chunk[k].program[op].step[s];
                 uint64_t ns = pst_measured_ns(m, p->graph->node[step->node].name,
-                                              (pst_pass)step->pass, step->is_sum);
+                                              (pst_pass)step->pass, step->extra);
                 if (ns) {
                     assert_int_equal(step->ns, ns);
                     found++;

@@ -16,7 +16,7 @@ static void every_operator_has_a_kind_of_its_own(void **state) {
     for (uint32_t i = 0; i < n; i++) {
         pst_node node = {.op = rows[i]};
         const pst_graph graph = {.node = &node, .n_node = 1};
-        const pst_step step = {.node = 0}, sum = {.node = 0, .is_sum = 1};
+        const pst_step step = {.node = 0}, sum = {.node = 0, .extra = PST_EXTRA_SUM};
         assert_int_equal(pst_work_of_step(&graph, &step), i);
         assert_string_equal(pst_work_name(i), rows[i]->name);
         assert_string_equal(pst_work_name(pst_work_of_step(&graph, &sum)), "sum");

@@ -441,7 +441,7 @@ static double sent(const char *cluster, const char *compress, double *compressio
         plain += in->n * sizeof(float);
         bytes += in->bytes;
     }
-    *compression = pst_job_compression(p->job);
+    *compression = pst_job_compression(p->job, (const pst_cut *const *)p->cuts);
     pst_prepared_close(p);
     pst_config_close(c);
     return (double)bytes / (double)plain;
