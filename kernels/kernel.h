@@ -69,6 +69,13 @@ typedef struct {
     void *state[2];
     uint64_t n;
 } pst_flat_param;
+/* Where an update writes the new weight and state: another place with the same layout, or the same
+ * place. past: 1: past the caches, where that is possible. */
+typedef struct {
+    float *weight;
+    void *state[2];
+    int past;
+} pst_flat_new;
 
 /* n elements to be packed with a codec (base/codec.h). */
 typedef struct {
@@ -94,6 +101,8 @@ typedef struct {
      * ratio, from `lamb_squares`. */
     void (*update)(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h,
                    const pst_flat_param *p);
+    void (*update_to)(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h,
+                      const pst_flat_param *p, const pst_flat_new *to);
     /* Sum of squares in fp64: one sum per block of 4096 elements, then the block sums in order. */
     double (*sum_squares)(pst_pool *pool, const float *x, uint64_t n);
     /* y += x */
@@ -124,6 +133,9 @@ typedef struct {
     /* where the new weight is also stored, rounded to the graph's dtype (PST_BF16 or PST_F16);
      * NULL: nowhere */
     uint16_t *narrow;
+    /* where `update` writes the new weight and state instead; NULL: in place. Only on CPUs */
+    float *new_weight;
+    void *new_state[2];
     uint64_t n;
     float decay; /* weight decay of this parameter, used instead of that of the hyper-parameters */
     float trust; /* LAMB: trust ratio */

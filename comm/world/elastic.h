@@ -1,7 +1,8 @@
 /* Elastic jobs: local ranks that go on when one of them dies. The launcher and its processes share
  * a page (a memfd), on which the launcher announces epochs: which processes are the ranks from then
  * on. A world of an epoch ends when the next epoch is announced. Each process also has two memory
- * files, which outlive it, for its part of the run's state; every process can read all of them.
+ * files, which outlive it and in which its part of the run's state lies; every process can read all
+ * of them.
  *
  * The launcher's process writes the page from one thread, a rank from its training thread. */
 #ifndef PST_COMM_WORLD_ELASTIC_H
@@ -9,8 +10,9 @@
 #include "base/world.h"
 #include <stdatomic.h>
 
-/* FILES: memory files of a process: one holds the newest complete state while the other is written.
- * NOTE: bytes that go with a state. */
+/* FILES: memory files of a process: one holds the newest complete state while the other is
+ * written; and states that are remembered: number n is entry n % FILES. NOTE: bytes that go with a
+ * state. */
 enum {
     PST_ELASTIC_RANKS = 64,
     PST_ELASTIC_EPOCHS = PST_ELASTIC_RANKS + 1,
@@ -43,11 +45,11 @@ typedef struct {
     uint32_t source_epoch;
 } pst_elastic_members;
 
-/* A state in a memory file. number: 0: the file is being written, or was never; else states of a
- * job have consecutive numbers from 1. */
+/* A state that a process has completed. number: 0: there is none; else states of a job have
+ * consecutive numbers from 1. file: the memory file with its part. */
 typedef struct {
     _Atomic uint64_t number;
-    uint32_t epoch;
+    uint32_t epoch, file;
     uint8_t note[PST_ELASTIC_NOTE];
 } pst_elastic_state;
 

@@ -6,17 +6,30 @@
 
 static const pst_flat *flat_of(const pst_device *device) { return pst_flat_choose(device->isa); }
 
+/* Whether the new weights and states of a list do not stay in the caches until they are read. */
+static int exceeds_caches(const pst_arith_param *list, uint32_t n) {
+    enum { CACHES = 8 << 20, ARRAYS = 3 };
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i].new_weight) bytes += ARRAYS * sizeof(float) * list[i].n;
+    return bytes > CACHES;
+}
+
 static pst_status update(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h,
                          pst_dtype type, const pst_arith_param *list, uint32_t n) {
     const pst_flat *flat = flat_of(device);
+    const int past = exceeds_caches(list, n);
     pst_optim_hyper own = *h;
     for (uint32_t i = 0; i < n; i++) {
         const pst_arith_param *p = list + i;
         own.decay = p->decay;
         if (kind == PST_OPTIM_LAMB) own.lr = h->lr * p->trust;
-        pst_flat_param flat_param = {p->weight, p->grad, {p->state[0], p->state[1]}, p->n};
-        flat->update(device->pool, kind, &own, &flat_param);
-        if (p->narrow) flat->narrow(device->pool, type, p->weight, p->narrow, p->n);
+        const pst_flat_param flat_param = {p->weight, p->grad, {p->state[0], p->state[1]}, p->n};
+        const pst_flat_new to = {p->new_weight, {p->new_state[0], p->new_state[1]}, past};
+        if (to.weight) flat->update_to(device->pool, kind, &own, &flat_param, &to);
+        else flat->update(device->pool, kind, &own, &flat_param);
+        const float *weight = to.weight ? to.weight : p->weight;
+        if (p->narrow) flat->narrow(device->pool, type, weight, p->narrow, p->n);
     }
     return PST_OK;
 }

@@ -6,7 +6,9 @@ enum { SUM_BLOCK = 4096, SUM_CHUNK = 1024 /* block sums held at a time */ };
 typedef struct {
     const pst_optim_hyper *h;
     float *weight, *y;
-    void *m, *v; /* states */
+    void *m, *v;      /* states */
+    float *to_weight; /* where their new values are written */
+    void *to_m, *to_v;
     pst_dtype dtype;
     uint16_t *half;
     const float *x;
@@ -15,81 +17,92 @@ typedef struct {
     uint64_t n;
 } array_job;
 
-/* --- optimizer: half: 1 if the states are bf16 ------------------------------------------------ */
+/* --- optimizer -------------------------------------------------------------------------------- */
+
+/* What an update is compiled for: fp32 states, bf16 states, and fp32 states whose new values are
+ * written past the caches. */
+enum { FORM_F32, FORM_BF16, FORM_PAST, FORMS };
 
 /* pst_optim_random for a vector of elements; 0 if nothing is rounded. */
-VEC_INLINE vi noise_of(const pst_optim_hyper *h, vf weight, vf grad, int half) {
-    if (!half) return vi_set(0);
+VEC_INLINE vi noise_of(const pst_optim_hyper *h, vf weight, vf grad, int form) {
+    if (form != FORM_BF16) return vi_set(0);
     vi x = vi_xor(vi_xor(v_bits(grad), vi_left(v_bits(weight), 9)), vi_set(h->noise));
     x = vi_low_product(vi_xor(x, vi_right(x, 16)), vi_set(0x85ebca6b));
     x = vi_low_product(vi_xor(x, vi_right(x, 13)), vi_set(0xc2b2ae35));
     return vi_xor(x, vi_right(x, 16));
 }
 
-VEC_INLINE vf state_load(const void *state, uint64_t i, unsigned n, int half) {
-    if (half) return v_load_upper_n((const uint16_t *)state + i, n);
+VEC_INLINE vf state_load(const void *state, uint64_t i, unsigned n, int form) {
+    if (form == FORM_BF16) return v_load_upper_n((const uint16_t *)state + i, n);
     return v_load_n((const float *)state + i, n);
 }
 
+VEC_INLINE void store_new(float *p, vf x, unsigned n, int form) {
+    if (form == FORM_PAST && n == VEC_W) v_stream(p, x);
+    else v_store_n(p, x, n);
+}
+
 /* random: below 2^16. */
-VEC_INLINE void state_store(void *state, uint64_t i, vf x, vi random, unsigned n, int half) {
-    if (half) v_store_upper_n((uint16_t *)state + i, vi_add(v_bits(x), random), n);
-    else v_store_n((float *)state + i, x, n);
+VEC_INLINE void state_store(void *state, uint64_t i, vf x, vi random, unsigned n, int form) {
+    if (form == FORM_BF16) v_store_upper_n((uint16_t *)state + i, vi_add(v_bits(x), random), n);
+    else store_new((float *)state + i, x, n, form);
 }
 
 /* The moments of Adam after a step. */
 VEC_INLINE void next_moments(const array_job *j, uint64_t i, unsigned n, vf g, vf out[2],
-                             int half) {
+                             int form) {
     const pst_optim_hyper *h = j->h;
     vf rest1 = v_set(1.0f - h->beta1), rest2 = v_set(1.0f - h->beta2);
-    out[0] = v_set(h->beta1) * state_load(j->m, i, n, half) + rest1 * g;
-    out[1] = v_set(h->beta2) * state_load(j->v, i, n, half) + rest2 * (g * g);
+    out[0] = v_set(h->beta1) * state_load(j->m, i, n, form) + rest1 * g;
+    out[1] = v_set(h->beta2) * state_load(j->v, i, n, form) + rest2 * (g * g);
 }
 
 VEC_INLINE void store_moments(const array_job *j, uint64_t i, unsigned n, const vf to[2], vi noise,
-                              int half) {
-    state_store(j->m, i, to[0], vi_and(noise, vi_set(0xffff)), n, half);
-    state_store(j->v, i, to[1], vi_right(noise, 16), n, half);
+                              int form) {
+    state_store(j->to_m, i, to[0], vi_and(noise, vi_set(0xffff)), n, form);
+    state_store(j->to_v, i, to[1], vi_right(noise, 16), n, form);
 }
 
-VEC_INLINE void adamw_of(const array_job *j, uint64_t tile, int half) {
+VEC_INLINE void adamw_of(const array_job *j, uint64_t tile, int form) {
     const pst_optim_hyper *h = j->h;
     vf step = v_set(h->lr / h->correction1), root2 = v_set(sqrtf(h->correction2));
     vf keep = v_set(1.0f - h->lr * h->decay), eps = v_set(h->eps), scale = v_set(h->grad_scale);
     uint64_t from = tile * PST_FLAT_TILE;
     VEC_EACH(i, n, pst_min_u64(PST_FLAT_TILE, j->n - from), {
         vf w = v_load_n(j->weight + from + i, n), g = v_load_n(j->x + from + i, n), to[2];
-        next_moments(j, from + i, n, g * scale, to, half);
-        store_moments(j, from + i, n, to, noise_of(h, w, g, half), half);
-        v_store_n(j->weight + from + i, w * keep - step * to[0] / (v_sqrt(to[1]) / root2 + eps), n);
+        next_moments(j, from + i, n, g * scale, to, form);
+        store_moments(j, from + i, n, to, noise_of(h, w, g, form), form);
+        store_new(j->to_weight + from + i, w * keep - step * to[0] / (v_sqrt(to[1]) / root2 + eps),
+                  n, form);
     });
 }
 
-VEC_INLINE void adam_of(const array_job *j, uint64_t tile, int half) {
+VEC_INLINE void adam_of(const array_job *j, uint64_t tile, int form) {
     const pst_optim_hyper *h = j->h;
     vf step = v_set(h->lr / h->correction1), root2 = v_set(sqrtf(h->correction2));
     vf eps = v_set(h->eps), scale = v_set(h->grad_scale), decay = v_set(h->decay);
     uint64_t from = tile * PST_FLAT_TILE;
     VEC_EACH(i, n, pst_min_u64(PST_FLAT_TILE, j->n - from), {
         vf w = v_load_n(j->weight + from + i, n), g = v_load_n(j->x + from + i, n), to[2];
-        next_moments(j, from + i, n, g * scale + decay * w, to, half);
-        store_moments(j, from + i, n, to, noise_of(h, w, g, half), half);
-        v_store_n(j->weight + from + i, w - step * to[0] / (v_sqrt(to[1]) / root2 + eps), n);
+        next_moments(j, from + i, n, g * scale + decay * w, to, form);
+        store_moments(j, from + i, n, to, noise_of(h, w, g, form), form);
+        store_new(j->to_weight + from + i, w - step * to[0] / (v_sqrt(to[1]) / root2 + eps), n,
+                  form);
     });
 }
 
-VEC_INLINE void sgd_of(const array_job *j, uint64_t tile, int half) {
+VEC_INLINE void sgd_of(const array_job *j, uint64_t tile, int form) {
     vf decay = v_set(j->h->decay), scale = v_set(j->h->grad_scale), rate = v_set(j->h->lr);
     vf momentum = v_set(j->h->momentum);
     uint64_t from = tile * PST_FLAT_TILE;
     VEC_EACH(i, n, pst_min_u64(PST_FLAT_TILE, j->n - from), {
         vf w = v_load_n(j->weight + from + i, n), raw = v_load_n(j->x + from + i, n);
         vf x = raw * scale + decay * w, g = x;
-        if (j->h->t > 1) g = momentum * state_load(j->m, from + i, n, half) + g;
-        vi noise = vi_and(noise_of(j->h, w, raw, half), vi_set(0xffff));
-        state_store(j->m, from + i, g, noise, n, half);
+        if (j->h->t > 1) g = momentum * state_load(j->m, from + i, n, form) + g;
+        vi noise = vi_and(noise_of(j->h, w, raw, form), vi_set(0xffff));
+        state_store(j->to_m, from + i, g, noise, n, form);
         if (j->h->nesterov) g = x + momentum * g;
-        v_store_n(j->weight + from + i, w - rate * g, n);
+        store_new(j->to_weight + from + i, w - rate * g, n, form);
     });
 }
 
@@ -99,46 +112,51 @@ VEC_INLINE vf lamb_direction(const pst_optim_hyper *h, vf w, const vf to[2]) {
     return to[0] / v_set(h->correction1) / root + v_set(h->decay) * w;
 }
 
-VEC_INLINE void lamb_of(const array_job *j, uint64_t tile, int half) {
+VEC_INLINE void lamb_of(const array_job *j, uint64_t tile, int form) {
     const pst_optim_hyper *h = j->h;
     const vf scale = v_set(h->grad_scale), rate = v_set(h->lr);
     uint64_t from = tile * PST_FLAT_TILE;
     VEC_EACH(i, n, pst_min_u64(PST_FLAT_TILE, j->n - from), {
         vf w = v_load_n(j->weight + from + i, n), g = v_load_n(j->x + from + i, n), to[2];
-        next_moments(j, from + i, n, g * scale, to, half);
-        store_moments(j, from + i, n, to, noise_of(h, w, g, half), half);
-        v_store_n(j->weight + from + i, w - rate * lamb_direction(h, w, to), n);
+        next_moments(j, from + i, n, g * scale, to, form);
+        store_moments(j, from + i, n, to, noise_of(h, w, g, form), form);
+        store_new(j->to_weight + from + i, w - rate * lamb_direction(h, w, to), n, form);
     });
 }
 
 /* The sums of squares of a block of weights, and of steps. */
-VEC_INLINE void lamb_squares_of(const array_job *j, uint64_t tile, int half) {
+VEC_INLINE void lamb_squares_of(const array_job *j, uint64_t tile, int form) {
     const uint64_t from = tile * PST_SQUARES_BLOCK,
                    count = pst_min_u64(PST_SQUARES_BLOCK, j->n - from);
     const vf scale = v_set(j->h->grad_scale);
     float step[PST_SQUARES_BLOCK];
     VEC_EACH(i, n, count, {
         vf to[2];
-        next_moments(j, from + i, n, v_load_n(j->x + from + i, n) * scale, to, half);
+        next_moments(j, from + i, n, v_load_n(j->x + from + i, n) * scale, to, form);
         v_store_n(step + i, lamb_direction(j->h, v_load_n(j->weight + from + i, n), to), n);
     });
     j->squares[2 * tile] = pst_squares_of_block(j->weight + from, count);
     j->squares[2 * tile + 1] = pst_squares_of_block(step, count);
 }
 
-#define UPDATE_TILE(rule, half)                                                                    \
-    static void rule##_tile_##half(void *arg, uint64_t tile, uint32_t thread) {                    \
+#define UPDATE_TILE(rule, form)                                                                    \
+    static void rule##_tile_##form(void *arg, uint64_t tile, uint32_t thread) {                    \
         (void)thread;                                                                              \
-        rule##_of(arg, tile, half);                                                                \
+        rule##_of(arg, tile, form);                                                                \
+        if (form == FORM_PAST) _mm_sfence();                                                       \
     }
 UPDATE_TILE(adamw, 0)
 UPDATE_TILE(adamw, 1)
+UPDATE_TILE(adamw, 2)
 UPDATE_TILE(adam, 0)
 UPDATE_TILE(adam, 1)
+UPDATE_TILE(adam, 2)
 UPDATE_TILE(sgd, 0)
 UPDATE_TILE(sgd, 1)
+UPDATE_TILE(sgd, 2)
 UPDATE_TILE(lamb, 0)
 UPDATE_TILE(lamb, 1)
+UPDATE_TILE(lamb, 2)
 UPDATE_TILE(lamb_squares, 0)
 UPDATE_TILE(lamb_squares, 1)
 
@@ -148,15 +166,34 @@ static void run_pool(pst_pool *pool, pst_tile_fn fn, array_job *j, uint64_t tile
         for (uint64_t i = 0; i < tiles; i++) fn(j, i, 0);
 }
 
+static int form_of(const pst_optim_hyper *h, const array_job *j, int past) {
+    const uintptr_t at = (uintptr_t)j->to_weight | (uintptr_t)j->to_m | (uintptr_t)j->to_v;
+    if (h->state == PST_BF16) return FORM_BF16;
+    return past && at % (VEC_W * sizeof(float)) == 0 ? FORM_PAST : FORM_F32;
+}
+
+static void flat_update_to(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h,
+                           const pst_flat_param *p, const pst_flat_new *to) {
+    array_job j = {.h = h,
+                   .weight = p->weight,
+                   .x = p->grad,
+                   .m = p->state[0],
+                   .v = p->state[1],
+                   .to_weight = to->weight,
+                   .to_m = to->state[0],
+                   .to_v = to->state[1],
+                   .n = p->n};
+    static const pst_tile_fn tile[PST_OPTIM_COUNT][FORMS] = {
+        {adamw_tile_0, adamw_tile_1, adamw_tile_2},
+        {sgd_tile_0, sgd_tile_1, sgd_tile_2},
+        {adam_tile_0, adam_tile_1, adam_tile_2},
+        {lamb_tile_0, lamb_tile_1, lamb_tile_2}};
+    run_pool(pool, tile[kind][form_of(h, &j, to->past)], &j, pst_div_up(p->n, PST_FLAT_TILE));
+}
+
 static void flat_update(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h,
                         const pst_flat_param *p) {
-    array_job j = {
-        .h = h, .weight = p->weight, .x = p->grad, .m = p->state[0], .v = p->state[1], .n = p->n};
-    static const pst_tile_fn tile[PST_OPTIM_COUNT][2] = {{adamw_tile_0, adamw_tile_1},
-                                                         {sgd_tile_0, sgd_tile_1},
-                                                         {adam_tile_0, adam_tile_1},
-                                                         {lamb_tile_0, lamb_tile_1}};
-    run_pool(pool, tile[kind][h->state == PST_BF16], &j, pst_div_up(p->n, PST_FLAT_TILE));
+    flat_update_to(pool, kind, h, p, &(pst_flat_new){p->weight, {p->state[0], p->state[1]}, 0});
 }
 
 static void flat_lamb_squares(pst_pool *pool, const pst_optim_hyper *h, const pst_flat_param *p,

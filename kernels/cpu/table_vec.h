@@ -87,8 +87,8 @@ static const pst_kernel_row vec_rows[] = {
 };
 #undef ROW
 
-static const pst_flat vec_flat = {"cpu/" VEC_NAME, VEC_ISA,     flat_update,  flat_sum_squares,
-                                  flat_accumulate, flat_narrow, flat_squares, flat_lamb_squares,
-                                  flat_pack,       flat_unpack};
+static const pst_flat vec_flat = {"cpu/" VEC_NAME,   VEC_ISA,         flat_update, flat_update_to,
+                                  flat_sum_squares,  flat_accumulate, flat_narrow, flat_squares,
+                                  flat_lamb_squares, flat_pack,       flat_unpack};
 static const pst_cpu_table vec_table = {VEC_ISA,   vec_rows, sizeof vec_rows / sizeof vec_rows[0],
                                         &vec_flat, fma_loop, &product_ops};

@@ -20,6 +20,7 @@ typedef __m512i vi;
 VEC_INLINE vf v_set(float x) { return _mm512_set1_ps(x); }
 VEC_INLINE vf v_load(const float *p) { return _mm512_loadu_ps(p); }
 VEC_INLINE void v_store(float *p, vf v) { _mm512_storeu_ps(p, v); }
+VEC_INLINE void v_stream(float *p, vf v) { _mm512_stream_ps(p, v); } /* p: aligned */
 VEC_INLINE __mmask16 v_first(unsigned n) { return (__mmask16)((1u << n) - 1u); }
 VEC_INLINE vf v_load_n(const float *p, unsigned n) {
     if (n == VEC_W) return v_load(p);
@@ -130,6 +131,7 @@ typedef __m256i vi;
 VEC_INLINE vf v_set(float x) { return _mm256_set1_ps(x); }
 VEC_INLINE vf v_load(const float *p) { return _mm256_loadu_ps(p); }
 VEC_INLINE void v_store(float *p, vf v) { _mm256_storeu_ps(p, v); }
+VEC_INLINE void v_stream(float *p, vf v) { _mm256_stream_ps(p, v); } /* p: aligned */
 VEC_INLINE __m256i v_first(unsigned n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }

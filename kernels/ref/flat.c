@@ -95,6 +95,16 @@ static void update(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h
     else update_f32(kind, h, p);
 }
 
+static void update_to(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h,
+                      const pst_flat_param *p, const pst_flat_new *to) {
+    const pst_flat_param there = {to->weight, p->grad, {to->state[0], to->state[1]}, p->n};
+    if (to->weight != p->weight) memcpy(to->weight, p->weight, p->n * sizeof *p->weight);
+    for (int s = 0; s < 2; s++)
+        if (to->state[s] && to->state[s] != p->state[s])
+            memcpy(to->state[s], p->state[s], p->n * pst_dtype_bytes(h->state));
+    update(pool, kind, h, &there);
+}
+
 static float state_at(const pst_optim_hyper *h, const void *state, uint64_t i) {
     if (h->state == PST_BF16) return pst_f32_from_bf16(((const uint16_t *)state)[i]);
     return ((const float *)state)[i];
@@ -294,7 +304,7 @@ static void unpack(pst_pool *pool, pst_codec codec, const uint8_t *packed, float
 }
 
 const pst_flat *pst_flat_ref(void) {
-    static const pst_flat flat = {"ref",  0,       update,       sum_squares, accumulate,
-                                  narrow, squares, lamb_squares, pack,        unpack};
+    static const pst_flat flat = {"ref",  0,       update,       update_to, sum_squares, accumulate,
+                                  narrow, squares, lamb_squares, pack,      unpack};
     return &flat;
 }

@@ -8,7 +8,7 @@
 
 const char *pst_region_name(pst_region region) {
     static const char *const name[PST_REGION_COUNT] = {
-        "weights", "optimizer state", "residual",  "outer", "control",
+        "weights", "optimizer state", "residual",  "twin",  "outer",  "control",
         "data",    "outputs",         "gradients", "slots", "scratch"};
     return (unsigned)region < PST_REGION_COUNT ? name[region] : "?";
 }
@@ -37,12 +37,35 @@ static uint64_t weight_bytes(const pst_memory_map_builder *b, uint32_t p) {
                      : pst_memory_map_weight_bytes(b, p);
 }
 
-static void place_weights(pst_memory_map_builder *b) {
-    pst_memory_map_begin(b, PST_REGION_WEIGHT);
+static void place_weights_of(pst_memory_map_builder *b, int frozen) {
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
-        b->map->weight[p] =
-            param_is_mine(b, p) ? pst_memory_map_take(b, weight_bytes(b, p)) : ABSENT;
+        if ((b->g->param[p].frozen != 0) == frozen)
+            b->map->weight[p] =
+                param_is_mine(b, p) ? pst_memory_map_take(b, weight_bytes(b, p)) : ABSENT;
+}
+
+static void to_page(pst_memory_map_builder *b) {
+    b->end = (b->end + PST_MEMORY_PAGE - 1) / PST_MEMORY_PAGE * PST_MEMORY_PAGE;
+}
+
+/* Frozen weights first: steps do not change them, so they need no second side. */
+static void place_weights(pst_memory_map_builder *b, int twins) {
+    pst_memory_map_begin(b, PST_REGION_WEIGHT);
+    place_weights_of(b, 1);
+    if (twins) to_page(b);
+    if (twins) b->map->twin_from = b->end;
+    place_weights_of(b, 0);
     pst_memory_map_finish(b, PST_REGION_WEIGHT);
+}
+
+/* Behind everything that has two sides. */
+static void place_twin(pst_memory_map_builder *b) {
+    pst_memory_map *x = b->map;
+    to_page(b);
+    x->twin_to = b->end;
+    pst_memory_map_begin(b, PST_REGION_TWIN);
+    x->twin = pst_memory_map_take(b, x->twin_to - x->twin_from);
+    pst_memory_map_finish(b, PST_REGION_TWIN);
 }
 
 /* Sets the elements that this rank owns and those that STEP updates here: the same ones with ZeRO,
@@ -457,10 +480,11 @@ pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map 
     }
     set_owned(&b);
     find_owned(&b);
-    place_weights(&b);
+    place_weights(&b, spec->twins);
     find_copies(&b);
     place_state(&b, optim);
     place_residuals(&b, optim);
+    if (spec->twins) place_twin(&b);
     place_outer(&b, optim);
     place_control(&b, optim);
     place_tensors(&b, PST_REGION_DATA, PST_TENSOR_DATA, PST_PLACE_DATA, x->data);

@@ -13,6 +13,9 @@ typedef enum {
     /* optimizer states, and fp32 master weights if the dtype of the graph is not fp32 */
     PST_REGION_STATE,
     PST_REGION_RESIDUAL, /* what codecs have left out of this rank's gradients */
+    /* elastic runs: the other side of the regions above: STEP reads one side and writes the other
+     */
+    PST_REGION_TWIN,
     PST_REGION_OUTER,   /* islands: old weights and outer momentum that this rank owns; kept weights
                          */
     PST_REGION_CONTROL, /* norm messages: fp64 partial sums per rank */
@@ -40,6 +43,10 @@ struct pst_memory_map {
      * [own_from, own_to) */
     uint64_t *weight;
     int serves; /* 1: the rank is a server */
+    /* Elastic runs: bytes [twin_from, twin_to) of the arena, the trained weights, optimizer states
+     * and residuals, exist a second time from `twin` on (side 1). All three are multiples of
+     * PST_MEMORY_PAGE. 0: they exist once. */
+    uint64_t twin_from, twin_to, twin;
     /* [n_param] offsets of the fp32 master weights (for dtype F32: inside `weight`, unless that is
      * a copy) and of the optimizer states, for the elements that STEP updates on this rank;
      * UINT64_MAX: none. A frozen parameter has only, for dtype F32, a master: the whole weight. */
@@ -139,6 +146,14 @@ struct pst_memory_map {
     uint32_t root;
 };
 
+enum { PST_MEMORY_PAGE = 4096 };
+/* Returns where the memory at `offset` is on a side. */
+static inline uint64_t pst_memory_map_side(const pst_memory_map *x, uint64_t offset,
+                                           uint32_t side) {
+    if (!side || offset < x->twin_from || offset >= x->twin_to) return offset;
+    return offset - x->twin_from + x->twin;
+}
+
 /* Returns the first element of a parameter's weight on this rank. */
 static inline uint64_t pst_memory_map_weight_from(const pst_memory_map *x, uint32_t param) {
     return x->serves ? x->own_from[param] : 0;
@@ -154,6 +169,7 @@ typedef struct {
      */
     const uint64_t *whole;
     int whole_together; /* 1: of all of these parameters at once; 0: of one at a time */
+    int twins;          /* 1: of an elastic run: the state has two sides */
     uint32_t rank;
 } pst_memory_map_spec;
 /* Builds the memory map of spec->rank. cut and slots are those of the rank's lane. Data and outputs
@@ -170,6 +186,7 @@ typedef struct {
     const pst_slots *slots;
     const pst_graph *g;
     uint8_t *arena;
+    uint32_t side; /* of the state */
     /* sets of accumulators: of the present step, and of the step whose gradients STEP applies */
     uint32_t set, due;
 } pst_memory_view;

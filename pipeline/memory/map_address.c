@@ -9,6 +9,11 @@ static void *at(uint8_t *arena, uint64_t offset) {
     return offset == ABSENT ? NULL : arena + offset;
 }
 
+/* Memory of the state, which may have two sides. */
+static uint8_t *state_at(const pst_memory_view *v, uint64_t offset) {
+    return v->arena + pst_memory_map_side(v->map, offset, v->side);
+}
+
 /* The accumulator of a use, for one part of the micro-batches, in a set. */
 static void *address_part(const pst_memory_view *v, uint32_t set, uint32_t param, uint32_t use,
                           uint32_t part) {
@@ -54,7 +59,8 @@ void *pst_memory_map_address(const pst_memory_view *v, uint32_t chunk, const pst
     switch ((pst_operand_kind)operand->kind) {
     case PST_OPERAND_NULL:
     case PST_OPERAND_UNREAD: return NULL;
-    case PST_OPERAND_PARAM: return at(v->arena, x->weight[operand->index]);
+    case PST_OPERAND_PARAM:
+        return at(v->arena, pst_memory_map_side(x, x->weight[operand->index], v->side));
     case PST_OPERAND_DPARAM:
         if (x->gradient_in_slot[operand->index] != ABSENT)
             return address_slot_gradient(v, operand->index, chunk, micro);
@@ -123,7 +129,7 @@ float *pst_memory_map_kept(const pst_memory_view *v, uint32_t param, uint64_t fr
 static void *address_outer(const pst_memory_view *v, const pst_instr *instr) {
     if (instr->buffer) return pst_memory_map_outer(v, instr->buffer);
     if (instr->outer == PST_OUTER_KEPT) return pst_memory_map_kept(v, instr->param, instr->from);
-    return v->arena + v->map->master[instr->param] +
+    return state_at(v, v->map->master[instr->param]) +
            (instr->from - v->map->step_from[instr->param]) * sizeof(float);
 }
 
@@ -135,7 +141,7 @@ void *pst_memory_map_message(const pst_memory_view *v, const pst_instr *instr) {
     if (instr->use == PST_NONE && instr->packed)
         return v->arena + x->change[instr->param] + pst_codec_bytes(x->down, instr->from);
     if (instr->use == PST_NONE)
-        return v->arena + x->weight[instr->param] +
+        return state_at(v, x->weight[instr->param]) +
                (instr->from - pst_memory_map_weight_from(x, instr->param)) *
                    pst_dtype_bytes(v->g->dtype);
     if (instr->packed && instr->opcode == PST_OP_SEND)
@@ -151,11 +157,11 @@ pst_memory_pack pst_memory_map_pack(const pst_memory_view *v, const pst_instr *i
     const uint64_t from = instr->from;
     const int apart = from >= x->next_from[p] && from < x->next_to[p];
     pst_memory_pack at = {.gradient = address_accumulator(v, instr, 0, 0),
-                          .residual = (float *)(v->arena + x->residual[p]) + from,
+                          .residual = (float *)(void *)state_at(v, x->residual[p]) + from,
                           .packed = v->arena + x->packed[p] + packed_bytes(v, instr),
                           .in_place = !apart};
     at.next = at.gradient;
-    if (apart) at.next = (float *)(v->arena + x->next[p]) + (from - x->next_from[p]);
+    if (apart) at.next = (float *)(void *)state_at(v, x->next[p]) + (from - x->next_from[p]);
     return at;
 }
 

@@ -144,6 +144,36 @@ static void add_slots(ranges *all, const pst_memory_map *x, const uint64_t *base
         }
 }
 
+/* Whether [from, from + bytes) has a second side. */
+static int has_twin(const pst_memory_map *x, uint64_t from, uint64_t bytes) {
+    return from == ABSENT || !bytes || (from >= x->twin_from && from + bytes <= x->twin_to);
+}
+
+/* All that steps change has two sides, and nothing else has. */
+static pst_status check_twin(const pst_memory_map *x, const pst_graph *g) {
+    if (!x->twin_to) return PST_OK;
+    for (uint32_t p = 0; g && p < g->n_param; p++) {
+        const uint64_t n = x->step_to[p] - x->step_from[p];
+        const int frozen = g->param[p].frozen;
+        int good = has_twin(x, x->state[0][p], n * x->state_size) &&
+                   has_twin(x, x->state[1][p], n * x->state_size);
+        if (frozen) good &= x->weight[p] == ABSENT || x->weight[p] < x->twin_from;
+        else
+            good &= has_twin(x, x->weight[p], pst_param_bytes(g, g->param + p)) &&
+                    has_twin(x, x->master[p], n * sizeof(float)) &&
+                    has_twin(x, x->residual[p], pst_param_elements(g->param + p) * sizeof(float));
+        if (!good)
+            return pst_fail(PST_EINTERNAL, "rank %u: the state of parameter %u has %s", x->rank, p,
+                            frozen ? "two sides, though it is frozen" : "no second side");
+    }
+    const uint64_t bytes = x->twin_to - x->twin_from, start = x->start[PST_REGION_TWIN];
+    if (x->twin == start && x->twin >= x->twin_to && bytes == x->bytes[PST_REGION_TWIN] &&
+        !((x->twin | x->twin_from | bytes) % PST_MEMORY_PAGE))
+        return PST_OK;
+    return pst_fail(PST_EINTERNAL, "rank %u: the second side of the state is not like the first",
+                    x->rank);
+}
+
 static pst_status check_regions(const pst_memory_map *x) {
     uint64_t end = 0;
     if (x->undo_end > x->total)
@@ -262,6 +292,7 @@ pst_status pst_memory_map_check(const pst_memory_map *x, const pst_cut *cut,
     uint64_t scratch = cut == x->eval_cut ? x->eval_scratch_base : x->scratch_base;
     ranges all = {0};
     PST_TRY(check_regions(x));
+    PST_TRY(check_twin(x, g));
     add_params(&all, x, g);
     add_residuals(&all, x, g);
     add_outer(&all, x, g);

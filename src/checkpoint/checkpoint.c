@@ -130,8 +130,10 @@ static pst_status collect_shard(const char *temporary, const char *name, const p
                                 json_t *files, json_t *tensors) {
     pst_safetensors_file *f = NULL;
     char *path = pst_ckpt_join(temporary, name);
-    pst_status status = path ? pst_safetensors_open(path, &f) : PST_ENOMEM;
-    if (status == PST_EINPUT) status = unreadable(path);
+    const int own = !strcmp(temporary, PST_CKPT_DESCRIPTORS);
+    pst_status status = path ? PST_OK : PST_ENOMEM;
+    if (path) status = own ? pst_safetensors_open_own(path, &f) : pst_safetensors_open(path, &f);
+    if (status == PST_EINPUT && !own) status = unreadable(path);
     if (status == PST_OK) {
         char hash[20];
         snprintf(hash, sizeof hash, "%016" PRIx64, f->header_xxh3);

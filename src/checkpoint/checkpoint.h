@@ -170,7 +170,7 @@ uint64_t pst_ckpt_before(const char *folder, int complete, uint64_t step);
  * message gives path and reason. */
 pst_status pst_ckpt_open(const char *folder, pst_ckpt **ckpt);
 void pst_ckpt_close(pst_ckpt *ckpt);
-/* A checkpoint whose shards are memory files (pst_shard_header, pst_shard_copy) with open
+/* A checkpoint whose shards are memory files (pst_shard_header) with open
  * descriptors, which stay the caller's: [n] in rank order. They have no hashes. EINTERNAL: tensors
  * of `graph` are missing. */
 typedef struct {

@@ -63,7 +63,10 @@ pst_status pst_ckpt_open_shards(pst_ckpt *c) {
         return pst_no_memory("to read a checkpoint");
     for (uint32_t i = 0; i < c->n_file; i++) {
         char *path = pst_ckpt_join(c->path, c->file[i]);
-        pst_status status = path ? pst_safetensors_open(path, &c->shard[i]) : PST_ENOMEM;
+        pst_status status = path ? PST_OK : PST_ENOMEM;
+        if (path)
+            status = c->unhashed ? pst_safetensors_open_own(path, &c->shard[i])
+                                 : pst_safetensors_open(path, &c->shard[i]);
         free(path);
         if (status != PST_OK) return pst_fail_in(status, "checkpoint");
         if (c->shard[i]->header_xxh3 != c->header_xxh3[i])

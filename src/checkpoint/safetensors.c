@@ -159,7 +159,7 @@ static pst_status parse_header(const json_t *root, uint64_t start, uint64_t end,
         }
         PST_TRY(parse_entry(f->path, key, value, start, end - start, &f->entry[f->n_entry++]));
     }
-    PST_TRY(check_cover(f, start, end));
+    if (!f->gaps) PST_TRY(check_cover(f, start, end));
     qsort(f->entry, f->n_entry, sizeof *f->entry, by_name);
     return PST_OK;
 }
@@ -201,13 +201,14 @@ static pst_status read_header(pst_safetensors_file *f) {
     return status;
 }
 
-pst_status pst_safetensors_open(const char *path, pst_safetensors_file **out) {
+static pst_status open_file(const char *path, int gaps, pst_safetensors_file **out) {
     pst_safetensors_file *f = calloc(1, sizeof *f);
     if (!f || !(f->path = strdup(path))) {
         free(f);
         return NO_MEMORY(path);
     }
     pst_status status = PST_OK;
+    f->gaps = gaps;
     f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (f->fd < 0)
         status = pst_fail(pst_status_of_errno(errno), "%s: cannot read: %s", path, strerror(errno));
@@ -215,6 +216,14 @@ pst_status pst_safetensors_open(const char *path, pst_safetensors_file **out) {
     if (status != PST_OK) pst_safetensors_close(f);
     else *out = f;
     return status;
+}
+
+pst_status pst_safetensors_open(const char *path, pst_safetensors_file **out) {
+    return open_file(path, 0, out);
+}
+
+pst_status pst_safetensors_open_own(const char *path, pst_safetensors_file **out) {
+    return open_file(path, 1, out);
 }
 
 void pst_safetensors_close(pst_safetensors_file *f) {

@@ -19,7 +19,7 @@ typedef struct {
     uint32_t n_meta;
     char **meta_key, **meta_value;
     uint64_t header_xxh3; /* hash of the bytes before the first tensor */
-    int fd;
+    int fd, gaps;         /* gaps: 1: there may be some between tensors */
     char *path;
 } pst_safetensors_file;
 
@@ -27,6 +27,8 @@ typedef struct {
  * out-of-range offsets, shape and byte count that disagree, duplicate names. The header is at
  * most 100 MB. */
 pst_status pst_safetensors_open(const char *path, pst_safetensors_file **file);
+/* The same for a file of our own, whose tensors may have gaps between them. */
+pst_status pst_safetensors_open_own(const char *path, pst_safetensors_file **file);
 void pst_safetensors_close(pst_safetensors_file *file);
 /* find: the tensor of that name; meta: the value of a metadata key. NULL if there is none. */
 const pst_safetensors_entry *pst_safetensors_find(const pst_safetensors_file *file,
@@ -68,6 +70,10 @@ typedef struct {
 pst_status pst_safetensors_header_make(const pst_safetensors_decl *decl, uint32_t n,
                                        const pst_safetensors_meta_list *meta, size_t align,
                                        pst_safetensors_header *header);
+/* The same with gaps: tensor i begins at[i] bytes behind the header. */
+pst_status pst_safetensors_header_at(const pst_safetensors_decl *decl, const uint64_t *at,
+                                     uint32_t n, const pst_safetensors_meta_list *meta,
+                                     size_t align, pst_safetensors_header *header);
 pst_status pst_safetensors_create(const char *path, const pst_safetensors_decl *decl, uint32_t n,
                                   const pst_safetensors_meta_list *meta,
                                   pst_safetensors_writer **writer);

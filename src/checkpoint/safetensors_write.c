@@ -74,11 +74,20 @@ static pst_status add_meta(json_t *root, const pst_safetensors_meta_list *list) 
 pst_status pst_safetensors_header_make(const pst_safetensors_decl *decl, uint32_t n,
                                        const pst_safetensors_meta_list *meta, size_t align,
                                        pst_safetensors_header *header) {
+    return pst_safetensors_header_at(decl, NULL, n, meta, align, header);
+}
+
+pst_status pst_safetensors_header_at(const pst_safetensors_decl *decl, const uint64_t *at,
+                                     uint32_t n, const pst_safetensors_meta_list *meta,
+                                     size_t align, pst_safetensors_header *header) {
     pst_safetensors_header h = {.bytes = 0};
     json_t *root = json_object();
     pst_status status = root ? PST_OK : pst_no_memory("for a safetensors header");
     if (status == PST_OK && meta && meta->n) status = add_meta(root, meta);
-    for (uint32_t i = 0; i < n && status == PST_OK; i++) status = declare(root, &decl[i], &h.bytes);
+    for (uint32_t i = 0; i < n && status == PST_OK; i++) {
+        if (at) h.bytes = at[i];
+        status = declare(root, &decl[i], &h.bytes);
+    }
     if (status == PST_OK) status = print(root, align, &h);
     if (status == PST_OK) *header = h;
     json_decref(root);

@@ -43,8 +43,9 @@ static pst_status add_tensor(pst_shard *s, const pst_ckpt_entry *e, const char *
     return PST_OK;
 }
 
-/* The header with the present hashes; its size does not depend on them. */
-static pst_status make_header(const pst_shard *s, char **text, size_t *size) {
+/* The header with the present hashes; its size does not depend on them. at: where tensors begin;
+ * NULL: one behind the other. */
+static pst_status make_header(const pst_shard *s, const uint64_t *at, char **text, size_t *size) {
     pst_safetensors_header h;
     const char **key = calloc(2 * (size_t)s->n + 1, sizeof *key), **value = key + s->n;
     char(*hash)[20] = calloc(s->n + (size_t)1, sizeof *hash);
@@ -55,8 +56,8 @@ static pst_status make_header(const pst_shard *s, char **text, size_t *size) {
         value[i] = hash[i];
     }
     if (status == PST_OK)
-        status = pst_safetensors_header_make(
-            s->decl, s->n, &(pst_safetensors_meta_list){key, value, s->n}, PST_SHARD_ALIGN, &h);
+        status = pst_safetensors_header_at(
+            s->decl, at, s->n, &(pst_safetensors_meta_list){key, value, s->n}, PST_SHARD_ALIGN, &h);
     if (status == PST_OK) {
         *text = h.text;
         *size = h.size;
@@ -115,7 +116,7 @@ static pst_status plan_file(pst_shard *s, const pst_optim_row *rule, const pst_c
         for (uint32_t k = 0; k < states_of(rule, &entry[i]); k++)
             PST_TRY(add_state(s, rule, &entry[i], k));
     }
-    PST_TRY(make_header(s, &s->header, &s->header_bytes));
+    PST_TRY(make_header(s, NULL, &s->header, &s->header_bytes));
     s->end = s->header_bytes;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t next = first + 1 + states_of(rule, &entry[i]);
@@ -172,18 +173,33 @@ void pst_shard_read_with(pst_shard *s, pst_shard_read fetch, void *arg) {
 
 void pst_shard_place(pst_shard *s, uint32_t i, const void *memory) { s->tensor[i].memory = memory; }
 
-uint64_t pst_shard_bytes(const pst_shard *s) { return s->end; }
-
-pst_status pst_shard_header(const pst_shard *s, char **text, size_t *bytes) {
-    return make_header(s, text, bytes);
+/* The positions in the header depend on its size. */
+static pst_status make_placed(const pst_shard *s, const uint8_t *base, uint64_t behind, char **text,
+                              size_t *bytes) {
+    uint64_t *at = calloc(s->n + (size_t)1, sizeof *at);
+    if (!at) return pst_no_memory("to describe the state in memory");
+    for (uint32_t i = 0; i < s->n; i++) at[i] = behind + (uint64_t)(s->tensor[i].memory - base);
+    pst_status status = make_header(s, at, text, bytes);
+    free(at);
+    return status;
 }
 
-void pst_shard_copy(const pst_shard *s, uint8_t *to) {
-    uint64_t at = s->header_bytes;
-    for (uint32_t i = 0; i < s->n; i++) {
-        memcpy(to + at, s->tensor[i].memory, s->tensor[i].bytes);
-        at += s->tensor[i].bytes;
+pst_status pst_shard_header(const pst_shard *s, const uint8_t *base, uint64_t at, char **text,
+                            size_t *bytes) {
+    size_t size = PST_SHARD_ALIGN;
+    for (int tries = 0; tries < 8 && size <= at; tries++) {
+        PST_TRY(make_placed(s, base, at - size, text, bytes));
+        if (*bytes == size) return PST_OK;
+        size = *bytes;
+        free(*text);
     }
+    return pst_fail(PST_EINTERNAL, "the description of the state in memory has no size");
+}
+
+void pst_shard_move(pst_shard *s, const uint8_t *from, uint64_t bytes, const uint8_t *to) {
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->tensor[i].memory >= from && s->tensor[i].memory < from + bytes)
+            s->tensor[i].memory = to + (s->tensor[i].memory - from);
 }
 
 uint64_t pst_shard_piece(const pst_shard *s) { return s->piece; }
@@ -424,7 +440,7 @@ static pst_status open_file(pst_shard *s) {
 static pst_status finish_file(pst_shard *s) {
     size_t size;
     char *text = NULL;
-    PST_TRY(make_header(s, &text, &size));
+    PST_TRY(make_header(s, NULL, &text, &size));
     free(s->header);
     s->header = text;
     struct iovec part = {.iov_base = text, .iov_len = size};

@@ -33,12 +33,13 @@ uint64_t pst_shard_piece(const pst_shard *s); /* largest number of bytes in a pi
 void *pst_shard_buffer(const pst_shard *s);
 void pst_shard_buffer_free(const pst_shard *s, void *buffer);
 
-/* The same file in memory: its bytes; its header, with hashes that are 0 (before the first round;
- * the caller frees *text); and a copy of the tensors to `to`, which is as large as the file, behind
- * the header. */
-uint64_t pst_shard_bytes(const pst_shard *s);
-pst_status pst_shard_header(const pst_shard *s, char **text, size_t *bytes);
-void pst_shard_copy(const pst_shard *s, uint8_t *to);
+/* A header for tensors that stay where they are, in a memory file: byte `at` of the file is at
+ * address `base`. Hashes are those of the last round, or 0. The caller frees *text. EINTERNAL: the
+ * header does not fit before `at`. */
+pst_status pst_shard_header(const pst_shard *s, const uint8_t *base, uint64_t at, char **text,
+                            size_t *bytes);
+/* Between rounds: what was at [from, from + bytes) is now at `to`. */
+void pst_shard_move(pst_shard *s, const uint8_t *from, uint64_t bytes, const uint8_t *to);
 
 /* From now on the entries' memory must not change until it is released. deadline_ns: nanoseconds
  * from now in which all entries should be released; if the disk is too slow for that, the rest is

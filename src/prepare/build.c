@@ -362,6 +362,7 @@ static pst_status build_memory(pst_prepared *p) {
                                           .whole = p->whole_scratch,
                                           .whole_together =
                                               p->optim && p->optim->kind == PST_OPTIM_LAMB,
+                                          .twins = p->options.twins,
                                           .rank = r};
         PST_TRY(pst_memory_map_build(&spec, &p->memory[r]));
         PST_TRY(pst_memory_map_check(p->memory[r], cut, p->slots[lane]));

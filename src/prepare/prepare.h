@@ -44,6 +44,7 @@ typedef struct {
     uint32_t part, turn;
     int smaller;    /* 1: also prepare the other lists of the run (`smaller`) */
     uint32_t phase; /* of parallel.compress (pst_prepare_phase); 0: the last one */
+    int twins;      /* 1: of an elastic run: the state has two sides (pst_memory_map.twin) */
     int infer;      /* 1: graph for generation: no loss, no backward pass */
     /* With infer: number of sequences that are computed at a time; 0: 1 */
     uint32_t samples;

@@ -12,12 +12,20 @@ void pst_rank_use_form(pst_rank *r, uint32_t form) {
     r->graph = f->part ? f->part[r->place.tensor] : f->graph;
 }
 
+void *pst_rank_on_side(const pst_rank *r, uint64_t offset, uint32_t side) {
+    return at(r, pst_memory_map_side(r->memory, offset, side));
+}
+
+static void *of_state(const pst_rank *r, uint64_t offset) {
+    return pst_rank_on_side(r, offset, r->side);
+}
+
 float *pst_rank_weight(const pst_rank *r, uint32_t param) {
-    return at(r, r->memory->master[param]);
+    return of_state(r, r->memory->master[param]);
 }
 
 void *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i) {
-    return at(r, r->memory->state[i][param]);
+    return of_state(r, r->memory->state[i][param]);
 }
 
 static uint32_t sets(const pst_rank *r) { return r->memory->n_set; }
@@ -33,7 +41,7 @@ float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use) {
 }
 
 float *pst_rank_residual(const pst_rank *r, uint32_t param) {
-    return at(r, r->memory->residual[param]);
+    return of_state(r, r->memory->residual[param]);
 }
 
 float *pst_rank_old(const pst_rank *r, uint32_t param) { return at(r, r->memory->old[param]); }
@@ -53,7 +61,7 @@ pst_rank_global pst_rank_global_of(const pst_rank *r, uint32_t param) {
 }
 
 float *pst_rank_copied(const pst_rank *r, uint32_t param) {
-    return r->memory->is_copy[param] ? at(r, r->memory->weight[param]) : NULL;
+    return r->memory->is_copy[param] ? of_state(r, r->memory->weight[param]) : NULL;
 }
 
 const float *pst_rank_sum(const pst_rank *r, uint32_t param, uint64_t from) {
@@ -84,6 +92,7 @@ pst_memory_view pst_rank_view(const pst_rank *r) {
                              .slots = slots,
                              .g = r->graph,
                              .arena = r->arena.base,
+                             .side = r->side,
                              .set = (uint32_t)(r->step % sets(r)),
                              .due = (uint32_t)((r->step + 1) % sets(r))};
 }

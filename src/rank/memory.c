@@ -2,8 +2,17 @@
  * access. All reading and writing of the latter is copying, and written bytes are found by a fill
  * pattern that is not a number in fp32, bf16 or fp16. */
 #include "rank/rank.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
 
 enum { UNTOUCHED = 0xff };
 
@@ -19,12 +28,12 @@ static pst_status open_on_device(pst_rank *r, int canary) {
     return pst_rank_fill(r, r->arena.base + bytes, UNTOUCHED, PST_ARENA_CANARY_BYTES);
 }
 
-/* Zeroes the padding behind weights; the host never writes it afterwards. */
-static pst_status fill_pads(const pst_rank *r) {
+pst_status pst_rank_fill_pads(const pst_rank *r) {
     for (uint32_t p = 0; p < r->graph->n_param; p++) {
         const pst_param *param = r->graph->param + p;
         if (!param->pad || r->memory->weight[p] == UINT64_MAX || r->memory->serves) continue;
-        uint8_t *end = r->arena.base + r->memory->weight[p] + pst_param_bytes(r->graph, param);
+        uint8_t *weight = pst_rank_on_side(r, r->memory->weight[p], r->side),
+                *end = weight + pst_param_bytes(r->graph, param);
         PST_TRY(pst_rank_fill(r, end, 0, pst_param_pad_bytes(r->graph, param)));
     }
     return PST_OK;
@@ -33,11 +42,54 @@ static pst_status fill_pads(const pst_rank *r) {
 pst_status pst_rank_memory_open(pst_rank *r, int canary) {
     PST_TRY(r->on_device ? open_on_device(r, canary)
                          : pst_arena_open(r->memory->total, canary, &r->arena));
-    return fill_pads(r);
+    return pst_rank_fill_pads(r);
 }
 
 void pst_rank_memory_close(pst_rank *r) {
     if (!r->on_device) pst_arena_close(&r->arena); /* else the device frees it */
+}
+
+/* --- memory files ----------------------------------------------------------------------------- */
+
+/* Before a side, a file has room for a description of what is in it, which only takes memory when
+ * it is written. */
+static const uint64_t BEFORE_SIDE = 64u << 20, HUGE_BYTES = 2u << 20;
+
+const uint8_t *pst_rank_side(const pst_rank *r, uint32_t side) {
+    return r->arena.base + (side ? r->memory->twin : r->memory->twin_from);
+}
+
+/* Reserves all memory, so that no write fails later. */
+static int map_side(const pst_rank *r, uint32_t side, int fd, uint64_t at) {
+    const uint64_t bytes = r->memory->twin_to - r->memory->twin_from;
+    void *where = (void *)(uintptr_t)pst_rank_side(r, side);
+    struct stat st;
+    if (fstat(fd, &st)) return errno;
+    if ((uint64_t)st.st_size < at + bytes && ftruncate(fd, (off_t)(at + bytes))) return errno;
+    if (mmap(where, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)at) != where)
+        return errno;
+    return posix_fallocate(fd, (off_t)at, (off_t)bytes);
+}
+
+void pst_rank_enlarge_pages(const pst_rank *r) {
+    const uint64_t bytes = r->memory->twin_to - r->memory->twin_from;
+    for (uint32_t side = 0; side < 2 && bytes >= HUGE_BYTES; side++)
+        madvise((void *)(uintptr_t)pst_rank_side(r, side), bytes, MADV_COLLAPSE);
+}
+
+pst_status pst_rank_share_state(pst_rank *r, const int fd[2], uint64_t at[2]) {
+    const uint64_t bytes = r->memory->twin_to - r->memory->twin_from;
+    int failed = 0;
+    for (uint32_t side = 0; side < 2 && bytes && !failed; side++) {
+        at[side] = BEFORE_SIDE + (uintptr_t)pst_rank_side(r, side) % HUGE_BYTES;
+        failed = map_side(r, side, fd[side], at[side]);
+    }
+    if (failed)
+        return pst_fail(PST_ENOMEM,
+                        "no memory for the state of rank %u, which --elastic keeps twice, 2 x "
+                        "%.1f MiB: %s; use fewer ranks per host, or omit --elastic",
+                        r->rank, (double)bytes / 0x1p20, strerror(failed));
+    return pst_rank_fill_pads(r);
 }
 
 /* --- between host and device ------------------------------------------------------------------ */

@@ -53,6 +53,8 @@ struct pst_rank {
     const pst_memory_map *memory; /* borrowed from p */
     /* with `on_device` its base is a device address, which the host must not dereference */
     pst_arena arena;
+    uint32_t side; /* of the state (pst_memory_map.twin): the one that STEP reads */
+    int padded;    /* 1: side 1 has its padding */
     /* 1: the host cannot access the arena directly, only with pst_rank_read and pst_rank_write */
     int on_device;
     void *bounce; /* [PST_RANK_BOUNCE] bounce buffer of pst_rank_peek; only with `on_device` */
@@ -177,6 +179,20 @@ pst_status pst_rank_init_weights(pst_rank *r);
  * failed. */
 enum { PST_RANK_BOUNCE = 256 << 10 };
 pst_status pst_rank_memory_open(pst_rank *r, int canary);
+/* Puts the two sides of the state, before anything is written to them, into memory files, which
+ * may have more bytes and other contents than needed; these stay until a side is written. at: [2]
+ * where the sides begin in their files, congruent to the address modulo 2 MiB. ENOMEM. */
+pst_status pst_rank_share_state(pst_rank *r, const int fd[2], uint64_t at[2]);
+/* Before the first step: moves both sides to pages of 2 MiB, where the system can do that. Takes
+ * some ms per MiB, and makes steps of large states faster. */
+void pst_rank_enlarge_pages(const pst_rank *r);
+/* The first byte of a side. */
+const uint8_t *pst_rank_side(const pst_rank *r, uint32_t side);
+/* Zeroes the padding behind weights; the host never writes it afterwards. */
+pst_status pst_rank_fill_pads(const pst_rank *r);
+/* From now on the other side is the state. All of it that is not frozen must have been written, or
+ * must be written before it is read. */
+pst_status pst_rank_turn(pst_rank *r);
 void pst_rank_memory_close(pst_rank *r);
 pst_status pst_rank_read(const pst_rank *r, void *to, const void *from, uint64_t bytes);
 /* The same for other threads, with `on_device`. No other thread may write to this memory during the
@@ -255,6 +271,10 @@ pst_status pst_rank_answer(pst_rank *r, int *good);
 pst_optim_hyper pst_rank_hyper(const pst_rank *r, double clip_scale);
 int pst_rank_steps(const pst_rank *r, uint32_t param);
 pst_arith_param pst_rank_changing(const pst_rank *r, uint32_t param);
+/* With two sides of the state. in_place: the same to be changed on the side that STEP writes, where
+ * carry copies the parameter before. */
+pst_arith_param pst_rank_in_place(const pst_arith_param *p);
+pst_status pst_rank_carry(const pst_rank *r, uint32_t param);
 void pst_rank_await_checkpoint(pst_rank *r, uint32_t param);
 pst_status pst_rank_apply(pst_rank *r, const pst_optim_hyper *h);
 /* Sums of squares of this rank's elements of the parameters with a trust ratio, of the weight and
@@ -293,6 +313,12 @@ void pst_rank_record_op(pst_rank *r, const pst_step *step, uint32_t micro, uint6
  * of the elements of a parameter that this rank updates, from element memory->step_from on. NULL:
  * it updates none. In fp32 also the whole weight of a frozen parameter, which has no state. */
 float *pst_rank_weight(const pst_rank *r, uint32_t param);
+/* The memory at an offset of the map, on a side. NULL: UINT64_MAX. */
+void *pst_rank_on_side(const pst_rank *r, uint64_t offset, uint32_t side);
+/* The side that STEP writes: the same as r->side if there is only one. */
+static inline uint32_t pst_rank_next_side(const pst_rank *r) {
+    return r->memory->twin_to ? 1 - r->side : r->side;
+}
 void *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i);
 /* The gradient accumulator of one use of a parameter, from element memory->grad_from on; NULL: not
  * on this rank. grad: of the step whose gradients STEP applies, which is the present one without

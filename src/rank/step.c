@@ -66,10 +66,22 @@ static pst_status copy_array(const pst_rank *r, uint32_t param, uint32_t array, 
     return copy_now(r, &c);
 }
 
+/* Copies bytes of the state at an offset of the map to the side that STEP writes. */
+static pst_status copy_over(const pst_rank *r, uint64_t offset, uint64_t bytes) {
+    copying c = {pst_rank_on_side(r, offset, pst_rank_next_side(r)),
+                 pst_rank_on_side(r, offset, r->side), bytes};
+    return copy_now(r, &c);
+}
+
 static pst_status copy_param(const pst_rank *r, uint32_t param, int back) {
     uint32_t n = pst_optim_states(r->p->optim, r->graph->param + param);
     for (uint32_t i = 0; i <= n; i++) PST_TRY(copy_array(r, param, i, back));
     return PST_OK;
+}
+
+/* The side that STEP reads is the backup, if there is another one. */
+static pst_status keep_param(const pst_rank *r, uint32_t param) {
+    return pst_rank_next_side(r) == r->side ? copy_param(r, param, 0) : PST_OK;
 }
 
 int pst_rank_steps(const pst_rank *r, uint32_t param) {
@@ -84,12 +96,37 @@ pst_arith_param pst_rank_changing(const pst_rank *r, uint32_t param) {
                            .n = x->step_to[param] - from,
                            .decay = r->graph->param[param].decay ? r->hyper.decay : 0};
     uint32_t n = pst_optim_states(r->p->optim, r->graph->param + param);
+    const uint32_t next = pst_rank_next_side(r);
     for (uint32_t s = 0; s < n; s++) out.state[s] = pst_rank_state(r, param, s);
     if (r->trust) out.trust = r->trust[param];
     if (r->graph->dtype != PST_F32)
-        out.narrow =
-            (uint16_t *)at(r, x->weight[param]) + (from - pst_memory_map_weight_from(x, param));
+        out.narrow = (uint16_t *)pst_rank_on_side(r, x->weight[param], next) +
+                     (from - pst_memory_map_weight_from(x, param));
+    if (next == r->side) return out;
+    out.new_weight = pst_rank_on_side(r, x->master[param], next);
+    for (uint32_t s = 0; s < n; s++)
+        out.new_state[s] = pst_rank_on_side(r, x->state[s][param], next);
     return out;
+}
+
+pst_arith_param pst_rank_in_place(const pst_arith_param *p) {
+    pst_arith_param out = *p;
+    if (!p->new_weight) return out;
+    out.weight = p->new_weight;
+    for (uint32_t s = 0; s < 2; s++) out.state[s] = p->new_state[s];
+    out.new_weight = NULL;
+    return out;
+}
+
+/* With two sides: what was there, on the side that STEP writes, to be changed in place. */
+pst_status pst_rank_carry(const pst_rank *r, uint32_t param) {
+    const pst_memory_map *x = r->memory;
+    const uint64_t n = x->step_to[param] - x->step_from[param];
+    if (pst_rank_next_side(r) == r->side) return PST_OK;
+    PST_TRY(copy_over(r, x->master[param], n * sizeof(float)));
+    for (uint32_t s = 0; s < pst_optim_states(r->p->optim, r->graph->param + param); s++)
+        PST_TRY(copy_over(r, x->state[s][param], n * x->state_size));
+    return PST_OK;
 }
 
 /* The parameters of the optimizer, or running statistics, whose accumulators sum one term per
@@ -157,9 +194,10 @@ pst_muon_rule pst_rank_muon_rule(const pst_rank *r, const pst_optim_hyper *h, ui
 }
 
 static pst_status change_matrix(pst_rank *r, const pst_optim_hyper *h, uint32_t param) {
-    const pst_arith_param p = pst_rank_changing(r, param);
+    const pst_arith_param all = pst_rank_changing(r, param), p = pst_rank_in_place(&all);
     const pst_muon_rule rule = pst_rank_muon_rule(r, h, param);
     float *x = at(r, r->memory->whole);
+    PST_TRY(pst_rank_carry(r, param));
     PST_TRY(r->arith->muon_direction(r->device, h, &p, x));
     PST_TRY(r->arith->muon_orthogonalize(r->device, &rule, x, &x));
     return r->arith->muon_apply(r->device, &rule, &p, x);
@@ -178,6 +216,11 @@ int pst_rank_exchanges_matrix(const pst_rank *r, uint32_t param) {
     return r->whole && p->matrix && p->slice.held == PST_HELD_PART;
 }
 
+static pst_status carry_statistic(const pst_rank *r, uint32_t param, pst_arith_param *p) {
+    *p = pst_rank_in_place(p);
+    return pst_rank_carry(r, param);
+}
+
 /* In one launch, unless a checkpoint still needs some of the parameters. keeps: makes a backup
  * before. */
 static pst_status apply_to(pst_rank *r, const pst_optim_hyper *h, int statistics, int keeps) {
@@ -190,9 +233,10 @@ static pst_status apply_to(pst_rank *r, const pst_optim_hyper *h, int statistics
             n = 0;
             pst_rank_await_checkpoint(r, i);
         }
-        if (keeps) PST_TRY(copy_param(r, i, 0));
+        if (keeps) PST_TRY(keep_param(r, i));
         if (r->graph->param[i].whole) PST_TRY(change_whole(r, h, i));
         else r->step_param[n++] = pst_rank_changing(r, i);
+        if (statistics) PST_TRY(carry_statistic(r, i, r->step_param + n - 1));
     }
     return change(r, h, statistics, n);
 }
@@ -230,7 +274,8 @@ static void keep_tile(void *arg, uint64_t tile, uint32_t thread) {
 /* Elements [from, to) of the residual of a parameter become those that `next` begins with. */
 static void keep_range(const pst_rank *r, uint32_t param, uint64_t from, uint64_t to,
                        const float *next) {
-    keeping k = {pst_rank_residual(r, param) + from, next, to - from, (float)(1 / r->loss_scale)};
+    float *residual = pst_rank_on_side(r, r->memory->residual[param], pst_rank_next_side(r));
+    keeping k = {residual + from, next, to - from, (float)(1 / r->loss_scale)};
     if (to > from)
         pst_pool_run(r->device->pool, keep_tile, &k,
                      (k.n * sizeof(float) + COPY_TILE - 1) / COPY_TILE);
@@ -247,15 +292,42 @@ static void keep_residuals(pst_rank *r) {
         const uint64_t from = x->next_from[i], to = x->next_to[i];
         pst_rank_await_checkpoint(r, i);
         keep_range(r, i, 0, from, gradient);
-        keep_range(r, i, from, to, at(r, x->next[i]));
+        keep_range(r, i, from, to, pst_rank_on_side(r, x->next[i], r->side));
         keep_range(r, i, to, pst_param_elements(r->graph->param + i), gradient + to);
     }
 }
 
+/* What this step has not changed, or changes later: residuals of a step without codecs, and copies
+ * of weights, which the others' changes are added to. */
+static pst_status carry_others(const pst_rank *r) {
+    const pst_memory_map *x = r->memory;
+    for (uint32_t i = 0; i < r->graph->n_param; i++) {
+        const uint64_t bytes = pst_param_elements(r->graph->param + i) * sizeof(float);
+        if (pst_rank_residual(r, i) && r->p->job->plain)
+            PST_TRY(copy_over(r, x->residual[i], bytes));
+        if (pst_rank_copied(r, i)) PST_TRY(copy_over(r, x->weight[i], bytes));
+    }
+    return PST_OK;
+}
+
+pst_status pst_rank_turn(pst_rank *r) {
+    r->side = pst_rank_next_side(r);
+    if (!r->side || r->padded) return PST_OK;
+    r->padded = 1;
+    return pst_rank_fill_pads(r);
+}
+
+/* All of the new state is written: with two sides, it is now the state. */
+static pst_status take_new(pst_rank *r) {
+    keep_residuals(r);
+    if (pst_rank_next_side(r) == r->side) return PST_OK;
+    PST_TRY(carry_others(r));
+    return pst_rank_turn(r);
+}
+
 pst_status pst_rank_apply(pst_rank *r, const pst_optim_hyper *h) {
     PST_TRY(apply_all(r, h, 0));
-    keep_residuals(r);
-    return PST_OK;
+    return take_new(r);
 }
 
 static pst_status apply(pst_rank *r, double clip_scale, int keeps) {
@@ -266,11 +338,12 @@ static pst_status apply(pst_rank *r, double clip_scale, int keeps) {
 
 static pst_status commit(pst_rank *r, double clip_scale, int applied) {
     if (!applied) PST_TRY(apply(r, clip_scale, 0));
-    keep_residuals(r);
-    return PST_OK;
+    return take_new(r);
 }
 
+/* With two sides, nothing is to be undone: the next STEP overwrites the other side. */
 static pst_status undo(pst_rank *r) {
+    if (pst_rank_next_side(r) != r->side) return PST_OK;
     for (uint32_t i = 0; i < r->graph->n_param; i++)
         if (pst_rank_steps(r, i)) PST_TRY(copy_param(r, i, 1));
     return pst_rank_refresh(r);

@@ -29,8 +29,8 @@ float *pst_rank_fill_at(const pst_rank *r, uint32_t param) {
 /* Rounds fp32 numbers to the copy that operators read, which begins with the same element. */
 static pst_status round_from(pst_rank *r, uint32_t param, const float *from) {
     const pst_rank_part part = pst_rank_part_of(r, param);
-    uint16_t *weight = (uint16_t *)(void *)(r->arena.base + r->memory->weight[param]) + part.from -
-                       pst_memory_map_weight_from(r->memory, param);
+    uint16_t *weight = (uint16_t *)pst_rank_on_side(r, r->memory->weight[param], r->side) +
+                       part.from - pst_memory_map_weight_from(r->memory, param);
     return r->arith->narrow(r->device, r->graph->dtype, from, weight, part.to - part.from);
 }
 
@@ -56,9 +56,9 @@ pst_status pst_rank_refresh(pst_rank *r) {
 
 pst_status pst_rank_take_weight(pst_rank *r, uint32_t param, const float *from) {
     const uint64_t n = pst_param_elements(r->graph->param + param);
-    uint8_t *weight = r->arena.base + r->memory->weight[param];
+    void *weight = pst_rank_on_side(r, r->memory->weight[param], r->side);
     if (r->graph->dtype == PST_F32) return pst_rank_write(r, weight, from, n * sizeof *from);
-    return r->arith->narrow(r->device, r->graph->dtype, from, (uint16_t *)(void *)weight, n);
+    return r->arith->narrow(r->device, r->graph->dtype, from, (uint16_t *)weight, n);
 }
 
 static pst_status init_weight(pst_rank *r, uint32_t p, pst_pool *pool) {

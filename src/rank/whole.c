@@ -95,7 +95,8 @@ static pst_status send_directions(pst_rank *r) {
     for (uint32_t k = 0; k < w->n_rank && w->at + k < w->n; k++) {
         uint32_t i = w->matrix[w->at + k];
         pst_rank_await_checkpoint(r, i);
-        const pst_arith_param p = pst_rank_changing(r, i);
+        const pst_arith_param all = pst_rank_changing(r, i), p = pst_rank_in_place(&all);
+        PST_TRY(pst_rank_carry(r, i));
         PST_TRY(r->arith->muon_direction(r->device, &w->h, &p, part_at(r, k)));
     }
     return start(r, TO_OWNERS, part_at(r, 0), r->p->whole_part);
@@ -125,7 +126,7 @@ static pst_status apply_steps(pst_rank *r) {
     whole *w = r->whole;
     for (uint32_t k = 0; k < w->n_rank && w->at + k < w->n; k++) {
         uint32_t i = w->matrix[w->at + k];
-        const pst_arith_param p = pst_rank_changing(r, i);
+        const pst_arith_param all = pst_rank_changing(r, i), p = pst_rank_in_place(&all);
         const pst_muon_rule rule = pst_rank_muon_rule(r, &w->h, i);
         PST_TRY(r->arith->muon_apply(r->device, &rule, &p, part_at(r, k)));
     }

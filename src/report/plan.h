@@ -7,7 +7,7 @@
 #include "report/data.h"
 
 /* Largest number of ranks and chunks drawn; capacity of a text in bytes. */
-enum { PST_PLAN_ROWS = 64, PST_PLAN_TEXT = 160, PST_PLAN_REGIONS = 10 };
+enum { PST_PLAN_ROWS = 64, PST_PLAN_TEXT = 160, PST_PLAN_REGIONS = 11 };
 
 /* Kinds of a rank's time: X(name, text, CSS class, help). */
 /* clang-format off */

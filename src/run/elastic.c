@@ -7,11 +7,9 @@
 #include "run/resume.h"
 #include "run/saving.h"
 #include "run/stop.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 /* What goes with a state in addition to what a checkpoint has. */
@@ -26,19 +24,32 @@ _Static_assert((int)PST_TRAINER_FOLDER == (int)PST_ELASTIC_FOLDER, "must be equa
 
 /* --- writing a state -------------------------------------------------------------------------- */
 
-/* Reserves the memory, so that no write fails later. */
-static pst_status map_file(pst_elastic *e, uint32_t k) {
-    const int fd = e->page->state_fd[e->process][k];
-    int failed = ftruncate(fd, 0) ? errno : posix_fallocate(fd, 0, (off_t)e->bytes);
-    void *mem = MAP_FAILED;
-    if (!failed) mem = mmap(NULL, e->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (mem == MAP_FAILED)
-        return pst_fail(PST_ENOMEM,
-                        "no memory for the copies of this rank's state that --elastic keeps, 2 x "
-                        "%.1f MiB: %s; use fewer ranks per host, or omit --elastic",
-                        (double)e->bytes / 0x1p20, strerror(failed ? failed : errno));
-    e->map[k] = mem;
-    memcpy(mem, e->header, e->header_bytes);
+/* Side 0 of the state goes to the file that has not the state which this epoch begins with. */
+pst_status pst_elastic_share(pst_trainer *t) {
+    pst_elastic *e = t->elastic;
+    if (!e) return PST_OK;
+    pst_rank *r = t->group->local[0];
+    const int *fd = e->page->state_fd[e->process];
+    const int of_side[2] = {fd[e->first_file], fd[1 - e->first_file]};
+    pst_status status = pst_rank_share_state(r, of_side, e->at);
+    /* later epochs find the files as they are, and have no time for it */
+    if (status == PST_OK && !e->epoch) pst_rank_enlarge_pages(r);
+    return pst_group_agree(t->group, status);
+}
+
+/* Describes the state in a file, when the first state is there. */
+static pst_status describe(pst_trainer *t, uint32_t side, uint32_t file) {
+    pst_elastic *e = t->elastic;
+    const int fd = e->page->state_fd[e->process][file];
+    char *text;
+    size_t bytes;
+    if (e->described[side]) return PST_OK;
+    PST_TRY(pst_saving_header(t, e->at[side], &text, &bytes));
+    const ssize_t written = pwrite(fd, text, bytes, 0);
+    free(text);
+    if (written != (ssize_t)bytes)
+        return pst_fail(PST_ENOMEM, "no memory to describe the state of --elastic");
+    e->described[side] = 1;
     return PST_OK;
 }
 
@@ -73,28 +84,25 @@ uint64_t pst_elastic_requests(const pst_trainer *t, uint64_t requests) {
     return requests;
 }
 
-/* A state with number n is in file n % 2. The file with the state before stays complete, and that
- * of the state before that one is overwritten: all ranks have completed the state before, because a
- * step ends with an exchange of all ranks. */
+/* The state is where STEP has written it; this says that it is complete, and what goes with it. The
+ * next STEP writes the other side, where the state before is: no rank needs that any more, because
+ * STEP begins when it has an answer from all ranks, which have then completed this state. */
 pst_status pst_elastic_commit(pst_trainer *t) {
     pst_elastic *e = t->elastic;
     if (!e) return PST_OK;
     const uint64_t number = e->number + 1, began = pst_monotonic_ns();
-    const uint32_t k = number % PST_ELASTIC_FILES;
-    const pst_shard *shard = pst_saving_shard(t, 0);
-    pst_elastic_state *state = &e->page->state[e->process][k];
+    const uint32_t side = t->group->local[0]->side, file = side ? 1 - e->first_file : e->first_file;
+    pst_elastic_state *state = &e->page->state[e->process][number % PST_ELASTIC_FILES];
     atomic_store(&state->number, 0);
-    e->bytes = pst_shard_bytes(shard);
-    if (!e->header) PST_TRY(pst_shard_header(shard, &e->header, &e->header_bytes));
-    if (!e->map[k]) PST_TRY(map_file(e, k));
-    pst_shard_copy(shard, e->map[k]);
+    PST_TRY(describe(t, side, file));
     const note n = note_of(t);
     memcpy(state->note, &n, sizeof n);
     state->epoch = e->epoch;
+    state->file = file;
     atomic_store(&state->number, number);
     e->number = number;
-    e->copied_ns += pst_monotonic_ns() - began;
-    e->copies++;
+    e->committed_ns += pst_monotonic_ns() - began;
+    e->commits++;
     if (leaves(e, pst_stop_requests())) _exit(PST_ELASTIC_LEFT);
     if (!t->trained) e->set_up_ns = pst_monotonic_ns() - e->began_ns;
     return PST_OK;
@@ -120,7 +128,8 @@ static pst_status read_state(pst_trainer *t) {
     int fd[PST_ELASTIC_RANKS];
     note n;
     pst_ckpt *ckpt;
-    for (uint32_t r = 0; r < m->n_rank; r++) fd[r] = e->page->state_fd[m->process[r]][k];
+    for (uint32_t r = 0; r < m->n_rank; r++)
+        fd[r] = e->page->state_fd[m->process[r]][e->page->state[m->process[r]][k].file];
     memcpy(&n, e->page->state[m->process[0]][k].note, sizeof n);
     const pst_ckpt_memory memory = {fd, m->n_rank};
     PST_TRY(pst_ckpt_open_memory(&memory, &n.info, "", t->p->whole, &ckpt));
@@ -133,6 +142,10 @@ static pst_status read_state(pst_trainer *t) {
 pst_status pst_elastic_read(pst_trainer *t) { return pst_group_agree(t->group, read_state(t)); }
 
 /* --- during a run ----------------------------------------------------------------------------- */
+
+int pst_elastic_is_wanted(const pst_config *c, const pst_train_options *o) {
+    return o->elastic || c->elastic.min;
+}
 
 const pst_config *pst_elastic_config(const pst_elastic *e) { return e ? e->given : NULL; }
 
@@ -192,9 +205,9 @@ pst_status pst_elastic_finish(pst_trainer *t) {
     uint32_t runs = PST_ELASTIC_RUNS;
     const pst_elastic *e = t->elastic;
     if (!e) return PST_OK;
-    if (e->copies)
-        pst_log(PST_LOG_DEBUG, "elastic: %.2f MiB of state copied in %.3f ms a step",
-                (double)e->bytes / 0x1p20, (double)e->copied_ns * 1e-6 / (double)e->copies);
+    if (e->commits)
+        pst_log(PST_LOG_DEBUG, "elastic: each step's state was noted in %.3f ms",
+                (double)e->committed_ns * 1e-6 / (double)e->commits);
     PST_TRY(t->group->world->ops->fence(t->group->world));
     atomic_compare_exchange_strong(&e->page->end, &runs, PST_ELASTIC_DONE);
     return PST_OK;

@@ -1,9 +1,10 @@
-/* Elastic runs: when a local rank dies, the other processes go on. Each rank copies its part of the
- * run's state to a memory file at the end of every step (comm/world/elastic.h). After a death the
- * processes close everything, join the world of the next epoch with a layout for fewer ranks, read
- * the newest state that is complete (also the dead rank's part, like a checkpoint), and repeat the
- * step. Weights do not depend on the number of pipeline stages (docs/layouts.md), the only degree
- * that changes. */
+/* Elastic runs: when a local rank dies, the other processes go on. Each rank's part of the run's
+ * state lies in two memory files that outlive it (comm/world/elastic.h): STEP reads one and writes
+ * the other (pst_memory_map.twin), so nothing is copied, and the state before a step is complete
+ * until all ranks have the next one. After a death the processes close everything, join the world
+ * of the next epoch with a layout for fewer ranks, read the newest state that is complete (also the
+ * dead rank's part, like a checkpoint), and repeat the step. Weights do not depend on the number of
+ * pipeline stages (docs/layouts.md), the only degree that changes. */
 #ifndef PST_RUN_ELASTIC_H
 #define PST_RUN_ELASTIC_H
 #include "comm/launch/launch.h"
@@ -43,7 +44,10 @@ void pst_elastic_say(const pst_trainer *t);
 /* Of this process's requests (stop.h) those that concern all ranks: with SIGTERM to this rank
  * alone, it leaves before the next step, if the others can go on without it. */
 uint64_t pst_elastic_requests(const pst_trainer *t, uint64_t requests);
-/* Before each step: copies this rank's state to its memory file. ENOMEM. */
+/* Before anything is written to the state of this process's rank: moves it to the memory files.
+ * Collective. ENOMEM. */
+pst_status pst_elastic_share(pst_trainer *t);
+/* Before each step: the present state is complete on this rank. ENOMEM. */
 pst_status pst_elastic_commit(pst_trainer *t);
 /* After each step: rank 0 reports a recovery in the metrics. */
 void pst_elastic_report(pst_trainer *t);

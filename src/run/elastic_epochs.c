@@ -16,16 +16,6 @@
  * launcher takes to give a stopped rank up. */
 #define NEXT_NS UINT64_C(10000000000)
 
-static void unmap(pst_elastic *e) {
-    for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++) {
-        if (e->map[k]) munmap(e->map[k], e->bytes);
-        e->map[k] = NULL;
-    }
-    free(e->header);
-    e->header = NULL;
-    e->copies = e->copied_ns = 0;
-}
-
 int pst_elastic_is_process(void) { return getenv("PENSTOCK_ELASTIC_FD") != NULL; }
 
 /* The number of stages follows from the number of ranks. */
@@ -38,6 +28,17 @@ static pst_status config_of(const pst_config *given, uint32_t epoch, pst_config 
     return status;
 }
 
+/* The file of this process with the state that the epoch begins with, from which others may still
+ * read, is the last one to be overwritten. */
+static void place_sides(pst_elastic *e) {
+    const pst_elastic_state *state = &e->page->state[e->process][e->source % PST_ELASTIC_FILES];
+    const int had_rank =
+        e->source && pst_elastic_rank(e->page, e->source_epoch, e->process) != UINT32_MAX;
+    e->first_file = had_rank ? 1 - state->file : 0;
+    e->described[0] = e->described[1] = 0;
+    e->commits = e->committed_ns = 0;
+}
+
 /* Rank 0 decides which state the epoch begins with. */
 static pst_status choose_state(pst_elastic *e, pst_world *world) {
     pst_elastic_members *m = &e->page->member[e->epoch];
@@ -45,6 +46,7 @@ static pst_status choose_state(pst_elastic *e, pst_world *world) {
     PST_TRY(world->ops->fence(world));
     e->source_epoch = m->source_epoch;
     e->number = e->source = m->source;
+    place_sides(e);
     return PST_OK;
 }
 
@@ -71,7 +73,6 @@ static pst_status train_epoch(pst_elastic *e, const pst_config *given, const pst
             world->ops->close(world);
         }
     }
-    unmap(e);
     pst_config_close(c);
     return status;
 }

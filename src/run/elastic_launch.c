@@ -9,10 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int pst_elastic_is_wanted(const pst_config *c, const pst_train_options *o) {
-    return o->elastic || c->elastic.min;
-}
-
 pst_status pst_elastic_needs_ranks(void) {
     return pst_fail(PST_EINPUT,
                     "--elastic (elastic.min): the run has one process, so none is left "
@@ -76,7 +72,7 @@ static pst_status check_numbers(const pst_config *c, uint32_t n_rank) {
 
 /* Whether the run can be prepared for this number of ranks. */
 static pst_status try_ranks(const pst_config *given, uint32_t n_rank) {
-    const pst_prepare_options options = {.n_rank = n_rank, .smaller = 1};
+    const pst_prepare_options options = {.n_rank = n_rank, .smaller = 1, .twins = 1};
     pst_prepared *p = NULL;
     pst_config *c;
     PST_TRY(pst_config_copy(given, &c));

@@ -15,13 +15,13 @@ struct pst_elastic {
     /* the state that this epoch begins with; source 0: none */
     uint64_t source;
     uint32_t source_epoch;
-    uint64_t number; /* of the last state that this process has written */
-    /* the memory files of this epoch: header, bytes, and where they are mapped; NULL: not yet */
-    char *header;
-    size_t header_bytes;
-    uint64_t bytes;
-    uint8_t *map[PST_ELASTIC_FILES];
-    uint64_t copies, copied_ns; /* states written in this epoch, and how long that took */
+    uint64_t number; /* of the last state that this process has completed */
+    /* Where the sides of the state are in this epoch: side 0 in memory file first_file, side 1 in
+     * the other one; at: bytes before them; described: 1: these bytes say what is in the file. */
+    uint32_t first_file;
+    uint64_t at[2];
+    int described[2];
+    uint64_t commits, committed_ns; /* states completed in this epoch, and how long that took */
     /* for predictions: when this epoch began here; how long the last one took to its first step */
     uint64_t began_ns, set_up_ns;
     double predicted_s;

@@ -444,6 +444,9 @@ pst_status pst_resume_rewind(pst_trainer *t) {
     /* the run may have begun from a checkpoint elsewhere */
     int elsewhere = *t->resume && t->checkpointed == t->resumed;
     pst_status status = pst_ckpt_open(elsewhere ? t->resume : path, &ckpt);
+    /* a rank may die meanwhile: the state of the last step stays */
+    for (uint32_t i = 0; status == PST_OK && i < t->group->n_local; i++)
+        status = pst_rank_turn(t->group->local[i]);
     if (status == PST_OK) status = load(t, ckpt);
     pst_ckpt_close(ckpt);
     PST_TRY(pst_group_agree(t->group, status));

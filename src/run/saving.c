@@ -25,6 +25,8 @@ typedef struct {
     /* [n_param] last index in the shard, where copy, residual and outer weights follow the weight;
      * UINT32_MAX: not stored by this rank */
     uint32_t *entry;
+    const pst_rank *rank;
+    uint32_t side;      /* of the state, from which the shard is written */
     uint32_t n_pending; /* the first entries are pending gradients, of each age in turn */
 } guard;
 
@@ -52,6 +54,7 @@ struct pst_saving {
 /* 1: the parameter's bytes are copied; 0: not yet, after a short wait. */
 static int may_change(void *arg, uint32_t param) {
     guard *g = arg;
+    if (pst_rank_next_side(g->rank) != g->side) return 1;
     if (g->entry[param] == UINT32_MAX || pst_shard_released(g->shard, g->entry[param], 0)) return 1;
     uint64_t began = pst_monotonic_ns();
     int free_now = pst_shard_released(g->shard, g->entry[param], GUARD_WAIT_NS);
@@ -185,6 +188,8 @@ static pst_status open_shard(pst_saving *s, uint32_t k, pst_ckpt_entry *entry) {
     guard *g = &s->guard[k];
     uint32_t n = 0;
     g->saving = s;
+    g->rank = r;
+    g->side = r->side;
     g->n_pending = n = add_pending(r, entry);
     if (!(g->entry = malloc((p->graph->n_param + (size_t)1) * sizeof *g->entry)))
         return pst_fail(PST_ENOMEM, "no memory to list the parameters of rank %u", r->rank);
@@ -351,6 +356,16 @@ static pst_status commit(void *arg) {
 
 #define MIN_WAITED_NS UINT64_C(10000000) /* shorter waits would be printed as 0.00 s */
 
+/* The state may be on the other side now. */
+static void place_state(const pst_saving *s, uint32_t k) {
+    guard *g = s->guard + k;
+    const pst_memory_map *x = g->rank->memory;
+    if (g->side == g->rank->side) return;
+    pst_shard_move(g->shard, pst_rank_side(g->rank, g->side), x->twin_to - x->twin_from,
+                   pst_rank_side(g->rank, g->rank->side));
+    g->side = g->rank->side;
+}
+
 static const char *every_says = "checkpoint.every";
 
 /* The purpose of the checkpoint of t->step; before t->best_loss is updated. */
@@ -406,7 +421,10 @@ void pst_saving_info(const pst_trainer *t, pst_ckpt_info *info) {
     set_counters(t, info);
 }
 
-const pst_shard *pst_saving_shard(const pst_trainer *t, uint32_t k) { return t->saving->shard[k]; }
+pst_status pst_saving_header(const pst_trainer *t, uint64_t at, char **text, size_t *bytes) {
+    const guard *g = t->saving->guard;
+    return pst_shard_header(g->shard, pst_rank_side(g->rank, g->side), at, text, bytes);
+}
 
 int pst_saving_is_busy(const pst_trainer *t) { return t->saving && t->saving->phase != NOTHING; }
 
@@ -441,6 +459,7 @@ pst_status pst_saving_start(pst_trainer *t, int last) {
     for (uint32_t k = 0; k < s->n && status == PST_OK; k++) {
         uint32_t rank = t->group->local[k]->rank;
         char *path = pst_ckpt_shard_path(s->folder, t->step, rank, t->p->options.n_rank);
+        place_state(s, k);
         place_pending(s, k);
         pst_shard_begin(s->shard[k], path ? path : "", deadline_ns(t, last));
         if (!path) pst_shard_fail(s->shard[k], PST_ENOMEM);

@@ -29,10 +29,11 @@ uint64_t pst_saving_bytes(const pst_trainer *t);
 /* Before a step with delayed updates: waits until the checkpoint under way no longer needs the
  * pending gradients, which the step exchanges in place. Not collective. */
 void pst_saving_await_pending(const pst_trainer *t);
-/* After pst_saving_open: what a checkpoint of t->step contains: its information, and the shard of
- * local rank k. is_busy: 1: a checkpoint is under way; equal on all ranks. Not collective. */
+/* After pst_saving_open: what a checkpoint of t->step contains: its information, and the header of
+ * the first local rank's shard if each side of the state begins at byte `at` of a file
+ * (pst_shard_header). is_busy: 1: a checkpoint is under way; equal on all ranks. Not collective. */
 void pst_saving_info(const pst_trainer *t, pst_ckpt_info *info);
-const pst_shard *pst_saving_shard(const pst_trainer *t, uint32_t k);
+pst_status pst_saving_header(const pst_trainer *t, uint64_t at, char **text, size_t *bytes);
 int pst_saving_is_busy(const pst_trainer *t);
 /* Abandons a checkpoint that is being written; earlier ones are kept. Not collective; to be called
  * before the group is closed. */

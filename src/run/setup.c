@@ -173,7 +173,8 @@ pst_status pst_setup_prepare(pst_config *c, const pst_train_options *o, const ps
     PST_TRY(pst_prepare_model(c, &model, &sizes));
     set_encoding(world, n_rank);
     PST_TRY(pst_evaluate_data(c, &sizes, c->data.paths, c->data.n_path, 0, &d));
-    pst_prepare_options options = {.n_rank = n_rank, .plan = plan, .smaller = 1};
+    pst_prepare_options options = {
+        .n_rank = n_rank, .plan = plan, .smaller = 1, .twins = pst_elastic_is_wanted(c, o)};
     const pst_direct_ops *direct;
     uint32_t ranks_here = world && world->size > 1 ? world->local_size : n_rank;
     pst_status status = pst_evaluate_open(c, &sizes, &sets);

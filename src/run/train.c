@@ -329,6 +329,7 @@ static pst_status run(pst_trainer *t, pst_config *c, uint32_t n_rank) {
     PST_TRY(prepare(t, c, n_rank));
     pst_elastic_say(t);
     PST_TRY(pst_setup_ranks(t));
+    PST_TRY(pst_elastic_share(t));
     PST_TRY(pst_setup_folder(t));
     PST_TRY(pst_setup_weights(t));
     PST_TRY(pst_setup_metrics(t));

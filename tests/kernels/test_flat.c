@@ -46,6 +46,32 @@ static void make_narrow(float *array[ARRAYS], uint64_t n) {
     for (int s = 2; s < ARRAYS; s++) pst_bf16_pack(array[s], n);
 }
 
+typedef struct {
+    const pst_flat *flat;
+    pst_optim_kind kind;
+    const pst_optim_hyper *h;
+    uint64_t n;
+} update_case;
+
+/* The same update from `from`, which stays as it is, to another place. */
+static void check_elsewhere(const update_case *c, pst_pool *pool, int past, float *from[ARRAYS],
+                            float *want[ARRAYS]) {
+    float *to[ARRAYS], *before[ARRAYS];
+    make(to, c->n, 0);
+    make(before, c->n, 0);
+    if (c->h->state == PST_BF16) make_narrow(before, c->n);
+    c->flat->update_to(pool, c->kind, c->h,
+                       &(pst_flat_param){from[0], from[1], {from[2], from[3]}, c->n},
+                       &(pst_flat_new){to[0], {to[2], to[3]}, past});
+    const int n_state = c->kind == PST_OPTIM_SGD ? 1 : 2;
+    const uint64_t bytes = pst_dtype_bytes(c->h->state) * c->n;
+    assert_memory_equal(to[0], want[0], sizeof(float) * c->n);
+    for (int a = 2; a < 2 + n_state; a++) assert_memory_equal(to[a], want[a], bytes);
+    for (int a = 0; a < ARRAYS; a++) assert_memory_equal(from[a], before[a], 4 * c->n);
+    drop(to, 0);
+    drop(before, 0);
+}
+
 static void check_update(pst_optim_kind kind, uint64_t t, pst_dtype state) {
     pst_optim_hyper h = {.lr = 3e-3f,
                          .state = state,
@@ -72,6 +98,8 @@ static void check_update(pst_optim_kind kind, uint64_t t, pst_dtype state) {
             uint64_t shift = i % 3;
             make(got, lengths[l], shift);
             if (state == PST_BF16) make_narrow(got, lengths[l]);
+            check_elsewhere(&(update_case){list[i / 4], kind, &h, lengths[l]}, pools[i % 4],
+                            i % 2 == 0, got, want);
             list[i / 4]->update(pools[i % 4], kind, &h,
                                 &(pst_flat_param){got[0], got[1], {got[2], got[3]}, lengths[l]});
             for (int a = 0; a < ARRAYS; a++) assert_memory_equal(got[a], want[a], 4 * lengths[l]);

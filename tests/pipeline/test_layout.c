@@ -128,12 +128,53 @@ static void phases_share_memory(void **unused) {
     pst_graph_close(g);
 }
 
+/* Of an elastic run: what a step changes has a second side, and is where the first one is without
+ * it; a map that says otherwise is refused. */
+static void state_has_two_sides(void **unused) {
+    (void)unused;
+    uint64_t state = 9;
+    pst_model_config config = {
+        .kind = "gpt", .preset = "nano", .micro_batch = 2, .activation = PST_ACT_GELU_TANH};
+    pst_graph *g;
+    MUST(pst_model_gpt.preset(&config));
+    MUST(pst_model_gpt.build(&config, &g));
+    pst_graph_set_frozen(g, (char *[]){"wpe.*"}, 1, 0);
+    test_case t = {.g = g};
+    build_case(&t, 2, 1, 8, &state);
+    for (uint32_t r = 0; r < 2; r++) {
+        pst_memory_map *x;
+        const pst_memory_map_spec spec = {.g = g,
+                                          .cut = t.cut,
+                                          .job = t.job,
+                                          .slots = t.slots,
+                                          .optim = pst_optim_find("adamw"),
+                                          .twins = 1,
+                                          .rank = r};
+        MUST(pst_memory_map_build(&spec, &x));
+        MUST(pst_memory_map_check(x, t.cut, t.slots));
+        assert_true(x->bytes[PST_REGION_TWIN] >= x->bytes[PST_REGION_STATE]);
+        assert_int_equal(pst_memory_map_side(x, x->twin_from, 1), x->twin);
+        assert_int_equal(pst_memory_map_side(x, x->twin_to, 1), x->twin_to);
+        assert_int_equal(pst_memory_map_side(x, x->twin_from, 0), x->twin_from);
+        uint64_t *const value[] = {&x->twin, &x->twin_to, &x->twin_from,
+                                   &x->bytes[PST_REGION_TWIN]};
+        for (size_t i = 0; i < sizeof value / sizeof *value; i++) {
+            const uint64_t before = *value[i];
+            *value[i] += PST_MEMORY_PAGE;
+            assert_int_equal(pst_memory_map_check(x, t.cut, t.slots), PST_EINTERNAL);
+            *value[i] = before;
+        }
+        pst_memory_map_close(x);
+    }
+    close_case(&t);
+    pst_graph_close(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_layouts_pass),
-        cmocka_unit_test(ranks_add_up_to_the_model),
-        cmocka_unit_test(damage_is_found),
-        cmocka_unit_test(phases_share_memory),
+        cmocka_unit_test(random_layouts_pass), cmocka_unit_test(ranks_add_up_to_the_model),
+        cmocka_unit_test(damage_is_found),     cmocka_unit_test(phases_share_memory),
+        cmocka_unit_test(state_has_two_sides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
