@@ -48,13 +48,17 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
                        flush ? "a pass is not allowed in the flush"
                              : "this opcode is only allowed in the flush");
     }
-    const int codec = job->up.kind != PST_CODEC_NONE || job->down.kind != PST_CODEC_NONE;
+    const int codec = job->up.kind != PST_CODEC_NONE || job->down.kind != PST_CODEC_NONE ||
+                      job->islands_codec.kind != PST_CODEC_NONE;
     if (in->packed && (!codec || !in->n || in->param == PST_NONE || head))
-        return fail_at(rank, i,
-                       "only gradients that replicas exchange, and changes of weights, are packed, "
-                       "with a codec");
+        return fail_at(
+            rank, i,
+            "only gradients that replicas exchange, changes of weights, and differences of "
+            "islands, are packed, "
+            "with a codec");
     if (in->outer && (!flush || !job->syncs || (kept && job->syncs != PST_SYNC_TURN) ||
-                      (queue == PST_Q_COMPUTE && in->opcode != PST_OP_OUTER)))
+                      (queue == PST_Q_COMPUTE && in->opcode != PST_OP_OUTER &&
+                       (in->opcode != PST_OP_PACK || !in->packed))))
         return fail_at(rank, i, "only messages of an outer step are between islands");
     uint32_t n_micro = piece ? job->n_micro : pst_job_micros(job, rank);
     int early = piece && job->zero != 2; /* it names neither */

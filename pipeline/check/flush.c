@@ -53,7 +53,8 @@ static pst_status check_computes(flush *f) {
         const pst_instr *in = &f->list->instr[i];
         if (in->queue != PST_Q_COMPUTE) continue;
         const int packs = in->opcode == PST_OP_PACK || in->opcode == PST_OP_UNPACK;
-        const uint32_t now = packs && pst_checker_is_change(in) ? CHANGES : turn[kind][in->opcode];
+        const int behind = in->outer || pst_checker_is_change(in); /* STEP */
+        const uint32_t now = packs && behind ? CHANGES : turn[kind][in->opcode];
         if (now < last)
             return fail_flush(
                 f, post

@@ -21,9 +21,9 @@ int pst_checker_add_up(pst_interval *sum, pst_interval *with);
 pst_status pst_checker_sums(const pst_checker *c, uint32_t rank);
 /* pipeline/check/changes.c: of weights, behind instruction `step`. */
 pst_status pst_checker_changes(const pst_checker *c, uint32_t rank, uint32_t step);
-/* 1: an instruction of the flush works on the weight of a parameter. */
+/* 1: an instruction of the flush works on the weight of a parameter, but not for an outer step. */
 static inline int pst_checker_is_change(const pst_instr *in) {
-    return in->param != PST_NONE && in->use == PST_NONE;
+    return in->param != PST_NONE && in->use == PST_NONE && !in->outer;
 }
 /* pipeline/check/replicas.c: checks the gradient messages between replicas in the flush. Called
  * after the checks of NORM and STEP. */

@@ -93,6 +93,25 @@ static pst_status check_buffers(const outer *x) {
 
 /* --- one piece -------------------------------------------------------------------------------- */
 
+static uint32_t packs(const outer *x, uint32_t param) {
+    return (uint32_t)pst_job_packs_islands(x->c->job, x->c->cut->graph->param + param);
+}
+
+/* Whether a message is as long as weights or, `packed` 1, as a packed difference. */
+static int has_size(const outer *x, const pst_instr *in, uint32_t packed) {
+    const uint64_t bytes =
+        packed ? pst_codec_bytes(x->c->job->islands_codec, in->n) : in->n * sizeof(float);
+    return in->packed == packed && in->bytes == bytes;
+}
+
+/* A PACK of the difference of this island, behind STEP. */
+static pst_status check_pack(const outer *x, const pst_piece *p, uint32_t pack) {
+    const pst_instr *in = &x->list->instr[pack];
+    if (!packs(x, p->param) || !in->packed || in->buffer)
+        return fail(x, p->param, p->from, "a PACK of something else");
+    return pst_checker_need(x->c, x->rank, x->step, pack);
+}
+
 /* A RECV of another island's weights, at the owner; `outer` reads its buffers in the order of
  * islands. */
 static pst_status check_received(const outer *x, const pst_piece *p, uint32_t recv, uint32_t step) {
@@ -100,7 +119,8 @@ static pst_status check_received(const outer *x, const pst_piece *p, uint32_t re
     const uint32_t island =
         pst_job_island(x->c->job, pst_grid_at(x->c->job->grid, in->peer).replica);
     if (!in->buffer || in->peer != rank_of(x, p, island) ||
-        in->buffer != reads->buffer + island - (island > x->island))
+        in->buffer != reads->buffer + island - (island > x->island) ||
+        !has_size(x, in, packs(x, p->param)))
         return fail(x, p->param, p->from, "the weights of an island are read from another buffer");
     return pst_checker_need(x->c, x->rank, recv, step);
 }
@@ -148,23 +168,30 @@ static pst_status check_once(const outer *x, const pst_piece *p, uint32_t first,
 
 static pst_status check_owner(const outer *x, const pst_piece *p, uint32_t first) {
     const uint32_t step = find(x, first, PST_OP_OUTER), others = x->c->job->islands - 1;
-    uint32_t n_recv = 0, n_send = 0;
+    uint32_t n_recv = 0, n_send = 0, n_pack = 0;
     if (step == PST_NONE || find(x, x->next[step], PST_OP_OUTER) != PST_NONE)
         return fail(x, p->param, p->from, "expected exactly one OUTER");
-    if (x->list->instr[step].outer) return fail(x, p->param, p->from, "OUTER of another kind");
+    if (x->list->instr[step].outer || x->list->instr[step].packed != packs(x, p->param))
+        return fail(x, p->param, p->from, "OUTER of another kind");
     PST_TRY(check_once(x, p, first, 0));
     for (uint32_t i = first; i != PST_NONE; i = x->next[i]) {
         const pst_instr *in = &x->list->instr[i];
         if (in->opcode == PST_OP_RECV) {
             PST_TRY(check_received(x, p, i, step));
             n_recv++;
+        } else if (in->opcode == PST_OP_PACK) {
+            PST_TRY(check_pack(x, p, i));
+            PST_TRY(pst_checker_need(x->c, x->rank, i, step));
+            n_pack++;
         } else if (in->opcode == PST_OP_SEND) {
-            if (!is_receiver(x, p, in->peer))
+            if (!is_receiver(x, p, in->peer) || !has_size(x, in, 0))
                 return fail(x, p->param, p->from, "new weights are sent to the wrong rank");
             PST_TRY(pst_checker_need(x->c, x->rank, step, i));
             n_send++;
         }
     }
+    if (n_pack != packs(x, p->param))
+        return fail(x, p->param, p->from, "the owner's own difference is not packed, or twice");
     return n_recv == others && n_send == others + receivers(x, p->param)
                ? PST_OK
                : fail(x, p->param, p->from, "the weights of an island, or a receiver, is missing");
@@ -173,12 +200,22 @@ static pst_status check_owner(const outer *x, const pst_piece *p, uint32_t first
 /* Sends weights to the owner, receives the result, and sends it on. */
 static pst_status check_leader(const outer *x, const pst_piece *p, uint32_t first) {
     const uint32_t owner = rank_of(x, p, p->owner % x->c->job->islands),
-                   send = find(x, first, PST_OP_SEND), recv = find(x, first, PST_OP_RECV);
+                   send = find(x, first, PST_OP_SEND), recv = find(x, first, PST_OP_RECV),
+                   pack = find(x, first, PST_OP_PACK);
     uint32_t n = 0;
     if (send == PST_NONE || recv == PST_NONE || find(x, first, PST_OP_OUTER) != PST_NONE)
         return fail(x, p->param, p->from, "a message is missing, or an OUTER unexpected");
-    if (x->list->instr[send].peer != owner)
-        return fail(x, p->param, p->from, "weights are sent to the wrong rank");
+    if (x->list->instr[send].peer != owner ||
+        !has_size(x, &x->list->instr[send], packs(x, p->param)))
+        return fail(x, p->param, p->from, "weights are sent to the wrong rank, or not packed");
+    if ((pack != PST_NONE) != packs(x, p->param))
+        return fail(x, p->param, p->from, "a PACK is missing or unexpected");
+    if (!has_size(x, &x->list->instr[recv], 0))
+        return fail(x, p->param, p->from, "new weights have another size");
+    if (pack != PST_NONE) {
+        PST_TRY(check_pack(x, p, pack));
+        PST_TRY(pst_checker_need(x->c, x->rank, pack, send));
+    }
     if (x->list->instr[recv].peer != owner || x->list->instr[recv].buffer)
         return fail(x, p->param, p->from, "new weights are received from the wrong rank");
     PST_TRY(check_once(x, p, first, 0));
@@ -186,12 +223,13 @@ static pst_status check_leader(const outer *x, const pst_piece *p, uint32_t firs
     PST_TRY(pst_checker_need(x->c, x->rank, send, recv));
     PST_TRY(pst_checker_need(x->c, x->rank, recv, x->end));
     for (uint32_t i = first; i != PST_NONE; i = x->next[i], n++) {
-        if (i == send || i == recv) continue;
-        if (x->list->instr[i].opcode != PST_OP_SEND || !is_receiver(x, p, x->list->instr[i].peer))
+        if (i == send || i == recv || i == pack) continue;
+        const pst_instr *in = &x->list->instr[i];
+        if (in->opcode != PST_OP_SEND || !is_receiver(x, p, in->peer) || !has_size(x, in, 0))
             return fail(x, p->param, p->from, "new weights are sent to the wrong rank");
         PST_TRY(pst_checker_need(x->c, x->rank, recv, i));
     }
-    return n == 2 + receivers(x, p->param)
+    return n == 2 + packs(x, p->param) + receivers(x, p->param)
                ? PST_OK
                : fail(x, p->param, p->from, "a rank of the island does not get the new weights");
 }
@@ -205,7 +243,7 @@ static pst_status check_other(const outer *x, const pst_piece *p, uint32_t first
         return fail(x, p->param, p->from, "a message is missing or unexpected");
     if (!receives) return PST_OK;
     const pst_instr *in = &x->list->instr[first];
-    if (in->opcode != PST_OP_RECV || in->outer != 1 || in->buffer ||
+    if (in->opcode != PST_OP_RECV || in->outer != 1 || in->buffer || !has_size(x, in, 0) ||
         in->peer != rank_of(x, p, x->island))
         return fail(x, p->param, p->from, "new weights are received from the wrong rank");
     PST_TRY(pst_checker_need(x->c, x->rank, x->step, first));
@@ -314,6 +352,8 @@ static pst_status check_turn(outer *x, const pst_piece *p, uint32_t first, uint3
     PST_TRY(check_once(x, p, first, 1));
     for (uint32_t i = first; i != PST_NONE; i = x->next[i]) {
         const uint8_t opcode = x->list->instr[i].opcode;
+        if (opcode == PST_OP_PACK)
+            return fail(x, p->param, p->from, "an exchange with a delay packs nothing");
         if (opcode == PST_OP_OUTER) PST_TRY(check_turn_outer(x, p, i, &t));
         if (opcode == PST_OP_SEND) PST_TRY(check_turn_send(x, p, i, &t));
         if (opcode == PST_OP_RECV) PST_TRY(check_turn_recv(x, p, i, &t));

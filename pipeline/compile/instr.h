@@ -39,7 +39,9 @@ typedef struct {
     /* 1: a gradient that is packed with the job's codec (pst_job.up): the message of a SEND or
      * RECV; receive buffer `buffer` - 1 of a REDUCE, which unpacks and adds it, or of an UNPACK,
      * which makes it fp32. Changes of a weight: as packed (pst_job.down) in the message of a SEND
-     * or RECV, by a PACK, and added to the weight by an UNPACK; 0: the weight itself */
+     * or RECV, by a PACK, and added to the weight by an UNPACK; 0: the weight itself. With `outer`:
+     * the difference of an island, packed with pst_job.islands_codec, in the message of a SEND or
+     * RECV, by a PACK, and read by an OUTER */
     uint32_t packed;
     /* 1: SEND or RECV of fp32 weights for an outer step (outer.h): a RECV with a `buffer` is of
      * another island's weights, at the owner. PST_OUTER_KEPT: the message is in the memory of kept

@@ -310,6 +310,7 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
                    .grid = grid,
                    .islands = spec->islands ? spec->islands : 1,
                    .velocity = spec->velocity,
+                   .islands_codec = spec->islands_codec,
                    .part = spec->part,
                    .turn = spec->turn,
                    .parts = spec->parts ? spec->parts : 1,

@@ -27,6 +27,9 @@ struct pst_job {
     uint32_t islands;
     int syncs;
     int velocity; /* 1: the outer step has momentum */
+    /* codec with which islands pack what they send to owners (outer.h); PST_CODEC_NONE: weights are
+     * sent in fp32 */
+    pst_codec islands_codec;
     /* The parameters are divided into `fragments` (0: one), `fragment`: [n_param] that of each.
      * part: lists with `syncs` exchange fragment part - 1; 0: all. delay: steps of an exchange
      * (outer.h); 0: it is at the end of one list. PST_SYNC_TURN: the list has turn `turn` of it. */
@@ -107,7 +110,8 @@ typedef struct {
     int syncs, velocity;
     uint32_t fragments, part, delay, turn;
     const uint32_t *fragment;
-    uint64_t message; /* pst_share.message, in elements; 0: one piece */
+    pst_codec islands_codec; /* as in pst_job; not with a delay */
+    uint64_t message;        /* pst_share.message, in elements; 0: one piece */
     /* [grid.pipeline][owners of the grid] pst_share_owners.weight, NULL: equal. With servers: zero
      * 1 and no codec */
     const uint32_t *weight;
@@ -145,6 +149,11 @@ static inline uint32_t pst_job_in_flight(const pst_job *job) {
 static inline uint32_t pst_job_group(const pst_job *job) { return job->grid.data / job->islands; }
 static inline uint32_t pst_job_buffers(const pst_job *job) {
     return pst_job_group(job) > 1 ? pst_job_in_flight(job) * (pst_job_group(job) - 1) : 0;
+}
+/* Returns 1 if islands pack the differences of a parameter; running statistics are sent as weights.
+ */
+static inline int pst_job_packs_islands(const pst_job *job, const pst_param *param) {
+    return job->islands_codec.kind != PST_CODEC_NONE && !param->statistic;
 }
 /* Values of `syncs`, 0: the list has no exchange between islands. */
 enum { PST_SYNC_END = 1, PST_SYNC_TURN = 2 };

@@ -167,18 +167,30 @@ static void each_piece(pst_job_builder *b, piece_fn fn, exchange *x) {
     }
 }
 
-static uint32_t emit(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t peer) {
-    const uint64_t bytes = at->of.n * sizeof(float);
+static int packs(const pst_job_builder *b, const piece *at) {
+    return pst_job_packs_islands(b->job, b->cut->graph->param + at->of.param);
+}
+
+/* A message; packed 1: of a packed difference. */
+static uint32_t emit_message(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t peer,
+                             uint32_t packed) {
+    const uint64_t bytes =
+        packed ? pst_codec_bytes(b->job->islands_codec, at->of.n) : at->of.n * sizeof(float);
     pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
     instr.param = at->of.param;
     instr.from = (uint32_t)at->of.from;
     instr.n = (uint32_t)at->of.n;
     instr.outer = 1;
+    instr.packed = packed;
     instr.peer = peer;
     instr.bytes = bytes;
     instr.channel = b->channel;
     instr.seq = at->number;
     return pst_builder_emit(b, &instr);
+}
+
+static uint32_t emit(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t peer) {
+    return emit_message(b, opcode, at, peer, 0);
 }
 
 static uint32_t emit_outer(pst_job_builder *b, const piece *at, uint32_t kind, uint64_t ns) {
@@ -192,15 +204,33 @@ static uint32_t emit_outer(pst_job_builder *b, const piece *at, uint32_t kind, u
 }
 
 static uint64_t step_ns(const pst_job_builder *b, const piece *at) {
-    return pst_builder_reduce_ns(b, at->of.n) * (b->job->islands + OWN_STREAMS) / REDUCE_STREAMS;
+    const uint64_t each = pst_builder_reduce_ns(b, at->of.n);
+    const uint64_t unpacked = packs(b, at) ? each * (b->job->islands - 1) : 0;
+    return each * (b->job->islands + OWN_STREAMS) / REDUCE_STREAMS + unpacked;
 }
 
 /* --- to the owner ----------------------------------------------------------------------------- */
 
+/* The PACK of a difference, in the memory of the weight. */
+static uint32_t pack_difference(pst_job_builder *b, const piece *at) {
+    const uint64_t ns = pst_builder_pack_ns(b, at->of.n) + pst_builder_reduce_ns(b, at->of.n);
+    const uint32_t i = pst_builder_emit_compute(b, PST_OP_PACK, ns);
+    if (b->status != PST_OK) return PST_NONE;
+    b->instr[i].param = at->of.param;
+    b->instr[i].from = (uint32_t)at->of.from;
+    b->instr[i].n = (uint32_t)at->of.n;
+    b->instr[i].outer = b->instr[i].packed = 1;
+    return i;
+}
+
 static void send_weights(pst_job_builder *b, const piece *at, exchange *x) {
-    if (at->is_own || !at->is_exchanged) return;
-    x->at[at->number] = emit(b, PST_OP_SEND, at, rank_of(b, at, at->island));
-    pst_builder_depend(b, x->at[at->number], x->step);
+    uint32_t after = x->step;
+    if (!at->is_exchanged) return;
+    if (packs(b, at)) after = pack_difference(b, at);
+    if (at->is_own || b->status != PST_OK) return;
+    x->at[at->number] =
+        emit_message(b, PST_OP_SEND, at, rank_of(b, at, at->island), (uint32_t)packs(b, at));
+    pst_builder_depend(b, x->at[at->number], after);
 }
 
 /* A set has one receive buffer for each other island. */
@@ -211,7 +241,7 @@ static void take_step(pst_job_builder *b, const piece *at, exchange *x) {
     x->turn++;
     for (uint32_t k = 0, other = 0; k < n && b->status == PST_OK; k++) {
         if (k == island_of(b)) continue;
-        uint32_t recv = emit(b, PST_OP_RECV, at, rank_of(b, at, k));
+        uint32_t recv = emit_message(b, PST_OP_RECV, at, rank_of(b, at, k), (uint32_t)packs(b, at));
         if (b->status != PST_OK) return;
         b->instr[recv].buffer = buffer + other++;
         if (x->last[set] != PST_NONE) pst_builder_depend(b, recv, x->last[set]);
@@ -219,6 +249,7 @@ static void take_step(pst_job_builder *b, const piece *at, exchange *x) {
     uint32_t outer = emit_outer(b, at, 0, step_ns(b, at));
     if (b->status != PST_OK) return;
     b->instr[outer].buffer = buffer;
+    b->instr[outer].packed = (uint32_t)packs(b, at);
     for (uint32_t i = first; i < outer; i++) pst_builder_depend(b, outer, i);
     x->last[set] = x->at[at->number] = outer;
 }

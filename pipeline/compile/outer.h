@@ -18,6 +18,14 @@
  * 4. OUTER without a parameter ends the list: it waits for all these RECVs, and rounds weights for
  *    graphs of 16 bits.
  *
+ * Packed differences (job.islands_codec), without a delay: every rank that exchanges a piece has
+ * the old weights of the piece, and a residual. PACK, before 1., puts old weight - weight in the
+ * place of the weight, and packs it, with the residual of the last outer step; what is left out is
+ * the new residual. In every other island the packed difference is SENT instead of the weights. The
+ * owner PACKs its own difference, too, and goes on with what the others would unpack, so that the
+ * result does not depend on who is the owner. OUTER unpacks the others', and adds differences. The
+ * end of the list copies the new weights to the old ones.
+ *
  * Fragments (job.part): a list exchanges the pieces of some parameters only, and the fragments take
  * turns.
  *

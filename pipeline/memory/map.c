@@ -167,6 +167,15 @@ static void place_kept(pst_memory_map_builder *b) {
         if (x->kept[p] != ABSENT) x->kept[p] += x->kept_base;
 }
 
+/* Old weights and residual of what this rank exchanges. */
+static void place_base(pst_memory_map_builder *b, uint32_t p) {
+    pst_memory_map *x = b->map;
+    const uint64_t bytes = (x->own_to[p] - x->own_from[p]) * sizeof(float);
+    if (!bytes) return;
+    x->base[p] = pst_memory_map_take(b, bytes);
+    x->left[p] = pst_memory_map_take(b, bytes);
+}
+
 /* Those of the elements of which this rank takes the outer step. */
 static void place_outer(pst_memory_map_builder *b, const pst_optim_row *optim) {
     pst_memory_map *x = b->map;
@@ -175,6 +184,7 @@ static void place_outer(pst_memory_map_builder *b, const pst_optim_row *optim) {
     pst_memory_map_begin(b, PST_REGION_OUTER);
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++) {
         x->old[p] = x->velocity[p] = x->kept[p] = ABSENT;
+        x->base[p] = x->left[p] = x->difference[p] = ABSENT;
         if (!optim || !b->job->outer || !pst_param_gradients(&b->g->param[p]) ||
             !pst_memory_map_has_use(b, p, 0))
             continue;
@@ -182,8 +192,10 @@ static void place_outer(pst_memory_map_builder *b, const pst_optim_row *optim) {
         x->outer_from[p] = pst_share_from(share, p, owner);
         x->outer_to[p] = pst_share_to(share, p, owner);
         const uint64_t bytes = (x->outer_to[p] - x->outer_from[p]) * sizeof(float);
+        if (optim && pst_job_packs_islands(b->job, b->g->param + p)) place_base(b, p);
         if (!bytes) continue;
-        x->old[p] = pst_memory_map_take(b, bytes);
+        if (x->base[p] == ABSENT) x->old[p] = pst_memory_map_take(b, bytes);
+        else x->old[p] = x->base[p] + (x->outer_from[p] - x->own_from[p]) * sizeof(float);
         if (b->job->velocity && !b->g->param[p].statistic)
             x->velocity[p] = pst_memory_map_take(b, bytes);
     }
@@ -427,6 +439,9 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
     x->old = offsets(pst_memory_map_params(b));
     x->velocity = offsets(pst_memory_map_params(b));
     x->kept = offsets(pst_memory_map_params(b));
+    x->base = offsets(pst_memory_map_params(b));
+    x->left = offsets(pst_memory_map_params(b));
+    x->difference = offsets(pst_memory_map_params(b));
     x->change = offsets(pst_memory_map_params(b));
     x->is_copy = calloc(pst_memory_map_params(b) + 1, 1);
     x->data = offsets(n_tensor);
@@ -440,10 +455,11 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
     x->piece_of_rank = calloc(x->n_rank, sizeof *x->piece_of_rank);
     if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->own_from || !x->own_to ||
         !x->outer_from || !x->outer_to || !x->old || !x->velocity || !x->kept || !x->residual ||
-        !x->next || !x->next_from || !x->next_to || !x->packed || !x->change || !x->is_copy ||
-        !x->step_from || !x->undo || !x->step_to || !x->grad_from || !x->gradient_in_slot ||
-        !x->data || !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk ||
-        !x->owned || !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
+        !x->base || !x->left || !x->difference || !x->next || !x->next_from || !x->next_to ||
+        !x->packed || !x->change || !x->is_copy || !x->step_from || !x->undo || !x->step_to ||
+        !x->grad_from || !x->gradient_in_slot || !x->data || !x->output || !x->class_base ||
+        !x->eval_class_base || !x->has_chunk || !x->owned || !x->norm_of_rank || !x->loss_of_rank ||
+        !x->piece_of_rank)
         return pst_fail(PST_ENOMEM, "no memory to build the memory map");
     for (uint32_t c = 0; c < b->cut->n_chunk; c++)
         x->has_chunk[c] = (uint8_t)pst_memory_map_has(b, c);
@@ -463,6 +479,7 @@ pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map 
     x->parts = x->serves ? 1 : spec->job->parts;
     x->up = spec->job->up;
     x->down = spec->job->down;
+    x->islands_codec = spec->job->islands_codec;
     x->norm_words = pst_graph_norm_words(spec->g);
     x->state_size = optim ? (uint32_t)pst_optim_state_bytes(optim) : 0;
     x->part_micros = pst_job_micros(spec->job, spec->rank) / spec->job->parts;
@@ -524,6 +541,9 @@ void pst_memory_map_close(pst_memory_map *x) {
     free(x->old);
     free(x->velocity);
     free(x->kept);
+    free(x->base);
+    free(x->left);
+    free(x->difference);
     free(x->change);
     free(x->is_copy);
     free(x->class_base);

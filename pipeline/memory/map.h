@@ -126,6 +126,12 @@ struct pst_memory_map {
      * the outer step; offsets of their old weights and outer momentum, UINT64_MAX: none. Receive
      * buffers as for reductions. */
     uint64_t *outer_from, *outer_to, *old, *velocity;
+    /* Packed differences (job.islands_codec): [n_param] offsets of the old weights, of the residual
+     * and of the packed difference of elements [own_from, own_to), UINT64_MAX: none. `old` is then
+     * inside `base`. outer_packed: offset of the packed difference in a receive buffer of the outer
+     * step, behind the memory in which it is unpacked. */
+    pst_codec islands_codec; /* that of the job */
+    uint64_t *base, *left, *difference, outer_packed;
     /* With a delay: [n_param] offsets of kept weights, of elements [own_from, own_to), UINT64_MAX:
      * none; those of different fragments overlay each other, in kept_bytes from kept_base on. The
      * receive buffers are in the same region. */
@@ -201,6 +207,10 @@ void *pst_memory_map_scratch(const pst_memory_map *map, const pst_cut *cut, cons
 void *pst_memory_map_message(const pst_memory_view *view, const pst_instr *instr);
 /* Returns the address of a receive buffer of the outer step; of element `from` of kept weights. */
 float *pst_memory_map_outer(const pst_memory_view *view, uint32_t buffer);
+/* Return the address of the packed difference in such a buffer; of that of an instruction's piece
+ * of this rank. */
+uint8_t *pst_memory_map_outer_packed(const pst_memory_view *view, uint32_t buffer);
+uint8_t *pst_memory_map_difference(const pst_memory_view *view, const pst_instr *instr);
 float *pst_memory_map_kept(const pst_memory_view *view, uint32_t param, uint64_t from);
 /* The memory of a PACK of instr->n elements. next: of the residual that it leaves; in_place: this
  * is the gradient's own memory. */

@@ -120,6 +120,16 @@ float *pst_memory_map_outer(const pst_memory_view *v, uint32_t buffer) {
                              (buffer - 1) * pst_align(x->outer_buffer_bytes));
 }
 
+uint8_t *pst_memory_map_outer_packed(const pst_memory_view *v, uint32_t buffer) {
+    return (uint8_t *)pst_memory_map_outer(v, buffer) + v->map->outer_packed;
+}
+
+uint8_t *pst_memory_map_difference(const pst_memory_view *v, const pst_instr *instr) {
+    const pst_memory_map *x = v->map;
+    return v->arena + x->difference[instr->param] +
+           pst_codec_bytes(x->islands_codec, instr->from - x->own_from[instr->param]);
+}
+
 float *pst_memory_map_kept(const pst_memory_view *v, uint32_t param, uint64_t from) {
     const pst_memory_map *x = v->map;
     return (float *)(void *)(v->arena + x->kept[param]) + (from - x->own_from[param]);
@@ -127,7 +137,9 @@ float *pst_memory_map_kept(const pst_memory_view *v, uint32_t param, uint64_t fr
 
 /* Of the elements that STEP updates here. */
 static void *address_outer(const pst_memory_view *v, const pst_instr *instr) {
+    if (instr->buffer && instr->packed) return pst_memory_map_outer_packed(v, instr->buffer);
     if (instr->buffer) return pst_memory_map_outer(v, instr->buffer);
+    if (instr->packed) return pst_memory_map_difference(v, instr);
     if (instr->outer == PST_OUTER_KEPT) return pst_memory_map_kept(v, instr->param, instr->from);
     return state_at(v, v->map->master[instr->param]) +
            (instr->from - v->map->step_from[instr->param]) * sizeof(float);

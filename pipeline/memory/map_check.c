@@ -101,7 +101,11 @@ static void add_outer(ranges *all, const pst_memory_map *x, const pst_graph *g) 
     check_kept(all, x, g);
     for (uint32_t p = 0; g && p < g->n_param; p++) {
         const uint64_t bytes = (x->outer_to[p] - x->outer_from[p]) * sizeof(float);
-        add(all, x, PST_REGION_OUTER, x->old[p], bytes, p);
+        const uint64_t own = x->own_to[p] - x->own_from[p];
+        if (x->base[p] == ABSENT) add(all, x, PST_REGION_OUTER, x->old[p], bytes, p);
+        add(all, x, PST_REGION_OUTER, x->base[p], own * sizeof(float), p);
+        add(all, x, PST_REGION_OUTER, x->left[p], own * sizeof(float), p);
+        add(all, x, PST_REGION_GRAD, x->difference[p], pst_codec_bytes(x->islands_codec, own), p);
         add(all, x, PST_REGION_OUTER, x->velocity[p], bytes, p);
     }
     for (uint32_t i = 0; i < x->n_outer_buffer; i++)

@@ -51,6 +51,16 @@ static void place_buffers(pst_memory_map_builder *b, const pst_optim_row *optim)
         pst_memory_map_take(b, (x->n_buffer - 1) * pst_align(x->buffer_bytes) + x->buffer_bytes);
 }
 
+/* The packed differences of this rank, until they are sent. */
+static void place_differences(pst_memory_map_builder *b) {
+    pst_memory_map *x = b->map;
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++) {
+        if (x->base[p] == ABSENT || !pst_job_exchanges(b->job, p)) continue;
+        x->difference[p] = pst_memory_map_take(
+            b, pst_codec_bytes(x->islands_codec, x->own_to[p] - x->own_from[p]));
+    }
+}
+
 void pst_memory_map_place_outer_buffers(pst_memory_map_builder *b) {
     pst_memory_map *x = b->map;
     uint64_t most = 0;
@@ -61,7 +71,12 @@ void pst_memory_map_place_outer_buffers(pst_memory_map_builder *b) {
     const uint64_t message = b->job->outer[pst_grid_at(b->job->grid, x->rank).tensor]->message;
     if (!most) return;
     x->n_outer_buffer = pst_job_outer_buffers(b->job);
-    x->outer_buffer_bytes = (most < message ? most : message) * sizeof(float);
+    const uint64_t longest = most < message ? most : message;
+    x->outer_buffer_bytes = longest * sizeof(float);
+    if (x->islands_codec.kind != PST_CODEC_NONE) {
+        x->outer_packed = pst_align(x->outer_buffer_bytes);
+        x->outer_buffer_bytes = x->outer_packed + pst_codec_bytes(x->islands_codec, longest);
+    }
     x->outer_buffer = pst_memory_map_take(
         b, (x->n_outer_buffer - 1) * pst_align(x->outer_buffer_bytes) + x->outer_buffer_bytes);
 }
@@ -166,5 +181,6 @@ void pst_memory_map_place_gradients(pst_memory_map_builder *b, const pst_optim_r
     place_packed(b);
     place_buffers(b, optim);
     if (!b->job->delay) pst_memory_map_place_outer_buffers(b);
+    if (!b->job->delay) place_differences(b);
     pst_memory_map_finish(b, PST_REGION_GRAD);
 }

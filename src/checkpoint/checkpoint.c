@@ -224,6 +224,7 @@ static pst_status check_one(const json_t *tensors, const pst_param *param, const
  * all must be complete. *islands: their number. */
 static pst_status count_islands(const json_t *tensors, const pst_param *param,
                                 const pst_optim_row *rule, size_t *n, uint32_t *islands) {
+    static const char *const more[] = {PST_CKPT_KEPT_NAME, PST_CKPT_LEFT_NAME};
     char name[PST_CKPT_NAME];
     for (*islands = 0;
          json_object_get(tensors, pst_ckpt_island_name(param->name, *islands, "", name));
@@ -232,10 +233,12 @@ static pst_status count_islands(const json_t *tensors, const pst_param *param,
             PST_TRY(check_one(tensors, param,
                               pst_ckpt_island_name(param->name, *islands,
                                                    k ? rule->state_name[k - 1] : "", name)));
-        pst_ckpt_island_name(param->name, *islands, PST_CKPT_KEPT_NAME, name);
-        if (!json_object_get(tensors, name)) continue;
-        ++*n;
-        PST_TRY(check_one(tensors, param, name));
+        for (size_t k = 0; k < sizeof more / sizeof *more; k++) {
+            pst_ckpt_island_name(param->name, *islands, more[k], name);
+            if (!json_object_get(tensors, name)) continue;
+            ++*n;
+            PST_TRY(check_one(tensors, param, name));
+        }
     }
     if (!json_object_get(tensors, pst_ckpt_velocity_name(param->name, name))) return PST_OK;
     ++*n;

@@ -73,15 +73,16 @@ typedef struct {
     /* With islands (parallel.local). island 1 + k: weight and states are those of island k. outer:
      * PST_CKPT_GLOBAL: a weight without states, which the islands share; PST_CKPT_VELOCITY:
      * `weight` is its outer momentum; PST_CKPT_KEPT: the weight that the island keeps for an
-     * exchange under way */
+     * exchange under way; PST_CKPT_LEFT: what a codec left out of the island's differences */
     uint32_t island, outer;
     /* 0, or the k-th last step (delayed updates): `weight` is the gradient of replica residual - 1
      * in that step, without states */
     uint32_t pending;
 } pst_ckpt_entry;
-enum { PST_CKPT_GLOBAL = 1, PST_CKPT_VELOCITY, PST_CKPT_KEPT };
+enum { PST_CKPT_GLOBAL = 1, PST_CKPT_VELOCITY, PST_CKPT_KEPT, PST_CKPT_LEFT };
 /* In place of a state's name in pst_ckpt_island_name. */
 #define PST_CKPT_KEPT_NAME "kept"
+#define PST_CKPT_LEFT_NAME "residual"
 #define PST_CKPT_COPY UINT32_MAX
 /* "wte.weight.copy": the tensor with that copy. */
 const char *pst_ckpt_copy_name(const char *param, char out[PST_CKPT_NAME]);

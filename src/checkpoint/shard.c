@@ -83,6 +83,7 @@ static pst_status add_weight(pst_shard *s, const pst_ckpt_entry *e) {
     }
     if (e->island) {
         const char *kept = e->outer == PST_CKPT_KEPT ? PST_CKPT_KEPT_NAME : "";
+        if (e->outer == PST_CKPT_LEFT) kept = PST_CKPT_LEFT_NAME;
         pst_ckpt_island_name("", e->island - 1, kept, name);
         return add_tensor(s, e, name + 1, PST_F32, e->weight);
     }

@@ -88,6 +88,7 @@ static const struct {
     {"parallel.local", "islands", "steps", NOT_ZERO, WARN, NULL},
     {"parallel.local", "fragments", "steps", NOT_ZERO, WARN, NULL},
     {"parallel.local", "delay", "steps", NOT_ZERO, WARN, NULL},
+    {"parallel.local", "compress", "steps", NOT_ZERO, WARN, NULL},
     {"parallel.local", "alpha", "steps", NOT_ZERO, WARN, NULL},
     {"parallel.local", "alpha", "delay", NOT_ZERO, WARN, NULL},
     {"parallel.local.outer", "lr", "steps", NOT_ZERO, WARN, "parallel.local"},

@@ -111,6 +111,7 @@ struct pst_config {
             int64_t islands; /* 0: one per replica */
             int64_t fragments, delay;
             double alpha;
+            char *compress; /* codec of what islands send to owners */
             struct {
                 double lr, momentum;
                 char *nesterov;

@@ -495,6 +495,12 @@ static const pst_row rows[] = {
      "With parallel.local.delay: share of an island's own weights in the weights that it goes on "
      "with when the result is applied. 0: it takes the result.",
      NULL},
+    {"parallel.local", "compress", PST_ROW_TEXT, "none", 0, 0, FULL, "none|int8|int4|bf16",
+     AT(parallel.local.compress), 0,
+     "Codec with which islands pack the differences between their weights and the common ones that "
+     "they send for an outer step. What is left out is added to the next difference. New weights "
+     "come back in fp32. Without parallel.local.delay.",
+     NULL},
     {"parallel.local.outer", "lr", PST_ROW_REAL, "0.7", 0, INFINITY, FULL | ABOVE, NULL,
      AT(parallel.local.outer.lr), 0,
      "Learning rate of the outer step; 1 without momentum: the mean of the weights.", NULL},

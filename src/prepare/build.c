@@ -54,7 +54,9 @@ static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, in
 /* Of an element, with the codec for gradients or, without one, that for changes of weights. */
 static double pack_ns(const pst_prepared *p) {
     const pst_codec up = pst_prepare_codec_up(p->config), down = pst_prepare_codec_down(p->config);
-    const pst_codec codec = up.kind == PST_CODEC_NONE ? down : up;
+    const pst_codec islands = pst_prepare_codec_islands(p->config);
+    pst_codec codec = up.kind == PST_CODEC_NONE ? down : up;
+    if (codec.kind == PST_CODEC_NONE) codec = islands; /* never beside the others */
     return (double)pst_costs_pack_ns(&p->costs, codec, PST_PIECE) / PST_PIECE;
 }
 

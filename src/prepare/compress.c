@@ -83,6 +83,10 @@ pst_codec pst_prepare_codec_stages(const pst_config *config) {
     return codec_of(config, config->parallel.compress.stages);
 }
 
+pst_codec pst_prepare_codec_islands(const pst_config *config) {
+    return codec_of(config, config->parallel.local.compress);
+}
+
 /* --- what goes with them ---------------------------------------------------------------------- */
 
 /* Of changes of weights, key `down`. */

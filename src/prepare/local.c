@@ -103,6 +103,20 @@ static pst_status check_fragments(const pst_config *c) {
     return pst_config_at(c, "stop", "patience", status);
 }
 
+/* Kept weights are sent over several steps, as they are. */
+static pst_status check_codec(const pst_config *c) {
+    const int64_t block = c->parallel.compress.block;
+    pst_status status = PST_OK;
+    if (!strcmp(c->parallel.local.compress, "none")) return PST_OK;
+    if (c->parallel.local.delay)
+        status = pst_fail(PST_EINPUT, "parallel.local.compress packs exchanges at the end of a "
+                                      "step; use parallel.local.delay=0");
+    else if (block && (block < PST_CODEC_BLOCK_MIN || (block & (block - 1)) != 0))
+        status = pst_fail(PST_EINPUT, "parallel.compress.block: expected a power of two from 32 to "
+                                      "4096, or 0");
+    return pst_config_at(c, "parallel.local", "compress", status);
+}
+
 pst_status pst_prepare_fragments(const pst_prepared *p, uint32_t **fragment) {
     const pst_graph *g = p->whole;
     const uint64_t n = (uint64_t)p->config->parallel.local.fragments;
@@ -129,6 +143,8 @@ pst_status pst_prepare_local(const pst_prepared *p, pst_job_spec *spec) {
     if (spec->islands == 1) return PST_OK;
     PST_TRY(check(p));
     PST_TRY(check_fragments(c));
+    PST_TRY(check_codec(c));
+    spec->islands_codec = pst_prepare_codec_islands(c);
     spec->fragments = (uint32_t)c->parallel.local.fragments;
     spec->delay = (uint32_t)c->parallel.local.delay;
     spec->part = p->options.part;

@@ -221,10 +221,12 @@ pst_status pst_prepare_packing(const pst_prepared *p, int train, pst_cut_packing
 enum { PST_PHASE_LAST, PST_PHASE_PLAIN, PST_PHASE_WARM_UP, PST_PHASES = 12 };
 uint32_t pst_prepare_phase(const pst_config *config, uint64_t step);
 uint32_t pst_prepare_phases(const pst_config *config, uint64_t begin[PST_PHASES]);
-/* The codecs of parallel.compress.up, down and stages, in the last phase. */
+/* The codecs of parallel.compress.up, down and stages, in the last phase, and of
+ * parallel.local.compress. */
 pst_codec pst_prepare_codec_up(const pst_config *config);
 pst_codec pst_prepare_codec_down(const pst_config *config);
 pst_codec pst_prepare_codec_stages(const pst_config *config);
+pst_codec pst_prepare_codec_islands(const pst_config *config);
 /* prepare/schedule.c. Sets the schedules of all replicas, one for each distinct number of
  * micro-batches, and the schedules of evaluation. */
 pst_status pst_prepare_schedules(pst_prepared *p);

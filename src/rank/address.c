@@ -46,6 +46,10 @@ float *pst_rank_residual(const pst_rank *r, uint32_t param) {
 
 float *pst_rank_old(const pst_rank *r, uint32_t param) { return at(r, r->memory->old[param]); }
 
+float *pst_rank_base(const pst_rank *r, uint32_t param) { return at(r, r->memory->base[param]); }
+
+float *pst_rank_left(const pst_rank *r, uint32_t param) { return at(r, r->memory->left[param]); }
+
 float *pst_rank_velocity(const pst_rank *r, uint32_t param) {
     return at(r, r->memory->velocity[param]);
 }

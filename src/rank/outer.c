@@ -16,6 +16,7 @@ typedef struct {
     uint64_t n;
     float lr, momentum;
     int nesterov;
+    int differences; /* 1: `in` has old - weight */
 } stepping;
 
 /* The sum over islands [lo, hi) of elements [at, at + n), at most BLOCK. */
@@ -25,7 +26,9 @@ static void add_islands(const stepping *s, uint64_t at, uint32_t n, const uint32
     float right[BLOCK];
     if (hi - lo == 1) {
         const float *old = s->old + at, *in = s->in[lo] + at;
-        for (uint32_t i = 0; i < n; i++) out[i] = (old[i] - in[i]) * s->share[lo];
+        for (uint32_t i = 0; s->differences && i < n; i++) out[i] = in[i] * s->share[lo];
+        for (uint32_t i = 0; !s->differences && i < n; i++)
+            out[i] = (old[i] - in[i]) * s->share[lo];
         return;
     }
     const uint32_t middle = pst_share_split(lo, hi);
@@ -69,6 +72,7 @@ static void set_rule(const pst_rank *r, const pst_instr *in, stepping *s) {
     if (x->velocity[in->param] != UINT64_MAX)
         s->velocity = (float *)(void *)(r->arena.base + x->velocity[in->param]) + at;
     s->n = in->n;
+    s->differences = in->packed != 0;
     s->lr = statistic ? 1 : (float)p->config->parallel.local.outer.lr;
     s->momentum = (float)p->config->parallel.local.outer.momentum;
     s->nesterov = !strcmp(p->config->parallel.local.outer.nesterov, "true");
@@ -77,6 +81,51 @@ static void set_rule(const pst_rank *r, const pst_instr *in, stepping *s) {
         s->share[k] = (float)micros / (float)p->micro[p->grid.data];
         s->in[k] = k == own ? s->weight : pst_memory_map_outer(&view, in->buffer + k - (k > own));
     }
+}
+
+/* The difference is in the place of the weight, as the owner will unpack it. */
+pst_status pst_rank_pack_difference(pst_rank *r, const pst_instr *in) {
+    const pst_memory_view view = pst_rank_view(r);
+    const pst_memory_map *x = r->memory;
+    const uint64_t at = in->from - x->own_from[in->param];
+    const float *old = (const float *)(const void *)(r->arena.base + x->base[in->param]) + at;
+    float *left = (float *)(void *)(r->arena.base + x->left[in->param]) + at;
+    float *weight = pst_rank_weight(r, in->param) + (in->from - x->step_from[in->param]);
+    if (r->replay) return PST_OK;
+    pst_rank_await_checkpoint(r, in->param);
+    for (uint32_t i = 0; i < in->n; i++) weight[i] = old[i] - weight[i];
+    const pst_flat_pack of = {.x = weight,
+                              .error = left,
+                              .scale = 1,
+                              .packed = pst_memory_map_difference(&view, in),
+                              .next = left,
+                              .decode = 1,
+                              .n = in->n,
+                              .codec = r->p->job->islands_codec};
+    pst_flat_choose(r->device->isa)->pack(r->device->pool, &of);
+    return PST_OK;
+}
+
+/* Those of other islands, before they are added. */
+static void unpack_differences(const pst_rank *r, const pst_instr *in) {
+    const pst_memory_view view = pst_rank_view(r);
+    for (uint32_t k = 0; in->packed && k + 1 < r->p->job->islands; k++)
+        pst_flat_choose(r->device->isa)
+            ->unpack(r->device->pool, r->p->job->islands_codec,
+                     pst_memory_map_outer_packed(&view, in->buffer + k),
+                     pst_memory_map_outer(&view, in->buffer + k), in->n, 0);
+}
+
+/* The next differences are to these weights. */
+static pst_status end_exchange(pst_rank *r) {
+    const pst_memory_map *x = r->memory;
+    for (uint32_t p = 0; p < r->graph->n_param; p++) {
+        if (x->base[p] == UINT64_MAX || !pst_job_exchanges(r->p->job, p)) continue;
+        const float *weight = pst_rank_weight(r, p) + (x->own_from[p] - x->step_from[p]);
+        memcpy(r->arena.base + x->base[p], weight,
+               (x->own_to[p] - x->own_from[p]) * sizeof *weight);
+    }
+    return pst_rank_refresh(r);
 }
 
 /* Weights are kept, or mixed with the result that is in their place. */
@@ -97,6 +146,7 @@ static pst_status step_piece(pst_rank *r, const pst_instr *in, pst_pool *pool) {
     pst_status status =
         s.in && s.share ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the outer step");
     if (status == PST_OK) {
+        unpack_differences(r, in);
         set_rule(r, in, &s);
         pst_pool_run(pool, step_tile, &s, (s.n + TILE - 1) / TILE);
     }
@@ -109,7 +159,7 @@ pst_status pst_rank_outer(pst_device *device, const void *block) {
     const pst_rank_flush *f = block;
     pst_rank *r = f->rank;
     if (r->replay) return PST_OK;
-    if (f->instr->param == PST_NONE) return pst_rank_refresh(r);
+    if (f->instr->param == PST_NONE) return end_exchange(r);
     pst_rank_await_checkpoint(r, f->instr->param);
     if (!f->instr->outer) return step_piece(r, f->instr, device->pool);
     move_kept(r, f->instr);

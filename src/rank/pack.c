@@ -73,6 +73,7 @@ static pst_status unpack_change(const pst_rank *r, const pst_instr *in) {
 pst_status pst_rank_pack(pst_device *device, const void *block) {
     const pst_rank_flush *f = block;
     (void)device;
+    if (f->instr->outer) return pst_rank_pack_difference(f->rank, f->instr);
     return f->instr->use == PST_NONE ? pack_change(f->rank, f->instr)
                                      : pack_gradient(f->rank, f->instr);
 }

@@ -246,6 +246,12 @@ pst_status pst_rank_pull(const pst_rank *r, uint64_t offset, uint64_t bytes,
 pst_status pst_rank_outer(pst_device *device, const void *block);
 /* rank/weights.c: the present weights become the old ones of islands, without momentum. */
 pst_status pst_rank_begin_outer(const pst_rank *r);
+/* outer.c: PACK of the difference of an island. */
+pst_status pst_rank_pack_difference(pst_rank *r, const pst_instr *in);
+/* Address of the residual of the parameter's differences, of elements [own_from, own_to); of the
+ * old weights that they are to. NULL: differences are not packed, or not here. */
+float *pst_rank_left(const pst_rank *r, uint32_t param);
+float *pst_rank_base(const pst_rank *r, uint32_t param);
 /* rank/address.c: old weights and outer momentum of the elements from memory->outer_from on of
  * which this rank takes the outer step; NULL: none. */
 float *pst_rank_old(const pst_rank *r, uint32_t param);

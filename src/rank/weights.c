@@ -102,10 +102,20 @@ pst_status pst_rank_init_weights(pst_rank *r) {
     return status == PST_OK ? pst_rank_refresh(r) : status;
 }
 
+static pst_status begin_differences(const pst_rank *r, uint32_t i) {
+    const pst_memory_map *x = r->memory;
+    const uint64_t bytes = (x->own_to[i] - x->own_from[i]) * sizeof(float);
+    if (!pst_rank_base(r, i)) return PST_OK;
+    const float *weight = pst_rank_weight(r, i) + (x->own_from[i] - x->step_from[i]);
+    PST_TRY(pst_rank_copy(r, pst_rank_base(r, i), weight, bytes));
+    return pst_rank_fill(r, pst_rank_left(r, i), 0, bytes);
+}
+
 pst_status pst_rank_begin_outer(const pst_rank *r) {
     const pst_memory_map *x = r->memory;
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
         float *old = pst_rank_old(r, i), *velocity = pst_rank_velocity(r, i);
+        PST_TRY(begin_differences(r, i));
         if (!old) continue;
         const uint64_t bytes = (x->outer_to[i] - x->outer_from[i]) * sizeof *old;
         const float *weight = pst_rank_weight(r, i) + (x->outer_from[i] - x->step_from[i]);

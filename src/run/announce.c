@@ -55,7 +55,9 @@ static void print_compression(const pst_prepared *p) {
     if (p->job->up.kind != PST_CODEC_NONE) print_codec("gradients as", p->job->up);
     if (p->job->up.kind != PST_CODEC_NONE && p->job->down.kind != PST_CODEC_NONE) printf(", ");
     if (p->job->down.kind != PST_CODEC_NONE) print_codec("changes of weights as", p->job->down);
-    if (replicas && p->cut->packing.packs) printf(", ");
+    const int islands = p->job->islands_codec.kind != PST_CODEC_NONE;
+    if (islands) print_codec("differences of islands as", p->job->islands_codec);
+    if ((replicas || islands) && p->cut->packing.packs) printf(", ");
     if (p->cut->packing.packs) print_codec("activations as", p->cut->packing.codec);
     printf("; messages between %s have %.1f%% of the bytes\n", between, 100 / p->compression);
     if (p->config->parallel.compress.after)
@@ -79,7 +81,8 @@ static int has_blocks(const char *codec) {
 static void warn_of_block(const pst_config *c) {
     const char *up = c->parallel.compress.up, *down = c->parallel.compress.down;
     const char *stages = c->parallel.compress.stages;
-    if (c->parallel.compress.block && !has_blocks(up) && !has_blocks(down) && !has_blocks(stages))
+    if (c->parallel.compress.block && !has_blocks(up) && !has_blocks(down) && !has_blocks(stages) &&
+        !has_blocks(c->parallel.local.compress))
         pst_log(PST_LOG_WARN,
                 "parallel.compress.block has no effect: parallel.compress.up is %s, "
                 "parallel.compress.down is %s, and parallel.compress.stages is %s",

@@ -15,6 +15,32 @@ pst_islands pst_islands_for(const pst_rank *r, const pst_ckpt *ckpt) {
     return (pst_islands){n, n ? own % n : 0, n > 1 && n == job->islands};
 }
 
+/* The weights that differences are to, and what codecs left out of those of the same island. Of a
+ * checkpoint of other islands, or without residuals, these are 0, as pst_rank_begin_outer has set
+ * them. */
+static pst_status read_differences(const pst_rank *r, const pst_ckpt *ckpt, uint32_t i) {
+    const pst_memory_map *x = r->memory;
+    const pst_param *param = r->graph->param + i;
+    char name[PST_CKPT_NAME];
+    if (!pst_rank_base(r, i)) return PST_OK;
+    PST_TRY(pst_ckpt_read_weight(ckpt, param, x->own_from[i], x->own_to[i], pst_rank_base(r, i)));
+    pst_ckpt_island_name(param->name, pst_job_island(r->p->job, r->place.replica),
+                         PST_CKPT_LEFT_NAME, name);
+    if (stored(r->graph, ckpt) != r->p->job->islands || !pst_ckpt_tensor_find(ckpt, name))
+        return PST_OK;
+    return pst_ckpt_read_held(ckpt, name, param, x->own_from[i], x->own_to[i], pst_rank_left(r, i));
+}
+
+/* Whether the checkpoint has residuals of differences. */
+static int has_residuals(const pst_graph *g, const pst_ckpt *ckpt) {
+    char name[PST_CKPT_NAME];
+    for (uint32_t i = 0; i < g->n_param; i++)
+        if (pst_ckpt_tensor_find(
+                ckpt, pst_ckpt_island_name(g->param[i].name, 0, PST_CKPT_LEFT_NAME, name)))
+            return 1;
+    return 0;
+}
+
 pst_status pst_islands_read(const pst_rank *r, const pst_ckpt *ckpt) {
     const pst_memory_map *x = r->memory;
     char name[PST_CKPT_NAME];
@@ -22,6 +48,7 @@ pst_status pst_islands_read(const pst_rank *r, const pst_ckpt *ckpt) {
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
         const pst_param *param = r->graph->param + i;
         float *old = pst_rank_old(r, i), *velocity = pst_rank_velocity(r, i);
+        PST_TRY(read_differences(r, ckpt, i));
         if (old) PST_TRY(pst_ckpt_read_weight(ckpt, param, x->outer_from[i], x->outer_to[i], old));
         if (velocity && pst_ckpt_tensor_find(ckpt, pst_ckpt_velocity_name(param->name, name)))
             PST_TRY(
@@ -82,6 +109,13 @@ pst_status pst_islands_read_kept(const pst_rank *r, const pst_ckpt *ckpt) {
 
 void pst_islands_explain(const pst_prepared *p, const pst_ckpt *ckpt) {
     const uint32_t n = stored(p->whole, ckpt), islands = p->job->islands;
+    const int packs = p->job->islands_codec.kind != PST_CODEC_NONE;
+    if (has_residuals(p->whole, ckpt) && (!packs || n != islands))
+        pst_log(
+            PST_LOG_WARN,
+            "%s has residuals of the differences of %u islands (parallel.local.compress), which "
+            "this run does not go on with: they are dropped",
+            ckpt->path, n);
     if (!n || n == islands) return;
     pst_log(PST_LOG_INFO,
             "%s is of %u islands (parallel.local), this run has %u: %s the weights after the last "

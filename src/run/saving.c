@@ -15,7 +15,9 @@
 
 typedef enum { NOTHING, WRITING, COMMITTING } phase;
 
-enum { ENTRIES = 6 }; /* of a parameter: weight, copy, residual, kept, outer weight and momentum */
+/* Of a parameter: weight, copy, residual, kept, residual of differences, outer weight and momentum.
+ */
+enum { ENTRIES = 7 };
 static const uint64_t GUARD_WAIT_NS = 500000; /* the longest wait before transfers are polled */
 
 /* For one rank: tells STEP whether it may change a parameter. */
@@ -136,6 +138,14 @@ static pst_ckpt_entry kept_of(const pst_rank *r, uint32_t i) {
     return e;
 }
 
+/* What a codec left out of the island's differences, stored like its weight. */
+static pst_ckpt_entry left_of(const pst_rank *r, uint32_t i) {
+    pst_ckpt_entry e = entry_of(r, i);
+    e.weight = pst_rank_left(r, i);
+    e.outer = PST_CKPT_LEFT;
+    return e;
+}
+
 /* This rank's gradient of a parameter `age` steps ago; pst_saving_start sets where it is. */
 static pst_ckpt_entry pending_of(const pst_rank *r, uint32_t i, uint32_t age) {
     pst_ckpt_entry e = {.param = r->graph->param + i,
@@ -175,6 +185,7 @@ static uint32_t add_entries(const pst_trainer *t, const pst_rank *r, uint32_t i,
     if (pst_rank_stores_own(r, i) && pst_rank_copied(r, i)) entry[n++] = copy_of(r, i);
     if (pst_rank_stores_residual(r, i)) entry[n++] = residual_of(r, i);
     if (pst_rank_stores_own(r, i) && is_kept(t, r, i)) entry[n++] = kept_of(r, i);
+    if (pst_rank_stores_own(r, i) && pst_rank_left(r, i)) entry[n++] = left_of(r, i);
     if (!islands || !pst_rank_stores(r, i)) return n;
     entry[n++] = outer_of(r, i, 0);
     if (pst_rank_velocity(r, i)) entry[n++] = outer_of(r, i, 1);

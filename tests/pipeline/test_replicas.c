@@ -99,6 +99,8 @@ static replicas open_served(uint64_t k, uint32_t n, int zero, uint32_t fewer, ui
                          .syncs = 1,
                          .velocity = (int)(k % 2)};
     set_turn(&spec, k, zero);
+    if (zero < 0 && zero != TURNS && k / 4 % 2)
+        spec.islands_codec = (pst_codec){.kind = PST_CODEC_INT4, .block = 32};
     spec.staleness = delay;
     spec.parts = zero == 2 ? 1 : 1 + (uint32_t)(k / 8 % 3);
     static const uint8_t packs[] = {1, 1, 0, 1};
@@ -367,7 +369,7 @@ static void changes_are_refused(void **state) {
                 pst_instr *in = &list->instr[i], before = *in;
                 int pass = in->opcode <= PST_OP_BW, rest = i >= list->n_head && !pass;
                 if (!in->n) continue; /* all of the head has some */
-                for (int change = 0; change < 9; change++) {
+                for (int change = 0; change < 10; change++) {
                     if (pass && change != 1 && change != 2) continue;
                     if (change == 0) in->param = (in->param + 1) % t.t.g->n_param;
                     if (change == 1) in->from += PST_PIECE;
@@ -381,6 +383,8 @@ static void changes_are_refused(void **state) {
                             (in->outer ? pst_job_outer_buffers : pst_job_buffers)(t.job) + 1;
                     if (change == 8 && zero < 0 && (in->outer || rest)) in->outer = !in->outer;
                     else if (change == 8 && rest) in->packed = !in->packed;
+                    if (change == 9 && (zero > -1 || !rest || !in->outer)) continue;
+                    if (change == 9) in->packed = !in->packed;
                     if (change > 5 && change < 8 && (!rest || i >= list->n_instr - list->n_flush))
                         continue; /* these are of rounds, or early */
                     if (change == 6) in->micro = (in->micro + 1) % t.job->n_micro;
