@@ -189,14 +189,14 @@ pst_status pst_row_unknown(const char *section, const char *key) {
         return pst_fail(PST_EINPUT, "unknown key '%s'; write it nested: %s", key, say);
     say[0] = 0;
     if (*section) snprintf(in, sizeof in, " in %s", section);
+    if (find_section(key, say)) /* also where a deeper section has a key of this name */
+        return pst_fail(PST_EINPUT, "unknown key '%s'%s; did you mean '%s'?", key, in, say);
+    say[0] = 0;
     if (elsewhere)
         return pst_fail(PST_EINPUT, "unknown key '%s'%s; did you mean '%s'%s?", key, in,
                         pst_row_name(elsewhere, say),
                         *elsewhere->section ? "" : " at the top of the file");
     if (pst_row_foreign(key, &meant, &instead)) return say_foreign(key, in, meant, instead);
-    if (find_section(key, say))
-        return pst_fail(PST_EINPUT, "unknown key '%s'%s; did you mean '%s'?", key, in, say);
-    say[0] = 0;
     size_t n = list_names(section, names, storage);
     if ((near = pst_did_you_mean(key, names, n)))
         return pst_fail(PST_EINPUT, "unknown key '%.60s'%s; did you mean '%s'?", key, in, near);

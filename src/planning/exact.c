@@ -73,6 +73,7 @@ pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *found, pst
 pst_status pst_planning_verify(void *arg, pst_candidate *c) {
     pst_planning *x = arg;
     pst_prepared *p;
+    PST_TRY(pst_planning_add_servers(x, c));
     PST_TRY(prepare(x, c, BRIEF, &p));
     take_exact(p, c);
     pst_prepared_close(p);

@@ -148,6 +148,15 @@ static json_t *overridden_of(const pst_planning *x) {
     return list;
 }
 
+/* The best step with each number of servers that was tried. */
+static json_t *servers_of(const pst_planning *x) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; list && i < x->n_tried; i++)
+        json_array_append_new(list, json_pack("{s:i, s:f}", "servers", (int)x->tried[i].servers,
+                                              "step_s", seconds(x->tried[i].step_ns)));
+    return list;
+}
+
 static json_t *packings_of(const pst_planning *x) {
     json_t *all = json_array();
     for (uint32_t i = 0; i < x->n_packed; i++)
@@ -164,8 +173,8 @@ pst_status pst_planning_json(pst_planning *x, const char *change, const char *cl
     double tokens = (double)x->problem.batch * x->model.context, low = 0, high = 0;
     const int known = best && pst_planning_range(x, best, &low, &high);
     json_t *j = json_pack("{s:b,s:s,s:i,s:s,s:s,s:o,s:s,s:s}", "fits", best != NULL, "cluster",
-                          x->cluster_text, "devices", (int)x->cluster->n_device, "costs",
-                          pst_planning_source(x), "program", x->program.name, "overridden",
+                          x->cluster_text, "devices", (int)(x->cluster->n_device + x->servers),
+                          "costs", pst_planning_source(x), "program", x->program.name, "overridden",
                           overridden_of(x), "change", change, "smallest_cluster", cluster);
     int failed =
         !j ||
@@ -181,6 +190,7 @@ pst_status pst_planning_json(pst_planning *x, const char *change, const char *cl
         json_object_set_new(j, "mfu", real_if(mfu > 0, mfu)) != 0 ||
         json_object_set_new(j, "fewer", fewer_of(x)) != 0 ||
         json_object_set_new(j, "batch_warmup", batches_of(x)) != 0 ||
+        json_object_set_new(j, "servers", servers_of(x)) != 0 ||
         json_object_set_new(j, "compress", packings_of(x)) != 0 ||
         json_object_set_new(j, "layout", best ? layout_of(x, best) : json_null()) != 0 ||
         json_object_set_new(j, "memory", memory_of(x)) != 0 ||

@@ -95,15 +95,6 @@ static pst_status check_links(const pst_cluster *c) {
     return PST_OK;
 }
 
-static pst_status refuse_servers(const pst_config *c) {
-    if (!strcmp(c->parallel.servers, "0")) return PST_OK;
-    return pst_config_at(c, "parallel", "servers",
-                         pst_fail(PST_EINPUT,
-                                  "penstock plan searches layouts without servers; use "
-                                  "parallel.servers=0, or predict a layout with servers with "
-                                  "penstock simulate"));
-}
-
 static pst_status open_cluster(pst_planning *x) {
     const pst_plan_run_options *o = x->options;
     x->cluster_text = *o->cluster ? o->cluster : x->config->parallel.cluster;
@@ -182,7 +173,6 @@ pst_status pst_planning_search(pst_planning *x) {
     double limit = x->options->time_limit;
     pst_planning_part *part;
     x->end_ns = limit > 0 && limit < 1e9 ? start + (uint64_t)(limit * 1e9) : UINT64_MAX;
-    PST_TRY(refuse_servers(x->config));
     PST_TRY(open_cluster(x));
     PST_TRY(open_model(x));
     fill_problem(x);
@@ -198,8 +188,7 @@ pst_status pst_planning_search(pst_planning *x) {
     PST_TRY(pst_planning_shorten(x));
     PST_TRY(pst_planning_graph(x, 1, 0, (uint32_t)x->config->train.micro_batch, &part));
     x->problem.n_item = part->n;
-    PST_TRY(pst_planning_search_space(x));
-    PST_TRY(pst_search(&x->problem, &x->result));
+    PST_TRY(pst_planning_search_servers(x));
     x->seconds = (double)(pst_monotonic_ns() - start) * 1e-9;
     return PST_OK;
 }

@@ -30,6 +30,12 @@ typedef struct {
 } pst_planning_model;
 
 enum { PST_PLANNING_OVERRIDES = 32 };
+/* The step of the best layout with a number of servers. */
+enum { PST_PLANNING_SERVERS = 8 };
+typedef struct {
+    uint32_t servers;
+    uint64_t step_ns;
+} pst_planning_servers;
 /* The step of the best layout if replicas pack gradients and weights (parallel.compress). */
 enum { PST_PLANNING_PACKED = 3 };
 typedef struct {
@@ -93,6 +99,10 @@ typedef struct {
      * slow */
     uint32_t fewer;
     uint64_t fewer_ns; /* predicted step with these devices only */
+    /* parallel.servers: ranks without passes, which are not among cluster->n_device; with auto, the
+     * best step with each number that was tried */
+    uint32_t servers, n_tried;
+    pst_planning_servers tried[PST_PLANNING_SERVERS];
     pst_planning_packing packed[PST_PLANNING_PACKED];
     uint32_t n_packed;
     /* end of --time-limit, in pst_monotonic_ns() time; UINT64_MAX: no limit */
@@ -135,6 +145,12 @@ int pst_planning_allows(const pst_planning *x, const char *key, const char *valu
 /* planning/search_space.c: sets the search space from the run file. EINPUT: keys contradict each
  * other. */
 pst_status pst_planning_search_space(pst_planning *x);
+/* planning/servers.c: sets the search space and searches, with servers if the run file has them.
+ * EINPUT: too few devices, or keys with which servers do not go. */
+pst_status pst_planning_search_servers(pst_planning *x);
+/* Gives a layout of the search its servers, on devices that it does not use. EINPUT: their number
+ * is no multiple of stages x tensor ranks. ENOMEM. */
+pst_status pst_planning_add_servers(const pst_planning *x, pst_candidate *candidate);
 /* planning/costs.c */
 /* Loads parallel.profile for this graph, before the search. EINPUT: the profile does not match the
  * graph. */

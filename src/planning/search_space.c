@@ -257,6 +257,19 @@ static pst_status keep_islands(pst_planning *x) {
                              islands);
 }
 
+/* One replica has no gradients for servers to add. */
+static pst_status keep_several(pst_planning *x) {
+    pst_search_values *data = &x->problem.data, kept = {0};
+    if (!x->servers) return PST_OK;
+    for (uint32_t i = 0; i < data->n; i++)
+        if (data->value[i] > 1) add(&kept, data->value[i]);
+    *data = kept;
+    if (kept.n) return PST_OK;
+    return pst_config_at(x->config, "parallel", "servers",
+                         pst_fail(PST_EINPUT, "parallel.servers add the gradients of several "
+                                              "replicas; expected parallel.data of 2 or more"));
+}
+
 /* parallel.reproducible has one accumulator per part of a step: the number of replicas must divide
  * it. */
 static pst_status choose_replicas(pst_planning *x) {
@@ -392,6 +405,7 @@ static void choose_rest(pst_planning *x) {
         for (uint32_t k = 3; k <= MOST_CHUNKS; k++) add(&p->chunks, k);
     if (is_given(x, "parallel", "zero")) fix(&p->zero, (uint64_t)c->parallel.zero);
     else choose_zero(x);
+    if (x->servers) fix(&p->zero, 1); /* owners update */
     const int islands = pst_prepare_islands(c, 2) > 1;
     if (islands && !c->parallel.local.islands) fix(&p->zero, 0); /* has no effect */
     if (p->zero.n == 3 && (islands || strcmp(c->parallel.compress.up, "none") != 0)) p->zero.n = 2;
@@ -408,6 +422,7 @@ pst_status pst_planning_search_space(pst_planning *x) {
             "parallel.devices: penstock plan assigns devices to ranks itself; omit the key");
     PST_TRY(choose_degrees(x));
     PST_TRY(choose_replicas(x));
+    PST_TRY(keep_several(x));
     PST_TRY(choose_schedule(x));
     PST_TRY(choose_recompute(x));
     choose_rest(x);

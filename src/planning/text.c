@@ -68,7 +68,9 @@ static void print_layout(const pst_candidate *candidate, FILE *out) {
         fprintf(out, ", %u per replica", candidate->layout.micros[0]);
     for (uint32_t k = 0; !even && k < candidate->layout.data; k++)
         fprintf(out, "%s%u", k ? ", " : "; per replica ", candidate->layout.micros[k]);
+    const uint32_t servers = pst_grid_servers(pst_layout_grid(&candidate->layout));
     if (candidate->layout.data > 1) fprintf(out, ", zero %u", candidate->layout.zero);
+    if (servers) fprintf(out, ", %u server%s", servers, pst_plural(servers));
     if (candidate->layout.tensor > 1)
         fprintf(out, ", sequence %s", candidate->layout.sequence ? "true" : "false");
     fputs(", recompute ", out);
@@ -137,6 +139,17 @@ static void print_islands(const pst_planning *x, const pst_candidate *c, FILE *o
                 "islands     %u of %u replica%s, an outer step after every %" PRId64
                 " steps; the step above is their mean\n",
                 n, replicas, pst_plural(replicas), x->config->parallel.local.steps);
+}
+
+/* With parallel.servers auto: the best step with each number of servers. */
+static void print_servers(const pst_planning *x, FILE *out) {
+    if (!x->n_tried) return;
+    fputs("servers     the best step with", out);
+    for (uint32_t i = 0; i < x->n_tried; i++) {
+        fprintf(out, "%s %u: ", i ? "," : "", x->tried[i].servers);
+        print_seconds(x->tried[i].step_ns, out);
+    }
+    fputc('\n', out);
 }
 
 /* The shortest step with packed gradients; if none is shorter, that of the first codec. */
@@ -336,8 +349,9 @@ pst_status pst_planning_text(pst_planning *x, FILE *out) {
     fprintf(out, "%s, %u layers, %u channels, batch %u of %u tokens, %s, on ", x->model.kind,
             x->model.layers, x->model.channels, x->problem.batch, x->model.context,
             x->config->train.precision);
-    fprintf(out, "%u device%s%s%s\n", x->cluster->n_device, pst_plural(x->cluster->n_device),
-            *x->cluster_text ? ": " : "", x->cluster_text);
+    const uint32_t devices = x->cluster->n_device + x->servers;
+    fprintf(out, "%u device%s%s%s\n", devices, pst_plural(devices), *x->cluster_text ? ": " : "",
+            x->cluster_text);
     if (best) {
         print_layout(best, out);
         print_chunks(best, out);
@@ -347,6 +361,7 @@ pst_status pst_planning_text(pst_planning *x, FILE *out) {
         print_memory(x, best, out);
         print_oversubscribed(x, best, out);
         print_fewer(x, out);
+        print_servers(x, out);
         print_packings(x, out);
     }
     print_program(x, out);

@@ -120,14 +120,9 @@ static pst_status configured(const pst_config *c, uint32_t *n) {
                                     PST_RANKS_MAX, text));
 }
 
-/* What servers do not go with. */
-static pst_status check_servers(const pst_config *c, uint32_t n) {
+pst_status pst_prepare_check_servers(const pst_config *c) {
     const char *why = NULL;
-    if (!n) return PST_OK;
-    if (degree(c->parallel.data) < 2)
-        why = "parallel.servers needs parallel.data of 2 or more: one replica has no gradients to "
-              "add";
-    else if (c->parallel.zero == 2)
+    if (c->parallel.zero == 2)
         why = "parallel.servers own whole gradients and optimizer states, as parallel.zero=1 does; "
               "use parallel.zero=1";
     else if (c->parallel.local.steps)
@@ -140,6 +135,14 @@ static pst_status check_servers(const pst_config *c, uint32_t n) {
         why = "parallel.servers send weights, not packed changes; use parallel.compress.down=none, "
               "or omit parallel.servers";
     return why ? fail_servers(c, pst_fail(PST_EINPUT, "%s", why)) : PST_OK;
+}
+
+static pst_status check_servers(const pst_config *c, uint32_t n) {
+    if (!n) return PST_OK;
+    if (degree(c->parallel.data) < 2)
+        return fail_servers(c, pst_fail(PST_EINPUT, "parallel.servers needs parallel.data of 2 or "
+                                                    "more: one replica has no gradients to add"));
+    return pst_prepare_check_servers(c);
 }
 
 /* Stages x tensor ranks of a replica, of a job whose replicas have so many ranks. */

@@ -365,6 +365,9 @@ uint32_t pst_prepare_lanes(const pst_config *config);
 uint32_t pst_prepare_job_ranks(const pst_config *config, uint32_t stages);
 /* The number of servers (parallel.servers) of a job with n_rank ranks, servers included. */
 uint32_t pst_prepare_servers(const pst_config *config, uint32_t n_rank);
+/* EINPUT: servers do not go with another key of the configuration; the number of replicas is not
+ * looked at. */
+pst_status pst_prepare_check_servers(const pst_config *config);
 /* prepare/servers.c. *weight: pst_job_spec.weight, NULL without servers; the caller frees it:
  * shares with which the busiest link of all owners has least to do. ENOMEM. */
 pst_status pst_prepare_owners(const pst_prepared *p, uint32_t **weight);

@@ -110,8 +110,32 @@ expect "1 server for 2 ranks of each replica" parallel.servers=1 parallel.pipeli
 expect "of 4 ranks 1 is a server: without it, the job has 3 ranks" -n 4 parallel.servers=1
 expect "auto needs a number of ranks" parallel.servers=auto
 expect "2 ranks, but 2 servers" -n 2 parallel.servers=2
-"$PENSTOCK" plan run.yaml parallel.servers=1 >out 2>&1
-[ $? = 2 ] && grep -q "searches layouts without servers" out || fail "plan: $(cat out)"
+
+# plans: with two servers on devices that replicas leave; a run with the plan has them; of several numbers the best
+cluster="6x1 cpu ib:10Mb/s"
+"$PENSTOCK" plan run.yaml --cluster "$cluster" parallel.servers=2 parallel.tensor=1 train.clip=0 -o plan.yaml >out 2>&1 ||
+    fail "plan: $(cat out)"
+grep -q "zero 1, 2 servers, recompute" out && grep -q "^servers: 2 " plan.yaml || fail "plan: $(cat out plan.yaml)"
+got=$(hash planned -n 6 parallel.plan=plan.yaml parallel.data=2 train.clip=0)
+[ "$got" = "$(hash unplanned parallel.zero=1 train.clip=0)" ] || fail "a planned run has other bits"
+"$PENSTOCK" plan run.yaml --cluster "$cluster" parallel.servers=auto parallel.pipeline=1 parallel.tensor=1 train.clip=0 --json >out 2>&1 ||
+    fail "plan auto: $(cat out)"
+python3 - out <<END || fail "plan auto: $(cat out)"
+import json, sys
+plan = json.load(open(sys.argv[1]))
+step = {row["servers"]: row["step_s"] for row in plan["servers"]}
+assert sorted(step)[:2] == [0, 1] and plan["step_s"] == min(step.values()) and plan["devices"] == 6, plan["servers"]
+END
+plans() {
+    pattern=$1
+    shift
+    "$PENSTOCK" plan run.yaml --cluster "$cluster" "$@" >out 2>&1
+    [ $? = 2 ] && grep -q -e "$pattern" out || fail "plan $*: $(cat out)"
+}
+plans "2 servers and two replicas need 4 devices, but there are only 3" parallel.servers=2 -n 3
+plans "use parallel.compress.up=none" parallel.servers=1 parallel.compress.up=int8
+plans "expected parallel.data of 2 or more" parallel.servers=1 parallel.data=1
+plans "expected a whole number from 0" parallel.servers=some
 
 # the death of a server
 "$PENSTOCK" train run.yaml name=dies -n 3 parallel.servers=1 train.steps=1000000 checkpoint.every=0 >dies.log 2>&1 &

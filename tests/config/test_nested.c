@@ -83,7 +83,7 @@ static void printed_as_they_nest(void **state) {
         text,
         "\n  compress:\n    up: 0.5\n    down:\n      lr: 0.5\n      "
         "kind: none\n  local:\n    steps: 0\n    islands: 0\n    fragments: 1\n    delay: 0\n    "
-        "alpha: 0\n    outer:\n      "
+        "alpha: 0\n    compress: none\n    outer:\n      "
         "lr: 0.7\n      momentum: 0.9\n      nesterov: \"true\"\n"
         "  reproducible:\n    "
         "data: 0\n    tensor: 0\ncheckpoint:");
