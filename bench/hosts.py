@@ -48,6 +48,9 @@ class Hosts:
         self.address = [f"10.214.{third}.{i + 1}" for i in range(2)]
         self.rate = rate
         self.ssh = os.path.join(folder, "ssh")
+        self.write_ssh()
+
+    def write_ssh(self):
         with open(self.ssh, "w") as f:
             f.write("#!/bin/sh\ncase $1 in\n")
             for name, address in zip(self.names, self.address):
@@ -93,8 +96,8 @@ def write_files(folder, run):
         f.write(run)
 
 
-def steps_of(hosts, folder, slots, steps, overrides, number):
-    """Lines of metrics.jsonl of those steps whose prediction is complete."""
+def steps_of(hosts, folder, slots, steps, overrides, number, learned=LEARNED):
+    """Lines of metrics.jsonl of the steps after the first ones, whose prediction is complete."""
     with open(os.path.join(folder, "hosts"), "w") as f:
         f.writelines(f"{address} slots={slots}\n" for address in hosts.address)
     words = [PENSTOCK, "train", "run.yaml", "--hostfile", "hosts", "-q", f"name=r{number}", f"train.steps={steps}",
@@ -103,7 +106,7 @@ def steps_of(hosts, folder, slots, steps, overrides, number):
     subprocess.run(words, cwd=folder, env=env, check=True, timeout=600)
     with open(os.path.join(folder, "runs", f"r{number}", "metrics.jsonl")) as f:
         lines = [json.loads(line) for line in f]
-    return [x for x in lines if "event" not in x][LEARNED:]
+    return [x for x in lines if "event" not in x][learned:]
 
 
 def measure(hosts, folder, slots, steps, overrides, number):

@@ -80,17 +80,48 @@ static pst_status train_host(const pst_train_options *o) {
     return ended(o, &end);
 }
 
+static pst_status refuse_servers(const pst_config *c, const char *text, const char *why) {
+    return pst_config_at(
+        c, "parallel", "servers",
+        pst_fail(PST_EINPUT,
+                 "DMLC_NUM_SERVER is %s, DMLC_NUM_WORKER is %s, parallel.servers is %s: %s", text,
+                 getenv("DMLC_NUM_WORKER"), c->parallel.servers, why));
+}
+
+/* With parallel.servers, the servers of ps-lite's variables are ranks behind those of the workers,
+ * if both numbers are equal. Without DMLC_NUM_SERVER servers are started as workers. */
+static pst_status take_servers(const pst_config *c) {
+    const char *text = getenv("DMLC_ROLE") ? getenv("DMLC_NUM_SERVER") : NULL;
+    const char *workers = getenv("DMLC_NUM_WORKER");
+    const int any = !strcmp(c->parallel.servers, "auto");
+    if (!text || !workers || !strtol(text, NULL, 10) || !strcmp(c->parallel.servers, "0"))
+        return PST_OK;
+    if (!any && strtol(text, NULL, 10) != strtol(c->parallel.servers, NULL, 10))
+        return refuse_servers(c, text,
+                              "the numbers of servers differ; use DMLC_NUM_SERVER=0 if all "
+                              "of them are started as workers");
+    if (strtol(workers, NULL, 10) != c->parallel.data)
+        return refuse_servers(c, text,
+                              "with several stages or tensor ranks each has servers of its "
+                              "own; use DMLC_NUM_SERVER=0 and start them as workers, or "
+                              "parallel.data with the number of workers");
+    pst_dmlc_count_servers(1);
+    return PST_OK;
+}
+
 /* 1: this process is not a rank, and has done its work. */
 static int train_role(const pst_config *c, pst_status *status) {
     pst_dmlc_role role;
     pst_tcp_job job = {.seconds = (uint32_t)c->parallel.wait};
     const char *text = getenv("DMLC_ROLE");
-    if (!text || !strcmp(text, "worker") || getenv("PMIX_RANK") || getenv("RANK")) return 0;
-    *status = pst_dmlc_read(&role, &job);
+    if (!text || getenv("PMIX_RANK") || getenv("RANK")) return 0;
+    *status = take_servers(c);
+    if (*status == PST_OK && pst_dmlc_is_rank()) return 0;
+    if (*status == PST_OK) *status = pst_dmlc_read(&role, &job);
     if (*status == PST_OK && role == PST_DMLC_SCHEDULER) *status = pst_dmlc_schedule(&job);
     else if (*status == PST_OK)
-        pst_log(PST_LOG_INFO, "DMLC_ROLE=server: penstock has no parameter servers, because "
-                              "workers keep the weights; this process exits");
+        pst_log(PST_LOG_INFO, "DMLC_ROLE=server: without parallel.servers workers keep the "
+                              "weights; this process exits");
     return 1;
 }
 

@@ -116,6 +116,26 @@ role server server
 for name in worker0 worker1 worker2 scheduler server; do ended $name 0; done
 said worker1.log 'done after step 4'
 [ -n "$(hash_of runs/one)" ] && [ "$(hash_of runs/one)" = "$(hash_of runs/dmlc)" ] || fail 'other weights with a scheduler'
+# with parallel.servers, a process with that role is one: the bits of zero 1
+serves() {
+    name=$1; shift
+    env DMLC_ROLE="$@" timeout 60 "$PENSTOCK" train run.yaml name=served parallel.data=2 parallel.servers=1 >"$name.log" 2>&1 &
+    eval "job$name=$!"
+}
+export DMLC_PS_ROOT_PORT=$((port + 4)) DMLC_NUM_WORKER=2
+serves worker0 worker
+serves worker1 worker
+serves server server
+serves scheduler scheduler
+for name in worker0 worker1 scheduler server; do ended $name 0; done
+timeout 60 "$PENSTOCK" train run.yaml name=sharded -q -n 2 parallel.data=2 parallel.zero=1 || fail 'two replicas'
+[ -n "$(hash_of runs/served)" ] && [ "$(hash_of runs/sharded)" = "$(hash_of runs/served)" ] || fail 'other weights with a server'
+serves server server DMLC_NUM_SERVER=2
+ended server 2
+said server.log 'the numbers of servers differ'
+serves server server DMLC_NUM_WORKER=6
+ended server 2
+said server.log 'each has servers of its own'
 export DMLC_PS_ROOT_PORT=$((port + 2))
 export DMLC_NUM_WORKER=1
 secret=$PENSTOCK_SECRET
