@@ -14,11 +14,17 @@
     predict    penstock profile, then the step that is predicted with it beside the measured one
     shared     two ranks that share the GPU, 1F1B, beside one rank with the same batch: their losses
     others     every operator and a step of ResNet-50 and of BERT
+    llama      TinyLlama 1.1B (32 heads, of which each 8 share keys), T=2048, bf16, micro-batches of 4, beside the model of
+               the package transformers (SDPA, fused AdamW), compiled, and as one CUDA graph
+    sizes      steps of several models and contexts in bf16, beside the step that is predicted from the datasheet
+    precisions the losses of one small GPT over 300 steps in every precision, and of its step the time
+    optimizers a step of GPT-2 124M with every optimizer, and adapters, beside that with AdamW
 
 --dry tries all parts on the CPU with a small model. Needs ./dev build, or a bundle (bench/bundle.sh) on machines that lack
 what penstock needs, and PyTorch for its rows; a few minutes."""
 
 import argparse
+import concurrent.futures
 import json
 import os
 import shutil
@@ -52,13 +58,13 @@ def model(args, preset):
     return f"kind: gpt, preset: {preset}" + ("" if args.dry else f", vocabulary: {VOCABULARY}")
 
 
-def run_file(args, preset, folder, steps, large=False, micro=None):
+def run_file(args, preset, folder, steps, large=False, micro=None, described=None):
     size = {**SIZES[preset], **(dict.fromkeys(("micro", "batch"), SIZES[preset]["large"]) if large else {}),
             **({"micro": micro} if micro else {})}
     path = os.path.join(folder, "run.yaml")
     shutil.copytree(os.path.join(c.HERE, "..", "src"), os.path.join(folder, "text"))
     with open(path, "w", encoding="ascii") as f:
-        f.write(c.RUN.format(model=model(args, preset), kind="text", data=os.path.join(folder, "text"), steps=steps,
+        f.write(c.RUN.format(model=described or model(args, preset), kind="text", data=os.path.join(folder, "text"), steps=steps,
                              batch=size["batch"], micro=size["micro"]))
     return path
 
@@ -67,12 +73,12 @@ def keys_of(args):
     return ["parallel.device=" + ("cpu" if args.dry else "cuda"), "parallel.products=measured", "train.precision=" + ("fp32" if args.dry else "bf16")]
 
 
-def train(args, preset, steps, *keys):
+def train(args, preset, steps, *keys, described=None):
     """The lines of a run's steps, those of the warm-up first. It is killed when it has made them: the checkpoint at the end of a model
     of 1.5 billion parameters takes longer than all steps."""
     wanted, lines = steps + args.warmup, []
     with tempfile.TemporaryDirectory() as folder, open(os.path.join(folder, "errors"), "w+", errors="replace") as errors:
-        path = run_file(args, preset, folder, wanted + 1000)
+        path = run_file(args, preset, folder, wanted + 1000, described=described)
         command = [c.PENSTOCK, "train", path, "--runs", folder, "--quiet", *keys_of(args), *keys]
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
                                  start_new_session=True)
@@ -142,20 +148,24 @@ def gpu_tests():
     return {os.path.basename(program): program for program in programs}
 
 
-def tests(args):
+def test(words):
     """`skipped` where there is no GPU (status 77)."""
-    rows = {}
-    for name, program in gpu_tests().items():
-        tools = [[]] + [["compute-sanitizer", "--tool", tool, "--error-exitcode", "9"] for tool in ("memcheck", "racecheck")
-                        if args.sanitize]
-        for tool in tools:
-            try:
-                done = subprocess.run([*tool, program], capture_output=True, text=True, check=False, timeout=300)
-                said = {0: "passed", 77: "skipped"}.get(done.returncode) or done.stdout[-1500:] + done.stderr[-1500:]
-            except (OSError, subprocess.SubprocessError) as wrong:
-                said = str(wrong)
-            rows[" ".join([*tool[:3], name])] = said
-            say(args, "tests", " ".join([*tool[:3], name]), said)
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+        return {0: "passed", 77: "skipped"}.get(done.returncode) or done.stdout[-1500:] + done.stderr[-1500:]
+    except (OSError, subprocess.SubprocessError) as wrong:
+        return str(wrong)
+
+
+def tests(args):
+    """All at the same time: they mostly wait for the host."""
+    tools = [[]] + [["compute-sanitizer", "--tool", tool, "--error-exitcode", "9"] for tool in ("memcheck", "racecheck")
+                    if args.sanitize]
+    words = {" ".join([*tool[:3], name]): [*tool, program] for name, program in gpu_tests().items() for tool in tools}
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        rows = dict(zip(words, pool.map(test, words.values())))
+    for name, said in rows.items():
+        say(args, "tests", name, said)
     bad = [name for name, said in rows.items() if said != "passed" and not args.dry]
     if bad or not rows:
         raise c.Failed(f"not passed: {', '.join(bad) or 'there are none'}")
@@ -328,7 +338,84 @@ def others(args):
                 say(args, "others", f"{name}, {suite}", json.loads(output_of(args, name, words))[suite]["precisions"][0])
 
 
-PARTS = {"tests": tests, "kernels": kernels, "step": step, "predict": predict, "shared": shared, "others": others}
+def llama(args):
+    described = "kind: llama, preset: llama-tiny" if args.dry else "kind: llama, preset: tinyllama-1.1b"
+    context, batch, micro = (64, 4, 2) if args.dry else (2048, 8, 4)
+    words = f"train.batch={batch}", f"train.micro_batch={micro}", f"model.context={context}"
+    rows = {}
+    with Used() as used:
+        lines = train(args, "nano", args.steps, *words, described=described)
+    rows["ours"] = {"step_ms": median(args, lines), "predicted_ms": lines[0]["predicted_step_ms"], "used_mib": used.most,
+                    "predicted_peak": lines[-1]["predicted_peak_bytes"], "peak": lines[-1]["peak_bytes"]}
+    say(args, "llama", "rows", rows)
+    for mode, graph in (("compile", True), ("compile", False)) if c.have_torch() and not args.dry else ():
+        peer_words = ["--model", "llama", "--layers", "22", "-B", str(batch), "-T", str(context), "--micro", str(micro),
+                      "--device", "cuda", "--precision", "bf16", "--mode", mode, "--steps", str(args.steps), "--warmup", "6",
+                      "--json", *(["--graph"] if graph else [])]
+        try:
+            out, _ = c.output_of([sys.executable, os.path.join(c.HERE, "peer_transformers.py"), *peer_words])
+            rows[mode + " graph" * graph] = json.loads(out.splitlines()[-1])
+        except (c.Failed, subprocess.SubprocessError) as wrong:
+            rows[mode + " graph" * graph] = {"failed": str(wrong)[-300:]}
+        say(args, "llama", "rows", rows)
+
+
+# Models whose steps are compared with predictions from the datasheet: what describes them, context, batch, micro-batch.
+MEASURED = {"gpt2 T=1024": ("kind: gpt, preset: gpt2", 1024, 32, 16), "gpt2 T=4096": ("kind: gpt, preset: gpt2", 4096, 8, 4),
+            "gpt2-medium T=1024": ("kind: gpt, preset: gpt2-medium", 1024, 32, 16),
+            "gpt2-large T=1024": ("kind: gpt, preset: gpt2-large", 1024, 16, 8),
+            "gpt2-xl T=1024": ("kind: gpt, preset: gpt2-xl", 1024, 16, 8),
+            "tinyllama T=2048": ("kind: llama, preset: tinyllama-1.1b", 2048, 8, 4),
+            "qwen-2.5-0.5b T=4096": ("kind: llama, preset: qwen-2.5-0.5b", 4096, 4, 2)}
+
+
+def sizes(args):
+    for name, (described, context, batch, micro) in MEASURED.items():
+        if args.dry:
+            described, context, batch, micro = "kind: gpt, preset: nano", 64, 4, 2
+        if "gpt," in described and not args.dry:
+            described += f", vocabulary: {VOCABULARY}"
+        words = f"train.batch={batch}", f"train.micro_batch={micro}", f"model.context={context}"
+        try:
+            lines = train(args, "nano", min(args.steps, 8), *words, described=described)
+        except c.Failed as wrong:
+            say(args, "sizes", name, str(wrong)[-300:])
+            continue
+        predicted, measured = lines[0]["predicted_step_ms"], median(args, lines)
+        say(args, "sizes", name, {"batch": batch, "micro": micro, "context": context, "predicted_ms": predicted,
+                                  "measured_ms": measured, "error": predicted / measured - 1})
+
+
+def precisions(args):
+    described = "kind: gpt, layers: 6, heads: 6, channels: 384, context: 256, vocabulary: 256"
+    steps, batch = (6, 4) if args.dry else (300, 32)
+    for precision in ("fp32", "bf16") if args.dry else ("fp32", "tf32", "bf16", "fp16", "fp8"):
+        words = f"train.batch={batch}", "train.micro_batch=0", "train.lr=1.0e-3", "train.warmup=30", f"train.precision={precision}"
+        try:
+            lines = train(args, "nano", steps, *words, described=described)
+        except c.Failed as wrong:
+            say(args, "precisions", precision, str(wrong)[-300:])
+            continue
+        losses = [line["loss"] for line in lines]
+        say(args, "precisions", precision, {"step_ms": median(args, lines), "first": losses[0], "at_20": losses[min(20, steps)],
+                                            "last_20": statistics.mean(losses[-20:])})
+
+
+def optimizers(args):
+    preset, steps = "nano" if args.dry else "gpt2", min(args.steps, 8)
+    ways = {"adamw": (), "adamw, state in bf16": ("train.optimizer_state=bf16",), "lamb": ("train.optimizer=lamb",),
+            "muon": ("train.optimizer=muon",), "sgd": ("train.optimizer=sgd",), "adapters": ("adapt.on=attention", "adapt.rank=8")}
+    for name, words in ways.items():
+        try:
+            lines = train(args, preset, steps, *words)
+        except c.Failed as wrong:
+            say(args, "optimizers", name, str(wrong)[-300:])
+            continue
+        say(args, "optimizers", name, {"step_ms": median(args, lines), "losses": [lines[0]["loss"], lines[-1]["loss"]]})
+
+
+PARTS = {"tests": tests, "kernels": kernels, "step": step, "predict": predict, "shared": shared, "others": others,
+         "llama": llama, "sizes": sizes, "precisions": precisions, "optimizers": optimizers}
 
 
 def main():

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Peer: a full training step (forward, backward, clipping, fused AdamW) of a model of the package transformers, on CPU
-threads: BERT-base, or Llama of TinyLlama 1.1B's shape with fewer layers.
+threads or a GPU: BERT-base, or Llama of TinyLlama 1.1B's shape, by default with fewer layers.
 
-    peer_transformers.py [--model bert|llama] [-B 8|2] [-T 128|512] [--layers 12|4] [--mode eager|compile]
-                         [--tuned|--plain] [--threads 2] [--steps 5] [--warmup 3] [--json]
+    peer_transformers.py [--model bert|llama] [-B 8|2] [-T 128|512] [--layers 12|4] [--mode eager|compile] [--micro M]
+                         [--tuned|--plain] [--threads 2] [--device cpu|cuda] [--precision fp32|bf16] [--graph]
+                         [--steps 5] [--warmup 3] [--json]
 
-Prints the median of the timed steps, tokens/s, the losses of the first and the last step, and peak resident memory.
+Prints the median of the timed steps, tokens/s, the losses of the first and the last step, and the peak of memory: resident
+memory, or what PyTorch allocated on the GPU. bf16: autocast, weights in fp32.
 Attention runs by scaled_dot_product_attention. BERT predicts 15 % of the positions, and like penstock's bert, the head and
 the logits of these alone are computed. bench/forms.py says what else is done for PyTorch."""
 
@@ -29,12 +31,18 @@ def arguments():
     p.add_argument("-B", "--batch", type=int, help="samples per optimizer step")
     p.add_argument("-T", "--context", type=int)
     p.add_argument("--layers", type=int)
+    p.add_argument("--micro", type=int, default=0, help="samples per micro-batch (gradient accumulation); 0: the batch")
+    p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    p.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    p.add_argument("--graph", action="store_true", help="the whole step as one CUDA graph")
     p.add_argument("--threads", type=int, default=2)
     args = p.parse_args()
     sizes = MODELS[args.model][0]
     args.batch, args.context, args.layers = (given or size for given, size in
                                              zip((args.batch, args.context, args.layers), sizes))
-    args.micro, args.device, args.precision, args.weights, args.graph = args.batch, "cpu", "fp32", "fp32", False
+    args.micro, args.weights = args.micro or args.batch, "fp32"
+    if args.model == "bert" and args.micro != args.batch:
+        p.error("--micro is for llama: the positions that bert predicts are those of a batch")
     return args
 
 
@@ -59,7 +67,7 @@ def bert(torch, transformers, args, vocabulary):
         attention_probs_dropout_prob=0.0))
     chosen = torch.rand(args.batch, args.context, generator=torch.Generator().manual_seed(3)).argsort(dim=1)
     chosen = chosen[:, :math.ceil(0.15 * args.context)].sort(dim=1).values
-    predicted = (chosen + args.context * torch.arange(args.batch)[:, None]).flatten()
+    predicted = (chosen + args.context * torch.arange(args.batch)[:, None]).flatten().to(args.device)
 
     def loss(tokens, targets):
         hidden = model.bert(input_ids=tokens).last_hidden_state.flatten(0, 1)
@@ -97,12 +105,14 @@ def main():
     torch.manual_seed(1)
     _, vocabulary, name = MODELS[args.model]
     build = {"bert": bert, "llama": llama}[args.model]
-    model = module(torch, lambda: build(torch, transformers, args, vocabulary))
+    model = module(torch, lambda: build(torch, transformers, args, vocabulary)).to(args.device)
     times, losses = peer_torch.train(args, torch, model, vocabulary)
     median = statistics.median(times)
+    peak = torch.cuda.max_memory_allocated() / 1048576 if args.device == "cuda" else \
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     found = {"version": torch.__version__, "transformers": transformers.__version__, **forms.form(args),
              "step_ms": median * 1e3, "tokens_per_s": args.batch * args.context / median,
-             "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "first_loss": losses[0],
+             "peak_mib": peak, "device": args.device, "precision": args.precision, "graph": args.graph, "first_loss": losses[0],
              "loss": losses[-1], "uniform_loss": math.log(vocabulary)}
     if args.json:
         print(json.dumps(found))

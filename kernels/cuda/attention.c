@@ -16,21 +16,26 @@
 #include <stdio.h>
 
 enum {
+    HALF = 2,        /* bytes of an element */
     ALIGNMENT = 256, /* alignment of workspace, as of the runtime's allocations */
     CLEARS = 90600   /* from this version on cuDNN itself clears what it adds to */
 };
 
+/* A window that is longer than the sample is none. */
 static pst_cuda_attention_shape shape_of(const pst_graph *g, const pst_node *node, pst_pass pass) {
     const pst_tensor *in = &g->tensor[node->in[0]];
     pst_cuda_attention_shape s = {.b = in->dim[0],
                                   .t = in->dim[1],
                                   .c = node->attr.kv_heads ? in->dim[2] : in->dim[2] / 3,
                                   .heads = node->attr.heads,
+                                  .kv_heads = node->attr.kv_heads,
+                                  .window = node->attr.window,
                                   .dtype = g->dtype,
                                   .backward = pass == PST_PASS_B,
                                   .bidirectional = node->attr.bidirectional,
                                   .padded = node->n_in > pst_node_mask(node),
                                   .loose = (uint64_t)g->loose};
+    if (s.window >= s.t) s.window = 0;
     pst_cuda_attention_divide(&s);
     return s;
 }
@@ -142,8 +147,9 @@ static pst_status prepare_b(pst_device *device, const pst_graph *g, const pst_no
 }
 
 static uint64_t scratch_bytes(const pst_cuda_attention_shape *s) {
-    return pst_cuda_attention_delta(s) + pst_cuda_attention_lengths(s) +
-           pst_cuda_attention_sums(s) + pst_cuda_attention_workspace(s) + ALIGNMENT;
+    return pst_cuda_attention_shares(s) + pst_cuda_attention_delta(s) +
+           pst_cuda_attention_lengths(s) + pst_cuda_attention_sums(s) +
+           pst_cuda_attention_workspace(s) + ALIGNMENT;
 }
 
 /* --- launches --------------------------------------------------------------------------------- */
@@ -189,18 +195,26 @@ static pst_status plain(pst_device *device, const pst_call *call, pst_pass pass)
     return pst_cuda_launched("attention");
 }
 
-/* The graphs for cuDNN read queries, keys and values from one operand, without a window; cuDNN's
- * dropout has other random numbers. */
-static const char grouped[] = "queries, keys and values are separate operands";
-static const char windowed[] = "attention has a window";
+/* cuDNN's dropout has other random numbers. */
 static const char drops[] = "attention has dropout";
+static const char unevenly[] =
+    "heads of queries on this tensor rank share the heads of keys unevenly";
+
+/* Whether heads of queries belong to heads of keys as the graphs for cuDNN read them: as many to
+ * each. */
+static int are_even(const pst_graph *g, const pst_node *node) {
+    const pst_attention_shape z = pst_attention_shape_of(g, node);
+    if (z.heads % z.kv_heads) return 0;
+    for (uint64_t h = 0; h < z.heads; h++)
+        if (pst_attention_kv_of(&z, h) != h / (z.heads / z.kv_heads)) return 0;
+    return 1;
+}
 
 static const char *refuses(const pst_graph *g, const pst_node *node, const pst_device *device) {
     (void)device;
-    pst_cuda_attention_shape s = shape_of(g, node, PST_PASS_F);
-    if (node->attr.kv_heads) return grouped;
-    if (node->attr.window) return windowed;
     if (node->attr.rate > 0) return drops;
+    if (!are_even(g, node)) return unevenly;
+    pst_cuda_attention_shape s = shape_of(g, node, PST_PASS_F);
     return pst_cuda_attention_refuses(&s);
 }
 
@@ -242,44 +256,89 @@ static void put(list *l, int64_t number, const void *at) {
     l->at[l->n++] = (void *)(uintptr_t)at;
 }
 
-/* q, k and v, or their gradients, of a head whose q this is. */
-static void put_thirds(list *l, int64_t q, int64_t k, int64_t v, const void *first,
-                       uint64_t apart) {
-    const uint8_t *at = first;
-    put(l, q, at);
-    put(l, k, at + apart);
-    put(l, v, at + 2 * apart);
+/* Where queries, keys and values, or their gradients, begin: of all samples and heads. */
+typedef struct {
+    uint8_t *q, *k, *v;
+} operands_at;
+
+static operands_at side_by_side(const void *qkv, uint64_t c) {
+    uint8_t *at = (uint8_t *)(uintptr_t)qkv;
+    return (operands_at){at, at + c * HALF, at + 2 * c * HALF};
 }
 
-/* The part that begins at this sample and head. */
+static operands_at inputs(const pst_cuda_attention *a) {
+    if (a->qkv) return side_by_side(a->qkv, a->c);
+    return (operands_at){(uint8_t *)(uintptr_t)a->q, (uint8_t *)(uintptr_t)a->k,
+                         (uint8_t *)(uintptr_t)a->v};
+}
+
+/* Elements of all keys, or values. */
+static uint64_t key_elements(const pst_cuda_attention_shape *s) {
+    return s->b * s->t * (s->c / pst_cuda_attention_group(s));
+}
+
+/* The gradients of keys and values are a member's share if there are several. */
+static operands_at gradients(const pst_cuda_attention *a, const pst_cuda_attention_shape *s,
+                             uint64_t member, uint8_t *shares) {
+    const uint64_t group = pst_cuda_attention_group(s), bytes = key_elements(s) * HALF;
+    if (a->dqkv) return side_by_side(a->dqkv, a->c);
+    if (group == 1) return (operands_at){a->dq, a->dk, a->dv};
+    return (operands_at){a->dq, shares + member * bytes, shares + (group + member) * bytes};
+}
+
+/* The part that begins at this sample and head of keys; which member of each group of heads. */
 typedef struct {
-    uint64_t b, head;
+    uint64_t b, head, member;
 } part;
+
+/* Where the part begins in each operand, in bytes; in the log-sum-exp, in elements. */
+typedef struct {
+    uint64_t q, kv, out, lse;
+} offsets;
+
+static offsets offsets_of(const pst_cuda_attention_shape *s, part p) {
+    const uint64_t group = pst_cuda_attention_group(s), d = s->c / s->heads,
+                   q_ld = s->kv_heads ? s->c : 3 * s->c,
+                   kv_ld = s->kv_heads ? s->c / group : 3 * s->c, head = p.head * group + p.member,
+                   row = p.b * s->t;
+    return (offsets){.q = (row * q_ld + head * d) * HALF,
+                     .kv = (row * kv_ld + p.head * d) * HALF,
+                     .out = (row * s->c + head * d) * HALF,
+                     .lse = (p.b * s->heads + head) * s->t};
+}
+
+static void put_three(list *l, const int64_t number[3], operands_at of, offsets o) {
+    put(l, number[0], of.q + o.q);
+    put(l, number[1], of.k + o.kv);
+    put(l, number[2], of.v + o.kv);
+}
 
 static pst_status run_part(pst_cuda_device *d, const pst_cuda_attention_shape *s,
                            const pst_dnn_plan *plan, const pst_cuda_attention *a, part p,
                            uint8_t *scratch) {
-    const uint64_t b = p.b, head = p.head;
-    const uint64_t size = 2, each = s->c / s->heads;
-    uint64_t in = (b * s->t * 3 * s->c + head * each) * size,
-             out = (b * s->t * s->c + head * each) * size;
-    uint8_t *lengths = scratch + pst_cuda_attention_delta(s),
+    static const int64_t in[3] = {PST_ATT_Q, PST_ATT_K, PST_ATT_V},
+                         gradient[3] = {PST_ATT_DQ, PST_ATT_DK, PST_ATT_DV};
+    const offsets o = offsets_of(s, p);
+    uint8_t *delta = scratch + pst_cuda_attention_shares(s),
+            *lengths = delta + pst_cuda_attention_delta(s),
             *sums = lengths + pst_cuda_attention_lengths(s),
             *laid_out = sums + pst_cuda_attention_sums(s);
     void *workspace = is_laid_out(s, plan) ? laid_out : d->attention_room;
     float scale = a->scale, masked = PST_ATT_MASKED_VALUE, one = 1;
+    int32_t window = (int32_t)s->window;
     list l = {0};
-    put_thirds(&l, PST_ATT_Q, PST_ATT_K, PST_ATT_V, (const uint8_t *)a->qkv + in, s->c * size);
-    put(&l, PST_ATT_OUT, (uint8_t *)a->out + out);
-    put(&l, PST_ATT_LSE, a->lse + (b * s->heads + head) * s->t);
+    put_three(&l, in, inputs(a), o);
+    put(&l, PST_ATT_OUT, (uint8_t *)a->out + o.out);
+    put(&l, PST_ATT_LSE, a->lse + o.lse);
     put(&l, PST_ATT_SCALE, &scale);
-    if (s->padded || !s->bidirectional) put(&l, PST_ATT_MASKED, &masked);
-    if (s->padded) put(&l, PST_ATT_LENGTHS, lengths + b * sizeof(int32_t));
+    if (s->padded || s->window || !s->bidirectional) put(&l, PST_ATT_MASKED, &masked);
+    if (s->window) put(&l, PST_ATT_WINDOW, &window);
+    if (s->padded) put(&l, PST_ATT_LENGTHS, lengths + p.b * sizeof(int32_t));
     if (s->backward) {
-        put(&l, PST_ATT_DOUT, (const uint8_t *)a->dout + out);
+        put(&l, PST_ATT_DOUT, (const uint8_t *)a->dout + o.out);
         put(&l, PST_ATT_ONE, &one);
-        put(&l, PST_ATT_DELTA, scratch);
-        put_thirds(&l, PST_ATT_DQ, PST_ATT_DK, PST_ATT_DV, (uint8_t *)a->dqkv + in, s->c * size);
+        put(&l, PST_ATT_DELTA, delta);
+        put_three(&l, gradient, gradients(a, s, p.member, scratch), o);
     }
     if (s->loose) put(&l, PST_ATT_DQ_SUM, sums);
     if (s->loose && cudnnGetVersion() < CLEARS)
@@ -287,6 +346,25 @@ static pst_status run_part(pst_cuda_device *d, const pst_cuda_attention_shape *s
             cudaMemsetAsync(sums, 0, pst_cuda_attention_sums(s), d->stream[PST_Q_COMPUTE]),
             "clearing the sums of attention"));
     return pst_dnn_run(d->dnn, plan, l.n, l.number, l.at, workspace);
+}
+
+static pst_status run_member(pst_cuda_device *d, const pst_cuda_attention_shape *s,
+                             const pst_dnn_plan *plan, const pst_cuda_attention *a, uint64_t member,
+                             uint8_t *scratch) {
+    for (uint64_t b = 0; b < s->b; b += s->part_b)
+        for (uint64_t head = 0; head < pst_cuda_attention_columns(s); head += s->part_heads)
+            PST_TRY(run_part(d, s, plan, a, (part){b, head, member}, scratch));
+    return PST_OK;
+}
+
+/* Adds the shares of a group's members to the gradients of keys and values, in order. */
+static void sum_shares(pst_device *device, const pst_cuda_attention *a,
+                       const pst_cuda_attention_shape *s, const uint8_t *shares) {
+    const uint64_t n = key_elements(s), group = pst_cuda_attention_group(s);
+    if (!s->backward || group == 1) return;
+    pst_cuda_attention_sum(pst_cuda_stream(device), (pst_dtype)s->dtype, shares, n, group, a->dk);
+    pst_cuda_attention_sum(pst_cuda_stream(device), (pst_dtype)s->dtype, shares + group * n * HALF,
+                           n, group, a->dv);
 }
 
 /* cuDNN leaves undefined values in rows of padding. */
@@ -307,11 +385,12 @@ static pst_status launch(pst_device *device, const pst_call *call, pst_pass pass
     uint8_t *scratch =
         (uint8_t *)(((uintptr_t)call->scratch + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
     if (s.padded)
-        pst_cuda_attention_clamp(pst_cuda_stream(device), &a,
-                                 (int32_t *)(scratch + pst_cuda_attention_delta(&s)));
-    for (uint64_t b = 0; b < s.b; b += s.part_b)
-        for (uint64_t head = 0; head < s.heads; head += s.part_heads)
-            PST_TRY(run_part(d, &s, &e->plan, &a, (part){b, head}, scratch));
+        pst_cuda_attention_clamp(
+            pst_cuda_stream(device), &a,
+            (int32_t *)(scratch + pst_cuda_attention_shares(&s) + pst_cuda_attention_delta(&s)));
+    for (uint64_t member = 0; member < pst_cuda_attention_group(&s); member++)
+        PST_TRY(run_member(d, &s, &e->plan, &a, member, scratch));
+    sum_shares(device, &a, &s, scratch);
     clear_padding(device, &a, &s);
     return pst_cuda_launched("attention (cuDNN)");
 }

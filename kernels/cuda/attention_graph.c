@@ -6,9 +6,10 @@ typedef struct {
     cudnnDataType_t type;       /* type of activations */
     int64_t head[4], head_t[4]; /* [b,heads,t,d] and with the last two dimensions exchanged */
     int64_t score[4], score_stride[4], score_t[4], row[4], row_stride[4];
-    int64_t lse_stride[4]; /* index of the head among all heads */
-    pst_dnn_desc lengths;  /* [b,1,1,1]; NULL: no padding */
-    pst_dnn_desc low;      /* the score of a masked pair; NULL: none is */
+    int64_t lse_stride[4];
+    int64_t group;        /* heads of queries from one of the graph to the next */
+    pst_dnn_desc lengths; /* [b,1,1,1]; NULL: no padding */
+    pst_dnn_desc low;     /* the score of a masked pair; NULL: none is */
 } builder;
 
 static const int64_t ones[4] = {1, 1, 1, 1};
@@ -20,9 +21,10 @@ static pst_dnn_desc scalar(const builder *u, int64_t number) {
 static builder begin(pst_dnn_graph *g, const pst_cuda_attention_shape *s) {
     int64_t b = (int64_t)s->part_b, h = (int64_t)s->part_heads, t = (int64_t)s->t,
             d = (int64_t)(s->c / s->heads);
-    int64_t all = (int64_t)s->heads;
+    int64_t all = (int64_t)s->heads, group = (int64_t)pst_cuda_attention_group(s);
     builder u = {.g = g,
                  .s = s,
+                 .group = group,
                  .type = s->dtype == PST_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF,
                  .head = {b, h, t, d},
                  .head_t = {b, h, d, t},
@@ -31,19 +33,41 @@ static builder begin(pst_dnn_graph *g, const pst_cuda_attention_shape *s) {
                  .score_t = {h * t * t, t * t, 1, t},
                  .row = {b, h, t, 1},
                  .row_stride = {h * t, t, 1, 1},
-                 .lse_stride = {all * t, t, 1, 1}};
+                 .lse_stride = {all * t, group * t, 1, 1}};
     const int64_t each[4] = {b, 1, 1, 1};
-    if (s->padded || !s->bidirectional) u.low = scalar(&u, PST_ATT_MASKED);
+    if (s->padded || s->window || !s->bidirectional) u.low = scalar(&u, PST_ATT_MASKED);
     if (s->padded) u.lengths = pst_dnn_loose(g, PST_ATT_LENGTHS, CUDNN_DATA_INT32, each, ones);
     return u;
 }
 
-/* A view of a tensor with `width` channels per position: 3c for qkv, c for out. */
-static pst_dnn_desc heads(const builder *u, int64_t number, uint64_t width, int transposed) {
-    int64_t w = (int64_t)width, t = (int64_t)u->s->t, d = u->head[3];
-    const int64_t stride[4] = {t * w, d, w, 1}, turned[4] = {t * w, d, 1, w};
-    return pst_dnn_operand(u->g, number, u->type, transposed ? u->head_t : u->head,
-                           transposed ? turned : stride, 0);
+/* Strides of a tensor [b,heads,t,d]: whose heads are `apart` channels from each other, and whose
+ * positions have `width` channels. */
+typedef struct {
+    int64_t at[4];
+} strides;
+static strides strided(const builder *u, uint64_t width, int64_t apart) {
+    const int64_t w = (int64_t)width;
+    return (strides){{(int64_t)u->s->t * w, apart, w, 1}};
+}
+
+static strides of_queries(const builder *u) {
+    const uint64_t c = u->s->c;
+    return strided(u, u->s->kv_heads ? c : 3 * c, u->group * u->head[3]);
+}
+static strides of_keys(const builder *u) {
+    const uint64_t d = (uint64_t)u->head[3];
+    return strided(u, u->s->kv_heads ? u->s->kv_heads * d : 3 * u->s->c, u->head[3]);
+}
+static strides of_out(const builder *u) { return strided(u, u->s->c, u->group * u->head[3]); }
+
+static pst_dnn_desc heads(const builder *u, int64_t number, strides s) {
+    return pst_dnn_operand(u->g, number, u->type, u->head, s.at, 0);
+}
+
+/* With the last two dimensions exchanged. */
+static pst_dnn_desc turned(const builder *u, int64_t number, strides s) {
+    const int64_t stride[4] = {s.at[0], s.at[1], s.at[3], s.at[2]};
+    return pst_dnn_operand(u->g, number, u->type, u->head_t, stride, 0);
 }
 
 static pst_dnn_desc scores(const builder *u, cudnnDataType_t type) {
@@ -89,15 +113,25 @@ static pst_dnn_desc keeping(const builder *u, pst_dnn_desc x, pst_dnn_desc keep)
     return y;
 }
 
-/* Masks padding, of queries and of keys, and later positions. */
+/* Masks positions before the window: keeps those with key + window > query. */
+static pst_dnn_desc windowed(const builder *u, pst_dnn_desc x) {
+    pst_dnn_desc width = pst_dnn_operand(u->g, PST_ATT_WINDOW, CUDNN_DATA_INT32, ones, ones, 1);
+    pst_dnn_desc query = position(u, x, 2), key = scores(u, CUDNN_DATA_INT32);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_ADD, CUDNN_DATA_INT32, -1,
+                      (pst_dnn_element){position(u, x, 3), width, NULL, key});
+    return keeping(u, x, whether(u, CUDNN_POINTWISE_CMP_GT, key, query));
+}
+
+/* Masks padding, of queries and of keys, later positions, and those before the window. */
 static pst_dnn_desc masked(const builder *u, pst_dnn_desc x) {
     if (u->lengths) {
         pst_dnn_desc query = whether(u, CUDNN_POINTWISE_CMP_LT, position(u, x, 2), u->lengths);
         pst_dnn_desc key = whether(u, CUDNN_POINTWISE_CMP_LT, position(u, x, 3), u->lengths);
         x = keeping(u, x, whether(u, CUDNN_POINTWISE_LOGICAL_AND, query, key));
     }
-    if (u->s->bidirectional) return x;
-    return keeping(u, x, whether(u, CUDNN_POINTWISE_CMP_GE, position(u, x, 2), position(u, x, 3)));
+    if (!u->s->bidirectional)
+        x = keeping(u, x, whether(u, CUDNN_POINTWISE_CMP_GE, position(u, x, 2), position(u, x, 3)));
+    return u->s->window ? windowed(u, x) : x;
 }
 
 /* With the samples' lengths as sizes of the products the library can skip tiles of padding. */
@@ -109,9 +143,8 @@ static void sum_of_rows(const builder *u, pst_dnn_desc a, pst_dnn_desc b, pst_dn
 }
 
 static void forward(const builder *u) {
-    const uint64_t c = u->s->c;
     pst_dnn_desc product = scores(u, CUDNN_DATA_FLOAT), p = scores(u, u->type);
-    scores_of(u, heads(u, PST_ATT_Q, 3 * c, 0), heads(u, PST_ATT_K, 3 * c, 1), product);
+    scores_of(u, heads(u, PST_ATT_Q, of_queries(u)), turned(u, PST_ATT_K, of_keys(u)), product);
     pst_dnn_desc score =
         masked(u, apply(u, CUDNN_POINTWISE_MUL, product, scalar(u, PST_ATT_SCALE), 0));
     pst_dnn_desc max = reduced(u, CUDNN_REDUCE_TENSOR_MAX, score);
@@ -124,7 +157,7 @@ static void forward(const builder *u) {
         (pst_dnn_element){max, apply(u, CUDNN_POINTWISE_LOG, sum, NULL, 1), NULL, lse});
     pst_dnn_pointwise(u->g, CUDNN_POINTWISE_DIV, CUDNN_DATA_FLOAT, -1,
                       (pst_dnn_element){power, sum, NULL, p});
-    sum_of_rows(u, p, heads(u, PST_ATT_V, 3 * c, 0), heads(u, PST_ATT_OUT, c, 0));
+    sum_of_rows(u, p, heads(u, PST_ATT_V, of_keys(u)), heads(u, PST_ATT_OUT, of_out(u)));
 }
 
 /* delta = sum over channels of dout * out, in memory, because other kernels read it. The strides of
@@ -146,9 +179,9 @@ static pst_dnn_desc delta_of(const builder *u, pst_dnn_desc dout, pst_dnn_desc o
 
 /* to = x^T y for x [b,heads,t,t]. */
 static void turned_product(const builder *u, pst_dnn_desc x, pst_dnn_desc y, pst_dnn_desc to) {
-    pst_dnn_desc turned = pst_dnn_virtual(u->g, u->type, u->score, u->score_t);
-    pst_dnn_reshape(u->g, x, turned);
-    sum_of_rows(u, turned, y, to);
+    pst_dnn_desc x_t = pst_dnn_virtual(u->g, u->type, u->score, u->score_t);
+    pst_dnn_reshape(u->g, x, x_t);
+    sum_of_rows(u, x_t, y, to);
 }
 
 /* dq through fp32 in memory, to which the library adds. */
@@ -163,19 +196,17 @@ static void sum_loosely(const builder *u, pst_dnn_desc a, pst_dnn_desc b, pst_dn
 }
 
 static void backward(const builder *u) {
-    const uint64_t c = u->s->c;
-    int64_t w = (int64_t)(3 * c), t = u->head[2], d = u->head[3];
-    const int64_t k_stride[4] = {t * w, d, w, 1};
-    pst_dnn_desc q = heads(u, PST_ATT_Q, 3 * c, 0), k_t = heads(u, PST_ATT_K, 3 * c, 1);
-    pst_dnn_desc v_t = heads(u, PST_ATT_V, 3 * c, 1), dout = heads(u, PST_ATT_DOUT, c, 0);
+    const strides keys = of_keys(u);
+    pst_dnn_desc q = heads(u, PST_ATT_Q, of_queries(u)), k_t = turned(u, PST_ATT_K, keys);
+    pst_dnn_desc v_t = turned(u, PST_ATT_V, keys), dout = heads(u, PST_ATT_DOUT, of_out(u));
     pst_dnn_desc scale = scalar(u, PST_ATT_SCALE), product = scores(u, CUDNN_DATA_FLOAT);
-    pst_dnn_desc delta = delta_of(u, dout, heads(u, PST_ATT_OUT, c, 0));
+    pst_dnn_desc delta = delta_of(u, dout, heads(u, PST_ATT_OUT, of_out(u)));
     pst_dnn_desc lse = pst_dnn_loose(u->g, PST_ATT_LSE, CUDNN_DATA_FLOAT, u->row, u->lse_stride);
     scores_of(u, q, k_t, product);
     pst_dnn_desc score = apply(u, CUDNN_POINTWISE_MUL, product, scale, 0);
     score = masked(u, apply(u, CUDNN_POINTWISE_SUB, score, lse, 0));
     pst_dnn_desc p = apply(u, CUDNN_POINTWISE_EXP, score, NULL, 0);
-    turned_product(u, p, dout, heads(u, PST_ATT_DV, 3 * c, 0));
+    turned_product(u, p, dout, heads(u, PST_ATT_DV, keys));
     pst_dnn_desc dp = scores(u, CUDNN_DATA_FLOAT);
     scores_of(u, dout, v_t, dp);
     pst_dnn_desc ds = apply(u, CUDNN_POINTWISE_SUB, dp, delta, 0);
@@ -183,10 +214,10 @@ static void backward(const builder *u) {
     pst_dnn_desc scaled = scores(u, u->type);
     pst_dnn_pointwise(u->g, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, -1,
                       (pst_dnn_element){ds, scale, NULL, scaled});
-    turned_product(u, scaled, q, heads(u, PST_ATT_DK, 3 * c, 0));
-    pst_dnn_desc k = pst_dnn_virtual(u->g, u->type, u->head, k_stride);
+    turned_product(u, scaled, q, heads(u, PST_ATT_DK, keys));
+    pst_dnn_desc k = pst_dnn_virtual(u->g, u->type, u->head, keys.at);
     pst_dnn_reshape(u->g, k_t, k);
-    pst_dnn_desc dq = heads(u, PST_ATT_DQ, 3 * c, 0);
+    pst_dnn_desc dq = heads(u, PST_ATT_DQ, of_queries(u));
     if (u->s->loose) sum_loosely(u, scaled, k, dq);
     else sum_of_rows(u, scaled, k, dq);
 }
@@ -219,10 +250,16 @@ void pst_cuda_attention_divide(pst_cuda_attention_shape *s) {
     const uint64_t most = pst_cuda_attention_part_bytes;
     s->loose = s->loose && s->backward;
     s->part_b = s->b;
-    s->part_heads = s->heads;
+    s->part_heads = pst_cuda_attention_columns(s);
     if (!s->backward || s->loose) return;
-    s->part_b = part_of(s->b, s->heads * head_bytes(s), most);
-    s->part_heads = part_of(s->heads, s->part_b * head_bytes(s), most);
+    s->part_b = part_of(s->b, s->part_heads * head_bytes(s), most);
+    s->part_heads = part_of(s->part_heads, s->part_b * head_bytes(s), most);
+}
+
+uint64_t pst_cuda_attention_shares(const pst_cuda_attention_shape *s) {
+    const uint64_t size = 2;
+    if (!s->backward || pst_cuda_attention_group(s) == 1) return 0;
+    return round_up(2 * s->b * s->t * s->c * size, 256);
 }
 
 uint64_t pst_cuda_attention_delta(const pst_cuda_attention_shape *s) {
@@ -234,7 +271,8 @@ uint64_t pst_cuda_attention_lengths(const pst_cuda_attention_shape *s) {
 }
 
 uint64_t pst_cuda_attention_sums(const pst_cuda_attention_shape *s) {
-    return s->loose ? round_up(s->b * s->t * s->c * sizeof(float), 256) : 0;
+    const uint64_t c = s->c / pst_cuda_attention_group(s);
+    return s->loose ? round_up(s->b * s->t * c * sizeof(float), 256) : 0;
 }
 
 uint64_t pst_cuda_attention_workspace(const pst_cuda_attention_shape *s) {

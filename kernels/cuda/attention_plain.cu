@@ -10,7 +10,7 @@
 
 namespace {
 
-enum { TILE = 32, LINES = 8, EACH = TILE / LINES };
+enum { TILE = 32, LINES = 8, EACH = TILE / LINES, PACK = 8 /* elements of 16 bits in 16 bytes */ };
 
 /* What a thread of the three kernels works on. */
 struct place {
@@ -300,16 +300,34 @@ __global__ void __launch_bounds__(TILE *LINES) backward_kv(const pst_cuda_attent
 template <typename T, bool BACKWARD>
 __global__ void __launch_bounds__(TILE *LINES) clear(const pst_cuda_attention a) {
     const place p = find(a);
+    const operands<T> o = operands_of<T>(a);
     uint64_t at = p.channel + threadIdx.x;
     for (int i = 0; i < EACH; i++) {
         uint64_t row = p.first + threadIdx.y + (uint64_t)i * LINES;
         if (row < p.length || row >= p.t || at >= p.d) continue;
-        T *to =
-            BACKWARD ? (T *)a.dqkv + p.q + row * 3 * p.c + at : (T *)a.out + p.out + row * p.c + at;
-        to[0] = narrowed<T>(0.0f);
-        if (BACKWARD) to[p.c] = to[2 * p.c] = narrowed<T>(0.0f);
-        else if (at == 0) a.lse[p.row + row] = 0.0f;
+        if (BACKWARD) {
+            o.dq[p.q + row * p.q_ld + at] = narrowed<T>(0.0f);
+            o.dk[p.kv + row * p.kv_ld + at] = narrowed<T>(0.0f);
+            o.dv[p.kv + row * p.kv_ld + at] = narrowed<T>(0.0f);
+        } else {
+            ((T *)a.out)[p.out + row * p.c + at] = narrowed<T>(0.0f);
+            if (at == 0) a.lse[p.row + row] = 0.0f;
+        }
     }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(TILE *LINES)
+    sum_members(const T *part, uint64_t n, uint64_t group, T *to) {
+    const uint64_t i = ((uint64_t)blockIdx.x * (TILE * LINES) + threadIdx.x) * PACK;
+    float sum[PACK], next[PACK];
+    if (i >= n) return;
+    widen_pack<T>(load_pack(part + i), sum);
+    for (uint64_t member = 1; member < group; member++) {
+        widen_pack<T>(load_pack(part + member * n + i), next);
+        for (uint32_t k = 0; k < PACK; k++) sum[k] += next[k];
+    }
+    store_pack(to + i, sum);
 }
 
 __global__ void __launch_bounds__(TILE *LINES) clamp(const pst_cuda_attention a, int32_t *to) {
@@ -356,6 +374,14 @@ extern "C" void pst_cuda_attention_clear_b(pst_cuda_queue q, pst_dtype dtype,
     by_type(dtype, [&](auto type) {
         launch(q, clear<decltype(type), true>, grid(a), dim3(TILE, LINES), *a);
     });
+}
+
+extern "C" void pst_cuda_attention_sum(pst_cuda_queue q, pst_dtype dtype, const void *part,
+                                       uint64_t n, uint64_t group, void *to) {
+    const dim3 grid(grid_of(n, TILE * LINES * PACK)), block(TILE * LINES);
+    if (dtype == PST_BF16)
+        launch(q, sum_members<bf16>, grid, block, (const bf16 *)part, n, group, (bf16 *)to);
+    else launch(q, sum_members<f16>, grid, block, (const f16 *)part, n, group, (f16 *)to);
 }
 
 extern "C" void pst_cuda_attention_clamp(pst_cuda_queue q, const pst_cuda_attention *a,

@@ -31,9 +31,14 @@ typedef struct {
 } pst_cuda_attention;
 void pst_cuda_attention_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
 void pst_cuda_attention_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
-/* Set padded rows to 0, in out and lse (F) or in dqkv (B), after a kernel of cuDNN. */
+/* Set padded rows to 0, in out and lse (F) or in the gradients of q, k and v (B), after a kernel of
+ * cuDNN. */
 void pst_cuda_attention_clear_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
 void pst_cuda_attention_clear_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
+/* to[n], of bf16 or f16: the sums of members 0, 1, ... of part [group,n], in fp32, rounded once. n:
+ * a multiple of 8; addresses are aligned to 16 bytes. */
+void pst_cuda_attention_sum(pst_cuda_queue q, pst_dtype dtype, const void *part, uint64_t n,
+                            uint64_t group, void *to);
 /* to[b]: the lengths, clamped to 1..t. */
 void pst_cuda_attention_clamp(pst_cuda_queue q, const pst_cuda_attention *a, int32_t *to);
 #ifdef __cplusplus

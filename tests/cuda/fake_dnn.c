@@ -236,6 +236,7 @@ static double pointwise(int mode, double x, double b, double t) {
     case CUDNN_POINTWISE_DIV: return x / b;
     case CUDNN_POINTWISE_EXP: return exp(x);
     case CUDNN_POINTWISE_LOG: return log(x);
+    case CUDNN_POINTWISE_CMP_GT: return x > b;
     case CUDNN_POINTWISE_CMP_GE: return x >= b;
     case CUDNN_POINTWISE_CMP_LT: return x < b;
     case CUDNN_POINTWISE_LOGICAL_AND: return x != 0 && b != 0;

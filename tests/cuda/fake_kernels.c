@@ -165,17 +165,50 @@ void pst_cuda_attention_clear_f(pst_cuda_queue q, pst_dtype dtype, const pst_cud
     LAUNCH(q, clear_f, c);
 }
 
+static void clear_row(pst_dtype dtype, void *x, uint64_t row, uint64_t n) {
+    for (uint64_t i = 0; i < n; i++) put(dtype, x, row * n + i, 0);
+}
+
 static void clear_b(const void *arguments) {
     const attention *c = arguments;
     const pst_cuda_attention *a = &c->of;
-    for (uint64_t row = 0; row < a->b * a->t; row++)
-        for (uint64_t i = 0; i < 3 * a->c && row % a->t >= length_of(a, row / a->t); i++)
-            put(c->dtype, a->dqkv, row * 3 * a->c + i, 0);
+    for (uint64_t row = 0; row < a->b * a->t; row++) {
+        if (row % a->t < length_of(a, row / a->t)) continue;
+        if (a->dqkv) {
+            clear_row(c->dtype, a->dqkv, row, 3 * a->c);
+            continue;
+        }
+        clear_row(c->dtype, a->dq, row, a->c);
+        clear_row(c->dtype, a->dk, row, a->c / a->heads * a->kv_heads);
+        clear_row(c->dtype, a->dv, row, a->c / a->heads * a->kv_heads);
+    }
 }
 
 void pst_cuda_attention_clear_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a) {
     const attention c = {.dtype = dtype, .of = *a};
     LAUNCH(q, clear_b, c);
+}
+
+typedef struct {
+    pst_dtype dtype;
+    const void *part;
+    uint64_t n, group;
+    void *to;
+} sum_of_parts;
+
+static void sum_parts(const void *arguments) {
+    const sum_of_parts *s = arguments;
+    for (uint64_t i = 0; i < s->n; i++) {
+        double sum = 0;
+        for (uint64_t k = 0; k < s->group; k++) sum += get(s->dtype, s->part, k * s->n + i);
+        put(s->dtype, s->to, i, sum);
+    }
+}
+
+void pst_cuda_attention_sum(pst_cuda_queue q, pst_dtype dtype, const void *part, uint64_t n,
+                            uint64_t group, void *to) {
+    const sum_of_parts s = {dtype, part, n, group, to};
+    LAUNCH(q, sum_parts, s);
 }
 
 /* --- convolution ------------------------------------------------------------------------------ */

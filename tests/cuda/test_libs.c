@@ -258,6 +258,58 @@ static void attention_is_the_reference(void **state) {
     assert_int_equal(fake_dnn.plain, 0);
 }
 
+/* Heads of queries that share keys, one graph for each member of a group; windows. */
+static void grouped_attention_is_the_reference(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t b, t, d, window;
+        uint32_t heads, kv_heads;
+    } shape[] = {{2, 5, 8, 0, 4, 2},  {1, 17, 8, 0, 3, 1}, {1, 33, 16, 7, 2, 2},
+                 {2, 20, 8, 2, 6, 3}, {1, 9, 8, 30, 4, 4}, {1, 9, 8, 1, 2, 0}};
+    uint32_t runs = 0;
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+        for (int lengths = 0; lengths < 2; lengths++) {
+            const uint32_t kv_heads = shape[i].kv_heads, heads = shape[i].heads;
+            check_case(&(kernel_case){.op = "attention",
+                                      .b = lengths ? 5 : shape[i].b,
+                                      .t = shape[i].t,
+                                      .c = shape[i].d * heads,
+                                      .heads = heads,
+                                      .kv_heads = kv_heads,
+                                      .window = shape[i].window,
+                                      .lengths = lengths,
+                                      .dtype = i % 2 ? PST_F16 : PST_BF16},
+                       pst_cuda_attention_rows());
+            runs += 2 * (kv_heads ? heads / kv_heads : 1);
+        }
+    assert_int_equal(fake_dnn.runs, runs);
+    assert_int_equal(fake_dnn.plain, 0);
+}
+
+/* Tensor ranks: heads 4 and 5 of 8, of which each 4 share keys, do not share those of this rank as
+ * the library takes it; heads 4 to 7 with 2 heads of keys of their own do. */
+static void uneven_groups_are_left_to_our_kernel(void **state) {
+    (void)state;
+    const pst_kernel_row *row = pst_cuda_attention_rows().row;
+    for (int even = 0; even < 2; even++) {
+        pst_graph *g;
+        const kernel_case k = {.op = "attention",
+                               .b = 2,
+                               .t = 9,
+                               .c = even ? 32 : 16,
+                               .heads = even ? 4 : 2,
+                               .kv_heads = 2,
+                               .first = even ? 0 : 4,
+                               .total = even ? 4 : 8,
+                               .dtype = PST_BF16};
+        assert_int_equal(case_graph(&k, &g), PST_OK);
+        const char *why = row->reject(g, g->node + g->n_node - 1, NULL);
+        assert_int_equal(even, !why);
+        if (why) assert_non_null(strstr(why, "unevenly"));
+        pst_graph_close(g);
+    }
+}
+
 /* The part of the operands that begins at a sample has its lengths. */
 static void padded_attention_goes_in_parts(void **state) {
     (void)state;
@@ -783,6 +835,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(old_devices_have_no_8_bits, open_device, close_device),
         cmocka_unit_test_setup_teardown(linear_in_tf32, open_device, close_device),
         cmocka_unit_test_setup_teardown(attention_is_the_reference, open_device, close_device),
+        cmocka_unit_test_setup_teardown(grouped_attention_is_the_reference, open_device,
+                                        close_device),
+        cmocka_unit_test(uneven_groups_are_left_to_our_kernel),
         cmocka_unit_test_setup_teardown(attention_goes_in_parts, open_device, close_device),
         cmocka_unit_test_setup_teardown(padded_attention_goes_in_parts, open_device, close_device),
         cmocka_unit_test_setup_teardown(convolution_is_the_reference, open_device, close_device),

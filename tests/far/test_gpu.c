@@ -17,25 +17,26 @@
 #include "run/runs_assert.h"
 #include "skip.h"
 
-enum { SKIP = 77, STEPS = 8, MOST = 8 };
+enum { SKIP = 77, STEPS = 8, MOST = 9 };
 static char yaml[2000], on_device[80];
 
 /* The text that is learnt, so that nothing but this program has to be at hand; its numbers are no
- * pattern. */
+ * pattern. With three times this learning rate some step's loss rises even in fp32, by how much
+ * depends on the last bits. */
 static void write_run(void) {
     char path[400];
     uint32_t x = 1;
     snprintf(path, sizeof path, "%s/text.txt", run_folder());
     FILE *f = fopen(path, "w");
     for (int i = 0; f && i < 400; i++, x = x * 1664525 + 1013904223)
-        fprintf(f, "valve %u of pipe %d carries %u litres; ", x >> 28, i % 7, (x >> 20) % 50);
+        fprintf(f, "valve %u of pipe %d carries %u litres;\n", x >> 28, i % 7, (x >> 20) % 50);
     if (f) fclose(f);
     snprintf(
         yaml, sizeof yaml,
         "name: run\n"
         "model: {kind: gpt, layers: 2, heads: 2, channels: 64, context: 32, dropout: 0.1}\n"
         "data: {kind: text, paths: [\"%s\"]}\n"
-        "train: {steps: %d, batch: 8, micro_batch: 2, lr: 1.0e-2, warmup: 2, clip: 1.0, seed: 7}\n"
+        "train: {steps: %d, batch: 8, micro_batch: 2, lr: 3.0e-3, warmup: 2, clip: 1.0, seed: 7}\n"
         "parallel: {transport: self, threads: 1, products: library}\n"
         "checkpoint: {every: 4}\n",
         path, STEPS);
@@ -96,10 +97,48 @@ static void eight_bits(void **state) {
     run_result one = run_here(yaml, "fp8", 1, "", override, 3);
     if (one.exit_status && strstr(pst_error(), "does not support FP8 matrix products")) return;
     assert_int_equal(one.exit_status, 0);
-    near(&one, &exact, 0.15, "fp8"); /* at this rate of learning small differences grow */
+    near(&one, &exact, 2e-2, "fp8");
     run_result two = TRAINED(on_device, "fp8-two", 2, "", "train.precision=fp8",
                              "parallel.schedule=1f1b", "parallel.recompute=full");
     run_assert_same(&two, &one, "fp8, two ranks");
+}
+
+/* The rest of what trains, in fp32 beside the CPU; with several ranks, all on one GPU. */
+static void others(void **state) {
+    (void)state;
+    static const struct {
+        const char *what;
+        int ranks;
+        double apart;
+        const char *keys[6];
+    } way[] = {
+        {"lamb", 1, 1e-3, {"train.optimizer=lamb"}},
+        {"muon", 1, 5e-3, {"train.optimizer=muon", "train.lr=1.0e-3"}},
+        {"sgd", 1, 1e-3, {"train.optimizer=sgd", "train.lr=0.1"}},
+        {"state", 1, 1e-2, {"train.optimizer_state=bf16", "train.lr=1.0e-3"}},
+        {"batches", 1, 2e-3, {"train.batch_warmup.from=2", "train.batch_warmup.tokens=768"}},
+        {"adapters", 1, 1e-3, {"adapt.on=attention", "adapt.rank=4", "train.lr=1.0e-3"}},
+        {"frozen", 1, 1e-3, {"train.freeze=h.0.*", "train.lr=1.0e-3"}},
+        {"dropped", 1, 1e-3, {"model.attention_dropout=0.2", "train.lr=1.0e-3"}},
+        {"llama",
+         1,
+         2e-3,
+         {"model.kind=llama", "model.dropout=0", "model.kv_heads=1", "model.window=20",
+          "model.intermediate=96", "train.lr=1.0e-3"}},
+        {"bert", 1, 2e-3, {"model.kind=bert", "data.kind=lines", "train.lr=1.0e-3"}},
+        {"zero", 2, 1e-3, {"parallel.data=2", "parallel.zero=2", "train.lr=1.0e-3"}},
+        {"tensor", 2, 1e-3, {"parallel.tensor=2", "model.dropout=0", "train.lr=1.0e-3"}},
+    };
+    for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
+        char name[40];
+        const char *words[8] = {"train.precision=fp32"};
+        for (size_t k = 0; k < 6; k++) words[k + 1] = way[i].keys[k];
+        snprintf(name, sizeof name, "%s-cpu", way[i].what);
+        run_result want = trained(NULL, name, way[i].ranks, "", words);
+        run_result got = trained(on_device, way[i].what, way[i].ranks, "", words);
+        near(&got, &want, way[i].apart, way[i].what);
+        printf("%s: as the CPU, last loss %g\n", way[i].what, got.value[STEPS - 1]);
+    }
 }
 
 /* A run that had ended after its first half, from where it went on. */
@@ -221,8 +260,9 @@ int main(void) {
     snprintf(on_device, sizeof on_device, "parallel.device=%s", name);
     write_run();
     const struct CMUnitTest tests[] = {cmocka_unit_test(curves),  cmocka_unit_test(eight_bits),
-                                       cmocka_unit_test(resumed), cmocka_unit_test(scaled),
-                                       cmocka_unit_test(shared),  cmocka_unit_test(captured)};
+                                       cmocka_unit_test(others),  cmocka_unit_test(resumed),
+                                       cmocka_unit_test(scaled),  cmocka_unit_test(shared),
+                                       cmocka_unit_test(captured)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     if (!failed) run_folder_remove(); /* else its logs say more */
     return failed;

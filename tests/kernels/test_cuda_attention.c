@@ -204,6 +204,27 @@ static void padding_is_cleared(void **state) {
     case_close(&want);
 }
 
+/* Members are added in order, in fp32. */
+static void shares_of_members_are_summed(void **state) {
+    (void)state;
+    enum { N = 264, GROUP = 5 };
+    static uint16_t part[GROUP][N], to[N + 1];
+    static const pst_dtype types[] = {PST_BF16, PST_F16};
+    for (int type = 0; type < 2; type++) {
+        uint32_t x = 7;
+        for (int i = 0; i < GROUP * N; i++, x = x * 1664525 + 1013904223)
+            part[i / N][i % N] = pst_half_from_f32(types[type], (float)(x >> 20) / 256 - 8);
+        to[N] = 99;
+        pst_cuda_attention_sum(NULL, types[type], part, N, GROUP, to);
+        for (int i = 0; i < N; i++) {
+            float sum = pst_f32_from_half(types[type], part[0][i]);
+            for (int k = 1; k < GROUP; k++) sum += pst_f32_from_half(types[type], part[k][i]);
+            assert_int_equal(to[i], pst_half_from_f32(types[type], sum));
+        }
+        assert_int_equal(to[N], 99);
+    }
+}
+
 static void lengths_are_clamped(void **state) {
     (void)state;
     int32_t lengths[300], to[301];
@@ -225,6 +246,7 @@ int main(void) {
                                        cmocka_unit_test(dropped_attention_is_the_reference),
                                        cmocka_unit_test(grouped_attention_is_the_reference),
                                        cmocka_unit_test(padding_is_cleared),
+                                       cmocka_unit_test(shares_of_members_are_summed),
                                        cmocka_unit_test(lengths_are_clamped)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,9 +101,20 @@ static void plans_are_found(void **state) {
         {.b = 1, .t = 8192, .c = 384, .heads = 6, .dtype = PST_F16},    /* in parts */
         {.b = 2, .t = 37, .c = 72, .heads = 3, .dtype = PST_BF16},
         {.b = 1, .t = 1, .c = 256, .heads = 1, .dtype = PST_BF16},
+        {.b = 2, .t = 4096, .c = 4096, .heads = 32, .kv_heads = 8, .dtype = PST_BF16}, /* Llama */
+        {.b = 2, .t = 2048, .c = 2048, .heads = 32, .kv_heads = 32, .dtype = PST_F16},
+        {.b = 1,
+         .t = 4096,
+         .c = 4096,
+         .heads = 32,
+         .kv_heads = 8,
+         .window = 1024,
+         .dtype = PST_BF16}, /* Mistral */
     };
     check(0, &shape[0], 1);
-    for (int i = 1; i < 5; i++) check(0, &shape[i], 3);
+    for (int i = 1; i < 8; i++) check(0, &shape[i], 3);
+    check(0, &shape[7], 1);
+    check(1, &shape[7], 3);
     check(1, &shape[0], 3);
     check(2, &shape[0], 3);
     if (n_unseen)

@@ -246,6 +246,27 @@ static void test_attention(void **state) {
                            types[type]);
 }
 
+static void test_grouped_attention(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t b, t, d, window;
+        uint32_t heads, kv_heads;
+    } shape[] = {{2, 33, 64, 0, 4, 2},     {1, 129, 128, 0, 8, 1}, {2, 200, 64, 64, 4, 4},
+                 {1, 300, 128, 100, 8, 2}, {2, 70, 40, 3, 6, 3},   {1, 260, 64, 17, 2, 0}};
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+        for (size_t type = 0; type < 3; type++)
+            for (int lengths = 0; lengths < 2; lengths++)
+                check_case((kernel_case){.op = "attention",
+                                         .b = lengths ? 5 : shape[i].b,
+                                         .t = shape[i].t,
+                                         .c = shape[i].d * shape[i].heads,
+                                         .heads = shape[i].heads,
+                                         .kv_heads = shape[i].kv_heads,
+                                         .window = shape[i].window,
+                                         .lengths = lengths},
+                           types[type]);
+}
+
 /* Stems, bottlenecks and CIFAR's layers, and channels that fill no 16 bytes. */
 static void test_convolution(void **state) {
     (void)state;
@@ -276,10 +297,12 @@ static void test_convolution(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_linear), cmocka_unit_test(test_linear_factors),
-        cmocka_unit_test(test_differences), cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_convolution)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_linear),
+                                       cmocka_unit_test(test_linear_factors),
+                                       cmocka_unit_test(test_differences),
+                                       cmocka_unit_test(test_attention),
+                                       cmocka_unit_test(test_grouped_attention),
+                                       cmocka_unit_test(test_convolution)};
     module = pst_module_get();
     const char *why =
         module ? module->device->reject(&(pst_device_config){.threads = 1}) : pst_module_why();
