@@ -103,8 +103,11 @@ static void grouped_attention_is_the_reference(void **state) {
     static const struct {
         uint64_t b, t, d, window;
         uint32_t heads, kv_heads;
-    } shape[] = {
-        {2, 5, 3, 0, 4, 2}, {1, 40, 8, 0, 3, 1}, {1, 70, 7, 33, 2, 2}, {2, 40, 5, 2, 6, 3}};
+    } shape[] = {{2, 5, 3, 0, 4, 2},
+                 {1, 40, 8, 0, 3, 1},
+                 {1, 70, 7, 33, 2, 2},
+                 {2, 40, 5, 2, 6, 3},
+                 {1, 200, 8, 70, 2, 1}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (int lengths = 0; lengths < 2; lengths++)
             check(&(kernel_case){.op = "attention",
