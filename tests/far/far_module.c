@@ -7,94 +7,34 @@
  * that has their sample), FAR_NEAR=1 (memory lies at its addresses, and is called CUDA's),
  * FAR_CAPTURE=N (the N-th capture fails; 0: it captures nothing), FAR_GAPS=1 (far_gaps.h),
  * FAR_SUMS=1 (layer norms' B leaves sums for W, by the reference's kernels). */
-#include "far/far_choices.h"
-#include "far/far_direct.h"
-#include "far/far_f8.h"
 #include "far/far_gaps.h"
+#include "far/far_parts.h"
 #include "base/arena.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/module_host.h"
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static uint64_t away_by = UINT64_C(1) << 62; /* from where memory really lies: no address at all */
-enum { EVENTS = 8192, MAX_ROWS = 480, PAUSE_EVERY = 13, PAUSE_US = 50, MAX_PREPARED = 4096 };
-
-typedef struct far far;
-typedef struct job job;
-struct job {
-    job *next;
-    pst_status (*run)(far *d, job *j);
-    uint64_t event;
-    void *to;
-    const void *from;
-    uint64_t bytes; /* or elements */
-    int value;      /* of a fill; the row of a kernel; a type */
-    pst_call call;
-    void *arg[PST_MAX_ARG];
-    pst_optim_kind kind;
-    pst_optim_hyper hyper;
-    pst_status (*other)(void *arg);
-    void *other_arg;
-    pst_arith_param *param;
-    const float **x;
-    uint32_t n_x;
-    uint64_t *n;
-};
-
-typedef struct {
-    far *device;
-    pthread_t thread;
-    pthread_cond_t filled;
-    job *first, **last;
-} queue;
-
-struct far {
-    pst_far_memory m;
-    pst_device *cpu; /* computes */
-    void *staging[8];
-    uint32_t n_staging, n_prepared;
-    const pst_node *prepared[MAX_PREPARED];
-    far_choices choices;
-    far_f8 f8;
-    pthread_mutex_t lock;
-    pthread_cond_t moved;
-    queue queue[PST_Q_COUNT];
-    int capturing;
-    job *noted, **last_noted; /* of the capture under way */
-    struct captured *captured;
-    /* begun: what was launched since the latest event has this one ahead of it */
-    int closing, begun;
-    uint64_t next_event, ahead;
-    struct {
-        uint64_t start_ns, end_ns;
-        int state; /* 0: not yet, 1: has happened, 2: the device had failed */
-    } event[EVENTS];
-    pst_status failed;
-    char why[512];
-};
+enum { MAX_ROWS = 480, PAUSE_EVERY = 13, PAUSE_US = 50 };
 
 /* --- queues ----------------------------------------------------------------------------------- */
-
-/* What the device's threads use in place of an address. */
-static void *real(const far *d, const void *at) { return pst_far_real(&d->m, at); }
 
 /* Events begin and end with jobs of their own; whatever fails, everything behind it does. */
 static pst_status run_begin(far *d, job *j) {
     uint64_t now = pst_clock_now(d->m.base.clock);
     pthread_mutex_lock(&d->lock);
-    d->event[j->event % EVENTS].start_ns = now;
+    d->event[j->event % FAR_EVENTS].start_ns = now;
     pthread_mutex_unlock(&d->lock);
     return PST_OK;
 }
 
 static void end_event(far *d, uint64_t event) {
-    d->event[event % EVENTS].end_ns = pst_clock_now(d->m.base.clock);
-    d->event[event % EVENTS].state = d->failed == PST_OK ? 1 : 2;
+    d->event[event % FAR_EVENTS].end_ns = pst_clock_now(d->m.base.clock);
+    d->event[event % FAR_EVENTS].state = d->failed == PST_OK ? 1 : 2;
 }
 
 static void *serve(void *arg) {
@@ -129,7 +69,7 @@ static void *serve(void *arg) {
     return NULL;
 }
 
-static job *job_of(pst_status (*run)(far *, job *)) {
+job *far_job(pst_status (*run)(far *, job *)) {
     job *j = calloc(1, sizeof *j);
     if (!j) abort();
     j->run = run;
@@ -137,7 +77,7 @@ static job *job_of(pst_status (*run)(far *, job *)) {
     return j;
 }
 
-static void put(far *d, pst_queue where, job *j) {
+void far_put(far *d, pst_queue where, job *j) {
     if (where == PST_Q_COMPUTE && d->capturing) {
         *d->last_noted = j;
         d->last_noted = &j->next;
@@ -157,25 +97,25 @@ static pst_status run_other(far *d, job *j) {
 }
 
 static void put_other(pst_device *device, pst_status (*run)(void *arg), void *arg) {
-    job *j = job_of(run_other);
+    job *j = far_job(run_other);
     j->other = run;
     j->other_arg = arg;
-    put((far *)device, PST_Q_COMPUTE, j);
+    far_put((far *)device, PST_Q_COMPUTE, j);
 }
 
 static uint64_t new_event(far *d) {
     pthread_mutex_lock(&d->lock);
     uint64_t event = d->next_event++;
-    d->event[event % EVENTS].state = 0;
-    d->event[event % EVENTS].start_ns = 0;
+    d->event[event % FAR_EVENTS].state = 0;
+    d->event[event % FAR_EVENTS].start_ns = 0;
     pthread_mutex_unlock(&d->lock);
     return event;
 }
 
 static pst_status await(far *d, uint64_t event) {
     pthread_mutex_lock(&d->lock);
-    while (!d->event[event % EVENTS].state) pthread_cond_wait(&d->moved, &d->lock);
-    int failed = d->event[event % EVENTS].state == 2;
+    while (!d->event[event % FAR_EVENTS].state) pthread_cond_wait(&d->moved, &d->lock);
+    int failed = d->event[event % FAR_EVENTS].state == 2;
     pthread_mutex_unlock(&d->lock);
     return failed ? pst_fail(d->failed, "%s", d->why) : PST_OK;
 }
@@ -191,13 +131,13 @@ static void begin_event(far *d) {
     uint64_t event = d->ahead = new_event(d);
     pthread_mutex_lock(&d->lock);
     int waiting = 0;
-    for (uint64_t e = event; e-- > 0 && e + EVENTS / 8 > event;)
-        waiting += !d->event[e % EVENTS].state;
+    for (uint64_t e = event; e-- > 0 && e + FAR_EVENTS / 8 > event;)
+        waiting += !d->event[e % FAR_EVENTS].state;
     if (waiting > most_waiting) most_waiting = waiting;
     pthread_mutex_unlock(&d->lock);
-    job *begin = job_of(run_begin);
+    job *begin = far_job(run_begin);
     begin->event = event;
-    put(d, PST_Q_COMPUTE, begin);
+    far_put(d, PST_Q_COMPUTE, begin);
     d->begun = 1;
 }
 
@@ -212,9 +152,9 @@ static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call,
     if (!d->begun) begin_event(d);
     pst_status status = fn(device, call);
     if (!event) return status;
-    job *end = job_of(NULL);
+    job *end = far_job(NULL);
     end->event = *event = d->ahead;
-    put(d, PST_Q_COMPUTE, end);
+    far_put(d, PST_Q_COMPUTE, end);
     d->begun = 0;
     n_asked++;
     return status;
@@ -223,10 +163,10 @@ static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call,
 static pst_status test(pst_device *device, uint64_t event, uint64_t *start_ns, uint64_t *end_ns) {
     far *d = (far *)device;
     pthread_mutex_lock(&d->lock);
-    int known = event < d->next_event && event + EVENTS >= d->next_event,
-        state = d->event[event % EVENTS].state;
-    *start_ns = d->event[event % EVENTS].start_ns;
-    *end_ns = d->event[event % EVENTS].end_ns;
+    int known = event < d->next_event && event + FAR_EVENTS >= d->next_event,
+        state = d->event[event % FAR_EVENTS].state;
+    *start_ns = d->event[event % FAR_EVENTS].start_ns;
+    *end_ns = d->event[event % FAR_EVENTS].end_ns;
     pthread_mutex_unlock(&d->lock);
     if (!known)
         return pst_fail(PST_EINTERNAL, "far: event %llu is not known", (unsigned long long)event);
@@ -308,14 +248,14 @@ static pst_status replay(pst_device *device, const void *call) {
     const pst_captured *again = call;
     const captured *c = again->launches;
     for (const job *of = c->first; of; of = of->next) {
-        job *j = job_of(run_kernel);
+        job *j = far_job(run_kernel);
         uint64_t no_event = j->event;
         *j = *of;
         j->next = NULL;
         j->event = no_event;
         j->call.arg = j->arg;
         j->call.sample = again->sample;
-        put((far *)device, PST_Q_COMPUTE, j);
+        far_put((far *)device, PST_Q_COMPUTE, j);
     }
     n_replay++;
     return PST_OK;
@@ -371,55 +311,55 @@ static pst_status staging(pst_device *device, uint64_t bytes, void **base) {
 }
 
 static pst_status run_copy(far *d, job *j) {
-    memcpy(real(d, j->to), real(d, j->from), j->bytes);
+    memcpy(far_real(d, j->to), far_real(d, j->from), j->bytes);
     return PST_OK;
 }
 
 static pst_status copy(pst_device *device, pst_queue where, void *to, const void *from,
                        uint64_t bytes, uint64_t *event) {
     far *d = (far *)device;
-    job *j = job_of(run_copy);
+    job *j = far_job(run_copy);
     uint64_t own = j->event = new_event(d);
     j->to = to;
     j->from = from;
     j->bytes = bytes;
-    put(d, where, j);
+    far_put(d, where, j);
     if (!event) return await(d, own);
     *event = own;
     return PST_OK;
 }
 
 static pst_status run_fill(far *d, job *j) {
-    memset(real(d, j->to), j->value, j->bytes);
+    memset(far_real(d, j->to), j->value, j->bytes);
     return PST_OK;
 }
 
 static pst_status fill(pst_device *device, pst_queue where, void *to, uint8_t value,
                        uint64_t bytes) {
-    job *j = job_of(run_fill);
+    job *j = far_job(run_fill);
     j->to = to;
     j->value = value;
     j->bytes = bytes;
-    put((far *)device, where, j);
+    far_put((far *)device, where, j);
     return PST_OK;
 }
 
 static pst_status run_rows(far *d, job *j) {
-    uint8_t *to = real(d, j->to);
-    const uint8_t *from = real(d, j->from);
+    uint8_t *to = far_real(d, j->to);
+    const uint8_t *from = far_real(d, j->from);
     for (uint64_t i = 0; i < j->n[2]; i++) memcpy(to + i * j->n[0], from + i * j->n[1], j->bytes);
     return PST_OK;
 }
 
 static pst_status copy_rows(pst_device *device, pst_queue where, const pst_device_rows *rows) {
     const uint64_t n[] = {rows->to_distance, rows->from_distance, rows->n};
-    job *j = job_of(run_rows);
+    job *j = far_job(run_rows);
     j->to = rows->to;
     j->from = rows->from;
     j->bytes = rows->bytes;
     if (!(j->n = malloc(sizeof n))) abort();
     memcpy(j->n, n, sizeof n);
-    put((far *)device, where, j);
+    far_put((far *)device, where, j);
     return PST_OK;
 }
 
@@ -535,7 +475,7 @@ static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node
         return pst_fail(PST_EINTERNAL, "far: %s is prepared when memory is taken", node->name);
     for (uint32_t i = 0; i < d->n_prepared; i++)
         if (d->prepared[i] == node) return PST_OK;
-    if (d->n_prepared == MAX_PREPARED) return pst_fail(PST_ENOMEM, "far: too many nodes");
+    if (d->n_prepared == FAR_PREPARED) return pst_fail(PST_ENOMEM, "far: too many nodes");
     d->prepared[d->n_prepared++] = node;
     far_choices_choose(&d->choices, model(NULL), g->param + node->param[0]);
     return PST_OK;
@@ -555,15 +495,15 @@ static pst_status queue_kernel(pst_device *device, const pst_call *call, uint32_
     if (batch && call->train && call->step != call->sample / strtoull(batch, NULL, 10))
         return pst_fail(PST_EINTERNAL, "far: sample %llu is not of step %llu",
                         (unsigned long long)call->sample, (unsigned long long)call->step);
-    job *j = job_of(run_kernel);
+    job *j = far_job(run_kernel);
     uint32_t n = 0;
     j->value = (int)row;
     j->call = *call;
-    j->call.scratch = real(d, call->scratch);
+    j->call.scratch = far_real(d, call->scratch);
     j->call.arg = j->arg;
     for (n = 0; n < PST_MAX_ARG; n++)
-        j->arg[n] = real(d, call->arg[n]); /* those behind the last are not used */
-    put(d, PST_Q_COMPUTE, j);
+        j->arg[n] = far_real(d, call->arg[n]); /* those behind the last are not used */
+    far_put(d, PST_Q_COMPUTE, j);
     return PST_OK;
 }
 
@@ -614,120 +554,6 @@ static void add_rows(const pst_kernel_row *list, uint32_t n) {
     }
 }
 
-/* --- arithmetic ------------------------------------------------------------------------------- */
-
-static void *copy_of(const void *list, size_t bytes) {
-    void *copied = malloc(bytes + 1);
-    if (!copied) abort();
-    return memcpy(copied, list, bytes);
-}
-
-static pst_status run_update(far *d, job *j) {
-    return pst_arith_cpu.update(d->cpu, j->kind, &j->hyper, (pst_dtype)j->value, j->param,
-                                (uint32_t)j->bytes);
-}
-
-static pst_status queue_params(far *d, job *j, const pst_optim_hyper *h, pst_dtype type,
-                               const pst_arith_param *list, uint32_t n) {
-    j->hyper = *h;
-    j->value = (int)type;
-    j->bytes = n;
-    j->param = copy_of(list, n * sizeof *list);
-    for (pst_arith_param *p = j->param; p < j->param + n; p++) {
-        p->weight = real(d, p->weight);
-        p->grad = real(d, p->grad);
-        p->narrow = real(d, p->narrow);
-        p->state[0] = real(d, p->state[0]);
-        p->state[1] = real(d, p->state[1]);
-    }
-    put(d, PST_Q_COMPUTE, j);
-    return PST_OK;
-}
-
-static pst_status update(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h,
-                         pst_dtype type, const pst_arith_param *list, uint32_t n) {
-    job *j = job_of(run_update);
-    j->kind = kind;
-    return queue_params((far *)device, j, h, type, list, n);
-}
-
-static pst_status run_average(far *d, job *j) {
-    return pst_arith_cpu.average(d->cpu, j->hyper.lr, j->hyper.grad_scale, (pst_dtype)j->value,
-                                 j->param, (uint32_t)j->bytes);
-}
-
-static pst_status average(pst_device *device, float rate, float scale, pst_dtype type,
-                          const pst_arith_param *list, uint32_t n) {
-    pst_optim_hyper h = {.lr = rate, .grad_scale = scale};
-    return queue_params((far *)device, job_of(run_average), &h, type, list, n);
-}
-
-static pst_status run_squares(far *d, job *j) {
-    return pst_arith_cpu.sum_squares(d->cpu, j->x, j->n, (uint32_t)j->bytes, j->to);
-}
-
-static pst_status sum_squares(pst_device *device, const float *const *x, const uint64_t *n,
-                              uint32_t count, double *out) {
-    far *d = (far *)device;
-    job *j = job_of(run_squares);
-    j->x = copy_of(x, count * sizeof *x);
-    j->n = copy_of(n, count * sizeof *n);
-    j->bytes = count;
-    j->to = real(d, out);
-    for (uint32_t i = 0; i < count; i++) j->x[i] = real(d, x[i]);
-    put(d, PST_Q_COMPUTE, j);
-    return PST_OK;
-}
-
-static pst_status run_accumulate(far *d, job *j) {
-    return pst_arith_cpu.accumulate(d->cpu, j->to, j->from, j->bytes);
-}
-
-static pst_status accumulate(pst_device *device, float *y, const float *x, uint64_t n) {
-    far *d = (far *)device;
-    job *j = job_of(run_accumulate);
-    j->to = real(d, y);
-    j->from = real(d, x);
-    j->bytes = n;
-    put(d, PST_Q_COMPUTE, j);
-    return PST_OK;
-}
-
-static pst_status run_combine(far *d, job *j) {
-    return pst_arith_cpu.combine(d->cpu, (pst_dtype)j->value, (const void *const *)j->x, j->n_x,
-                                 j->to, j->bytes);
-}
-
-static pst_status combine(pst_device *device, pst_dtype type, const void *const *x, uint32_t n_x,
-                          void *out, uint64_t n) {
-    far *d = (far *)device;
-    job *j = job_of(run_combine);
-    j->x = copy_of(x, n_x * sizeof *x);
-    j->n_x = n_x;
-    j->to = real(d, out);
-    j->value = (int)type;
-    j->bytes = n;
-    for (uint32_t i = 0; i < n_x; i++) j->x[i] = real(d, x[i]);
-    put(d, PST_Q_COMPUTE, j);
-    return PST_OK;
-}
-
-static pst_status run_narrow(far *d, job *j) {
-    return pst_arith_cpu.narrow(d->cpu, (pst_dtype)j->value, j->from, j->to, j->bytes);
-}
-
-static pst_status narrow(pst_device *device, pst_dtype type, const float *x, uint16_t *y,
-                         uint64_t n) {
-    far *d = (far *)device;
-    job *j = job_of(run_narrow);
-    j->to = real(d, y);
-    j->from = real(d, x);
-    j->value = (int)type;
-    j->bytes = n;
-    put(d, PST_Q_COMPUTE, j);
-    return PST_OK;
-}
-
 /* --- the module ------------------------------------------------------------------------------- */
 
 static const char *about(uint32_t line) {
@@ -738,87 +564,12 @@ static const char *about(uint32_t line) {
     return line ? NULL : text;
 }
 
-static pst_status run_lamb_squares(far *d, job *j) {
-    return pst_arith_cpu.lamb_squares(d->cpu, &j->hyper, j->param, j->to);
-}
-
-static pst_status lamb_squares(pst_device *device, const pst_optim_hyper *h,
-                               const pst_arith_param *p, pst_squares *out) {
-    job *j = job_of(run_lamb_squares);
-    j->to = real((far *)device, out);
-    return queue_params((far *)device, j, h, PST_F32, p, 1);
-}
-
-static pst_status run_direction(far *d, job *j) {
-    return pst_arith_cpu.muon_direction(d->cpu, &j->hyper, j->param, j->to);
-}
-
-static pst_status muon_direction(pst_device *device, const pst_optim_hyper *h,
-                                 const pst_arith_param *p, float *x) {
-    job *j = job_of(run_direction);
-    j->to = real((far *)device, x);
-    return queue_params((far *)device, j, h, PST_F32, p, 1);
-}
-
-static uint64_t muon_scratch(const pst_muon_rule *rule, uint32_t threads) {
-    return pst_arith_cpu.muon_scratch(rule, threads);
-}
-
-static pst_status run_orthogonalize(far *d, job *j) {
-    const pst_muon_rule rule = {.shape = {j->bytes, j->n_x}};
-    float *x;
-    PST_TRY(pst_arith_cpu.muon_orthogonalize(d->cpu, &rule, j->to, &x));
-    return x == j->from ? PST_OK : pst_fail(PST_EINTERNAL, "far: the matrix is elsewhere");
-}
-
-/* An odd number of steps leaves the result in the second matrix of the scratch memory. */
-static pst_status muon_orthogonalize(pst_device *device, const pst_muon_rule *rule, void *scratch,
-                                     float **x) {
-    far *d = (far *)device;
-    job *j = job_of(run_orthogonalize);
-    const uint64_t n = rule->shape.rows * rule->shape.cols;
-    *x = (float *)(void *)((uint8_t *)scratch + pst_align(n * sizeof(float)));
-    j->to = real(d, scratch);
-    j->from = real(d, *x);
-    j->bytes = rule->shape.rows;
-    j->n_x = (uint32_t)rule->shape.cols;
-    put(d, PST_Q_COMPUTE, j);
-    return PST_OK;
-}
-
-static pst_status run_apply(far *d, job *j) {
-    const pst_muon_rule rule = {
-        .h = &j->hyper, .shape = {j->n_x, j->n_x}, .type = (pst_dtype)j->value};
-    return pst_arith_cpu.muon_apply(d->cpu, &rule, j->param, j->from);
-}
-
-/* Of the shape, only the larger size matters. */
-static pst_status muon_apply(pst_device *device, const pst_muon_rule *rule,
-                             const pst_arith_param *p, const float *x) {
-    job *j = job_of(run_apply);
-    const pst_matrix_shape *of = &rule->shape;
-    j->n_x = (uint32_t)(of->rows > of->cols ? of->rows : of->cols);
-    j->from = real((far *)device, x);
-    return queue_params((far *)device, j, rule->h, rule->type, p, 1);
-}
-
-static const pst_arith arith = {.update = update,
-                                .sum_squares = sum_squares,
-                                .accumulate = accumulate,
-                                .narrow = narrow,
-                                .average = average,
-                                .combine = combine,
-                                .lamb_squares = lamb_squares,
-                                .muon_scratch = muon_scratch,
-                                .muon_direction = muon_direction,
-                                .muon_orthogonalize = muon_orthogonalize,
-                                .muon_apply = muon_apply};
 static pst_module module = {.version = PST_MODULE_VERSION,
                             .bytes = sizeof module,
                             .name = "far",
                             .device = &ops,
                             .kernel = rows,
-                            .arith = &arith,
+                            .arith = &far_arith,
                             .direct = &pst_far_direct,
                             .choices = &choices,
                             .about = about};
