@@ -11,10 +11,13 @@
 typedef enum { REFUSE, WARN } consequence;
 
 #define NOT_ZERO "above 0"
+#define ANY_CODEC "int8|int4|2bit|topk|powersgd|bf16"
 
 static const struct {
-    const char *section, *key, *choice, *values; /* values: those of `choice` with which the key is
-                                                    used; of a whole number: NOT_ZERO */
+    /* values: those of the key `choice` with which this key is used; of a whole number: NOT_ZERO.
+     * Of several keys `choice`, one|two, one such value is enough; a key with dots is of another
+     * section. */
+    const char *section, *key, *choice, *values;
     consequence otherwise;
     const char *other; /* section of `choice` if it is another one */
 } conditions[] = {
@@ -80,11 +83,16 @@ static const struct {
     {"train", "loss_scale_interval", "precision", "fp16", WARN, NULL},
     {"train", "loss_scale_backoff", "precision", "fp16", WARN, NULL},
     {"parallel", "schedule_file", "schedule", "custom", WARN, NULL},
+    {"parallel.compress", "block", "up|down|stages|parallel.local.compress", "int8|int4|2bit|topk",
+     WARN, NULL},
     {"parallel.compress", "threshold", "up", "2bit", WARN, NULL},
     {"parallel.compress", "rate", "up", "topk", WARN, NULL},
     {"parallel.compress", "warmup", "up", "topk", WARN, NULL},
     {"parallel.compress", "rank", "up", "powersgd", WARN, NULL},
     {"parallel.compress", "min_rate", "up", "powersgd", WARN, NULL},
+    {"parallel.compress", "after", "up|down", ANY_CODEC, WARN, NULL},
+    {"parallel.compress", "min_bytes", "up|down", ANY_CODEC, WARN, NULL},
+    {"parallel.compress", "links", "up|down|stages", ANY_CODEC, WARN, NULL},
     {"parallel.local", "islands", "steps", NOT_ZERO, WARN, NULL},
     {"parallel.local", "fragments", "steps", NOT_ZERO, WARN, NULL},
     {"parallel.local", "delay", "steps", NOT_ZERO, WARN, NULL},
@@ -95,7 +103,12 @@ static const struct {
     {"parallel.local.outer", "momentum", "steps", NOT_ZERO, WARN, "parallel.local"},
     {"parallel.local.outer", "nesterov", "steps", NOT_ZERO, WARN, "parallel.local"},
 };
-enum { N_CONDITION = sizeof conditions / sizeof *conditions, NUMBER_TEXT = 24 };
+enum {
+    N_CONDITION = sizeof conditions / sizeof *conditions,
+    NUMBER_TEXT = 24,
+    CHOICE_TEXT = 200,
+    NAME_TEXT = 60
+};
 
 /* -1: the key is always used. */
 static int find(const pst_row *row) {
@@ -115,9 +128,23 @@ static const char *section_of(int i) {
     return conditions[i].other ? conditions[i].other : conditions[i].section;
 }
 
-/* The value of the key that entry i depends on, a text or a whole number. */
-static const char *value_of_choice(int i, const pst_config *config, char number[NUMBER_TEXT]) {
-    const pst_row *row = pst_row_find(section_of(i), conditions[i].choice);
+/* The key at *at of a list such as one|two, which entry i depends on, with its section to `name`;
+ * *at becomes the next one, NULL: none. */
+static const char *next_name(int i, const char **at, char name[NAME_TEXT]) {
+    const size_t n = strcspn(*at, "|");
+    const int whole = memchr(*at, '.', n) != NULL;
+    snprintf(name, NAME_TEXT, "%s%s%.*s", whole ? "" : section_of(i), whole ? "" : ".", (int)n,
+             *at);
+    *at = (*at)[n] ? *at + n + 1 : NULL;
+    return name;
+}
+
+/* The value of the key section.key, a text or a whole number. */
+static const char *value_of(const char *name, const pst_config *config, char number[NUMBER_TEXT]) {
+    char section[NAME_TEXT];
+    const char *dot = strrchr(name, '.');
+    snprintf(section, sizeof section, "%.*s", (int)(dot - name), name);
+    const pst_row *row = pst_row_find(section, dot + 1);
     const char *at = (const char *)config + row->offset;
     if (row->type != PST_ROW_WHOLE) return *(char *const *)at;
     snprintf(number, NUMBER_TEXT, "%" PRId64, *(const int64_t *)at);
@@ -134,19 +161,39 @@ static int is_value(int i, const char *choice) {
     return 0;
 }
 
+static int holds(int i, const pst_config *config) {
+    char name[NAME_TEXT], number[NUMBER_TEXT];
+    for (const char *at = conditions[i].choice; at;)
+        if (is_value(i, value_of(next_name(i, &at, name), config, number))) return 1;
+    return 0;
+}
+
+/* "train.optimizer is sgd", of all keys that entry i depends on. */
+static const char *choices(int i, const pst_config *config, char out[CHOICE_TEXT]) {
+    char name[NAME_TEXT], number[NUMBER_TEXT];
+    size_t used = 0;
+    for (const char *at = conditions[i].choice; at && used < CHOICE_TEXT;) {
+        const char *value = value_of(next_name(i, &at, name), config, number);
+        used += (size_t)snprintf(out + used, CHOICE_TEXT - used, "%s%s is %s", used ? " and " : "",
+                                 name, value);
+    }
+    return out;
+}
+
 int pst_row_is_used(const pst_row *row, const pst_config *config) {
-    char number[NUMBER_TEXT];
     int i = find(row);
-    return i < 0 || conditions[i].otherwise == WARN ||
-           is_value(i, value_of_choice(i, config, number));
+    return i < 0 || conditions[i].otherwise == WARN || holds(i, config);
 }
 
 const char *pst_row_used_with(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
+    char name[NAME_TEXT];
     size_t used = 0;
     *out = 0;
     for (int i = find(row); i >= 0; i = is_followed(i) ? i + 1 : -1) {
-        used += (size_t)snprintf(out + used, PST_ROW_TEXT_BYTES - used, "%s%s.%s ",
-                                 used ? " and " : "", section_of(i), conditions[i].choice);
+        const char *between = used ? " and " : "";
+        for (const char *at = conditions[i].choice; at; between = "or ")
+            used += (size_t)snprintf(out + used, PST_ROW_TEXT_BYTES - used, "%s%s ", between,
+                                     next_name(i, &at, name));
         for (const char *at = conditions[i].values; *at && used + 3 < PST_ROW_TEXT_BYTES; at++) {
             out[used++] = *at == '|' ? ',' : *at;
             if (*at == '|') out[used++] = ' ';
@@ -177,6 +224,8 @@ static int is_default(const pst_row *row, const pst_config *config) {
     if (row->allowed && !strcmp(row->allowed, row->fallback)) return number_of(row, config) == 0;
     if (row->type == PST_ROW_STEPS && pst_number_share(row->fallback, &fallback))
         return -fallback == number_of(row, config);
+    if (row->type == PST_ROW_BYTES)
+        return pst_number_bytes(row->fallback, &fallback) && fallback == number_of(row, config);
     return pst_number_real(row->fallback, &fallback) && fallback == number_of(row, config);
 }
 
@@ -194,8 +243,10 @@ static int is_early_copy(const pst_reading *reading) {
 }
 
 static pst_status refuse(const pst_row *row, const pst_config *config) {
-    char list[PST_ROW_TEXT_BYTES] = "", number[NUMBER_TEXT];
+    char list[PST_ROW_TEXT_BYTES] = "", number[NUMBER_TEXT], name[NAME_TEXT];
     int i = find(row);
+    const char *at = conditions[i].choice;
+    next_name(i, &at, name);
     for (size_t k = 0; k < pst_n_row; k++) {
         size_t used = strlen(list);
         int beside = !strcmp(pst_rows[k].section, row->section) &&
@@ -203,9 +254,8 @@ static pst_status refuse(const pst_row *row, const pst_config *config) {
         if (beside && pst_row_is_used(&pst_rows[k], config))
             snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", pst_rows[k].key);
     }
-    return pst_fail(PST_EINPUT, "%s.%s is not used by %s.%s %s, which uses %s", row->section,
-                    row->key, row->section, conditions[i].choice,
-                    value_of_choice(i, config, number), *list ? list : "no other key");
+    return pst_fail(PST_EINPUT, "%s.%s is not used by %s %s, which uses %s", row->section, row->key,
+                    name, value_of(name, config, number), *list ? list : "no other key");
 }
 
 pst_status pst_reading_check_used(pst_reading *reading, const pst_row_origin **at) {
@@ -229,15 +279,13 @@ int pst_config_unused(const pst_config *config, size_t *next, char *text, size_t
     while (*next < N_CONDITION) {
         int i = (int)(*next)++;
         const pst_row *row = pst_row_find(conditions[i].section, conditions[i].key);
-        char number[NUMBER_TEXT];
-        const char *choice = value_of_choice(i, config, number);
-        if (conditions[i].otherwise != WARN || !config->given[row - pst_rows] ||
-            is_value(i, choice))
+        char why[CHOICE_TEXT];
+        if (conditions[i].otherwise != WARN || !config->given[row - pst_rows] || holds(i, config))
             continue;
         if (is_default(row, config)) continue;
         while (is_followed((int)*next - 1)) ++*next; /* one reason is enough */
-        snprintf(text, bytes, "%s.%s has no effect: %s.%s is %s", row->section, row->key,
-                 section_of(i), conditions[i].choice, choice);
+        snprintf(text, bytes, "%s.%s has no effect: %s", row->section, row->key,
+                 choices(i, config, why));
         return 1;
     }
     return 0;

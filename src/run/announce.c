@@ -71,25 +71,7 @@ static int packs_any(const pst_job *job) {
     return 0;
 }
 
-static int has_blocks(const char *codec) {
-    static const char *const with[] = {"int8", "int4", "2bit", "topk"};
-    for (size_t i = 0; i < sizeof with / sizeof *with; i++)
-        if (!strcmp(codec, with[i])) return 1;
-    return 0;
-}
-
-static void warn_of_block(const pst_config *c) {
-    const char *up = c->parallel.compress.up, *down = c->parallel.compress.down;
-    const char *stages = c->parallel.compress.stages;
-    if (c->parallel.compress.block && !has_blocks(up) && !has_blocks(down) && !has_blocks(stages) &&
-        !has_blocks(c->parallel.local.compress))
-        pst_log(PST_LOG_WARN,
-                "parallel.compress.block has no effect: parallel.compress.up is %s, "
-                "parallel.compress.down is %s, and parallel.compress.stages is %s",
-                up, down, stages);
-}
-
-/* The same of messages between stages. */
+/* parallel.compress.stages without any message that gets smaller. */
 static void warn_of_stages(const pst_prepared *p) {
     const pst_cut_packing *packing = &p->cut->packing;
     int any = 0;
@@ -245,7 +227,6 @@ static void warn(const pst_trainer *t) {
             p->micro[1], p->grid.pipeline, p->timing->bubble * 100);
     warn_of_zero(p);
     warn_of_servers(p);
-    warn_of_block(p->config);
     warn_of_compression(p);
     warn_of_stages(p);
     warn_of_islands(p);

@@ -615,6 +615,53 @@ static void unread_keys_of_islands_are_said(void **state) {
     pst_config_close(c);
 }
 
+/* Packed gradients: keys that need one of two others. */
+static void unread_keys_of_codecs_are_said(void **state) {
+    (void)state;
+    static const char *const words[] = {
+        "parallel.compress.up=none",      "parallel.compress.down=none",
+        "parallel.compress.block=64",     "parallel.compress.after=3",
+        "parallel.compress.min_bytes=1K", "parallel.compress.links=all"};
+    static const char *const keys[] = {"block", "after", "min_bytes", "links"};
+    static const char *const none = " and parallel.compress.stages is none";
+    const char *const stages[] = {none, "", "", none};
+    const char *const local = " and parallel.local.compress is none";
+    static const struct {
+        const char *up, *down;
+        uint32_t n;
+    } codecs[] = {{"parallel.compress.up=none", "parallel.compress.down=none", 4},
+                  {"parallel.compress.up=powersgd", "parallel.compress.down=none", 1},
+                  {"parallel.compress.up=powersgd", "parallel.compress.down=int8", 0},
+                  {"parallel.compress.up=int4", "parallel.compress.down=bf16", 0}};
+    pst_config *c = NULL;
+    for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
+        const char *with[sizeof words / sizeof *words];
+        char text[300], said[300];
+        size_t next = 0;
+        memcpy(with, words, sizeof words);
+        with[0] = codecs[i].up;
+        with[1] = codecs[i].down;
+        assert_int_equal(pst_config_parse(LEAST, "run.yaml", with, sizeof with / sizeof *with, &c),
+                         PST_OK);
+        for (uint32_t k = 0; k < codecs[i].n; k++) {
+            snprintf(said, sizeof said,
+                     "parallel.compress.%s has no effect: parallel.compress.up is %s and "
+                     "parallel.compress.down is none%s%s",
+                     keys[k], strchr(with[0], '=') + 1, stages[k], k ? "" : local);
+            assert_true(pst_config_unused(c, &next, text, sizeof text));
+            assert_string_equal(text, said);
+        }
+        assert_false(pst_config_unused(c, &next, text, sizeof text));
+        pst_config_close(c);
+    }
+    const char *const defaults[] = {"parallel.compress.min_bytes=64K"};
+    size_t next = 0;
+    char text[200];
+    assert_int_equal(pst_config_parse(LEAST, "run.yaml", defaults, 1, &c), PST_OK);
+    assert_false(pst_config_unused(c, &next, text, sizeof text));
+    pst_config_close(c);
+}
+
 static int is_key(const char *name) {
     pst_config_key key = {.size = sizeof key};
     char full[200];
@@ -705,6 +752,7 @@ int main(void) {
         cmocka_unit_test(paths_beside_the_file),
         cmocka_unit_test(unread_keys_are_said),
         cmocka_unit_test(unread_keys_of_islands_are_said),
+        cmocka_unit_test(unread_keys_of_codecs_are_said),
         cmocka_unit_test(help_has_every_section),
         cmocka_unit_test(foreign_names),
         cmocka_unit_test(named_lists),
