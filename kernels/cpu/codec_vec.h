@@ -38,12 +38,17 @@ VEC_INLINE vf v_above(vf x, vf least, vi *count) {
     *count = _mm512_mask_add_epi32(*count, above, *count, vi_set(1));
     return _mm512_maskz_mov_ps(above, x);
 }
-/* 1 for x >= limit, -1 for x <= -limit, else 0. */
-VEC_INLINE vi v_sign_beyond(vf x, vf limit) {
-    vi up = _mm512_maskz_mov_epi32(_mm512_cmp_ps_mask(x, limit, _CMP_GE_OQ), vi_set(1));
-    return _mm512_mask_mov_epi32(up, _mm512_cmp_ps_mask(x, -limit, _CMP_LE_OQ), vi_set(UINT32_MAX));
+/* scale for x >= limit, -scale for x <= -limit, else 0; adds `bit`, its threefold or 0 to bytes. */
+VEC_INLINE vf v_ternary(vf x, vf limit, vf scale, uint32_t bit, vi *bytes) {
+    const __mmask16 up = _mm512_cmp_ps_mask(x, limit, _CMP_GE_OQ);
+    const __mmask16 down = _mm512_cmp_ps_mask(x, -limit, _CMP_LE_OQ);
+    *bytes = _mm512_mask_add_epi32(*bytes, up, *bytes, vi_set(bit));
+    *bytes = _mm512_mask_add_epi32(*bytes, down, *bytes, vi_set(3 * bit));
+    return _mm512_mask_mov_ps(_mm512_maskz_mov_ps(up, scale), down, -scale);
 }
 VEC_INLINE uint32_t vi_max_of(vi x) { return (uint32_t)_mm512_reduce_max_epi32(x); }
+#define CODEC_HALVES(part)                                                                         \
+    _mm256_add_ps(_mm512_castps512_ps256(part[0]), _mm512_extractf32x8_ps(part[0], 1))
 #else
 VEC_INLINE void vi_store_bytes(int8_t *to, vi number) {
     __m128i words =
@@ -87,10 +92,11 @@ VEC_INLINE vf v_above(vf x, vf least, vi *count) {
     *count = _mm256_sub_epi32(*count, _mm256_castps_si256(above));
     return _mm256_and_ps(above, x);
 }
-VEC_INLINE vi v_sign_beyond(vf x, vf limit) {
-    vi up = _mm256_castps_si256(_mm256_cmp_ps(x, limit, _CMP_GE_OQ));
-    vi down = _mm256_castps_si256(_mm256_cmp_ps(x, -limit, _CMP_LE_OQ));
-    return _mm256_sub_epi32(down, up);
+VEC_INLINE vf v_ternary(vf x, vf limit, vf scale, uint32_t bit, vi *bytes) {
+    const vf up = _mm256_cmp_ps(x, limit, _CMP_GE_OQ), down = _mm256_cmp_ps(x, -limit, _CMP_LE_OQ);
+    *bytes = vi_add(*bytes, vi_and(_mm256_castps_si256(up), vi_set(bit)));
+    *bytes = vi_add(*bytes, vi_and(_mm256_castps_si256(down), vi_set(3 * bit)));
+    return _mm256_or_ps(_mm256_and_ps(up, scale), _mm256_and_ps(down, -scale));
 }
 VEC_INLINE uint32_t vi_max_of(vi x) {
     uint32_t lane[VEC_W], top = 0;
@@ -98,18 +104,54 @@ VEC_INLINE uint32_t vi_max_of(vi x) {
     for (int i = 0; i < VEC_W; i++) top = lane[i] > top ? lane[i] : top;
     return top;
 }
+#define CODEC_HALVES(part) _mm256_add_ps(part[0], part[1])
 #endif
+enum { CODEC_VECTORS = PST_CODEC_LANES / VEC_W };
+/* The sum of PST_CODEC_LANES sums, in the order of pst_codec_tree. */
+VEC_INLINE float codec_tree(const vf part[CODEC_VECTORS]) {
+    const __m256 eight = CODEC_HALVES(part);
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
+}
 
-/* x = numbers + scale * error; returns the largest magnitude as bits. */
-static uint32_t codec_sum(const pst_flat_pack *p, uint64_t at, uint64_t count, float *x) {
+/* The sums of numbers and what earlier messages have left out, at most VEC_W of them. */
+VEC_INLINE vf codec_sum_n(const pst_flat_pack *p, uint64_t at, unsigned n) {
+    return v_load_n(p->x + at, n) + v_set(p->scale) * v_load_n(p->error + at, n);
+}
+
+/* Elements of which memory is loaded ahead: blocks are read in turns with other work, in which the
+ * processor does not read ahead. */
+enum { CODEC_PREFETCH = 1024 };
+
+/* x = numbers + scale * error; returns the largest magnitude as bits. sum: NULL, or becomes the
+ * sum of magnitudes. */
+VEC_INLINE uint32_t codec_sum(const pst_flat_pack *p, uint64_t at, uint64_t count, float *x,
+                              float *sum) {
     vi top = vi_set(0);
-    vf scale = v_set(p->scale);
+    vf scale = v_set(p->scale), part[CODEC_VECTORS];
     const float *number = p->x + at, *error = p->error + at;
-    VEC_EACH(i, n, count, {
-        vf sum = v_load_n(number + i, n) + scale * v_load_n(error + i, n);
-        v_store_n(x + i, sum, n);
-        top = vi_max(top, v_magnitude(sum));
-    });
+    uint64_t i = 0;
+    for (int k = 0; k < CODEC_VECTORS; k++) part[k] = v_set(0);
+    for (; i + PST_CODEC_LANES <= count; i += PST_CODEC_LANES) {
+        __builtin_prefetch(number + i + CODEC_PREFETCH);
+        __builtin_prefetch(error + i + CODEC_PREFETCH);
+        for (int k = 0; k < CODEC_VECTORS; k++) {
+            const uint64_t j = i + (uint64_t)k * VEC_W;
+            vf one = v_load(number + j) + scale * v_load(error + j);
+            v_store(x + j, one);
+            top = vi_max(top, v_magnitude(one));
+            if (sum) part[k] = part[k] + v_abs(one);
+        }
+    }
+    for (int k = 0; i < count; i += VEC_W, k++) {
+        const unsigned n = (unsigned)pst_min_u64(VEC_W, count - i);
+        vf one = codec_sum_n(p, at + i, n);
+        v_store_n(x + i, one, n);
+        top = vi_max(top, v_magnitude(one));
+        if (sum) part[k] = part[k] + v_abs(one);
+    }
+    if (sum) *sum = codec_tree(part);
     return vi_max_of(top);
 }
 
@@ -141,27 +183,32 @@ static void codec_round(const codec_rounding *r, pst_codec_scale s) {
     }
 }
 
-/* The numbers -1, 0 and 1 to `to`, two bits each; what is left, and what the receiver unpacks. As
- * much of the block as fills vectors of bytes: r->number has the rest. Returns the numbers packed:
- * all or none of them. */
-static uint64_t codec_compare(const codec_rounding *r, pst_codec_scale s, uint8_t *to) {
-    const uint64_t part = r->count / 4;
-    const vf limit = v_set(s.limit), scale = v_set(s.scale);
-    if (!(s.inverse > 0) || r->count % (4 * VEC_W)) return 0;
+/* The whole numbers to `to`, `bits` bits each (4: as codec_round; 2: -1, 0 and 1); what is left,
+ * and what the receiver unpacks. Only of a block that fills vectors of bytes; returns whether it
+ * does. */
+VEC_INLINE int codec_round_bits(int bits, const codec_rounding *r, pst_codec_scale s, uint8_t *to) {
+    const int in_byte = 8 / bits;
+    const uint64_t part = r->count / (uint64_t)in_byte;
+    const vf limit = v_set(s.limit), inverse = v_set(s.inverse), scale = v_set(s.scale);
+    const vi low = vi_set((1u << bits) - 1);
+    if (!(s.inverse > 0) || r->count % ((uint64_t)in_byte * VEC_W)) return 0;
     for (uint64_t i = 0; i < part; i += VEC_W) {
         vi bytes = vi_set(0);
-        for (int k = 0; k < 4; k++) {
+        for (int k = 0; k < in_byte; k++) {
             const uint64_t at = (uint64_t)k * part + i;
-            vf sum = v_load(r->x + at);
-            vi whole = v_sign_beyond(sum, limit);
-            vf unpacked = vi_float(whole) * scale;
+            vf sum = v_load(r->x + at), unpacked;
+            if (bits == 2) unpacked = v_ternary(sum, limit, scale, 1u << 2 * k, &bytes);
+            else {
+                vi whole = vi_nearest(sum * inverse);
+                unpacked = vi_float(whole) * scale;
+                bytes = vi_add(bytes, vi_left(vi_and(whole, low), bits * k));
+            }
             if (r->next) v_store(r->next + at, sum - unpacked);
             if (r->out) v_store(r->out + at, unpacked);
-            bytes = vi_add(bytes, vi_left(vi_and(whole, vi_set(3)), 2 * k));
         }
         vi_store_low_bytes(to + i, bytes);
     }
-    return r->count;
+    return 1;
 }
 
 /* The same one by one, to r->number. */
@@ -175,34 +222,56 @@ static void codec_compare_each(const codec_rounding *r, pst_codec_scale s) {
     }
 }
 
-/* Sums of the magnitudes above `least`, which is at least 0; -1: of all. x: padded with zeros to a
- * multiple of PST_CODEC_LANES. Returns how many there are above it. */
-static uint32_t codec_add_above(const float *x, uint64_t n, float least,
-                                float sum[PST_CODEC_LANES]) {
-    enum { VECTORS = PST_CODEC_LANES / VEC_W };
-    vf part[VECTORS], from = v_set(least);
+/* The mean of the magnitudes above `least`, which is at least 0; none: `least`. x: padded with
+ * zeros to a multiple of PST_CODEC_LANES. */
+VEC_INLINE float codec_mean_above(const float *x, uint64_t n, float least) {
+    vf part[CODEC_VECTORS], from = v_set(least);
     vi count = vi_set(0);
-    for (int k = 0; k < VECTORS; k++) part[k] = v_set(0);
+    for (int k = 0; k < CODEC_VECTORS; k++) part[k] = v_set(0);
     for (uint64_t i = 0; i < n; i += PST_CODEC_LANES)
-        for (int k = 0; k < VECTORS; k++) {
-            vf number = v_load(x + i + k * VEC_W);
-            part[k] = part[k] + v_above(v_max(number, -number), from, &count);
-        }
-    for (int k = 0; k < VECTORS; k++) v_store(sum + k * VEC_W, part[k]);
-    return vi_sum_of(count);
+        for (int k = 0; k < CODEC_VECTORS; k++)
+            part[k] = part[k] + v_above(v_abs(v_load(x + i + k * VEC_W)), from, &count);
+    const uint32_t found = vi_sum_of(count);
+    return found ? codec_tree(part) / (float)found : least;
 }
 
-/* x: padded with zeros to a multiple of PST_CODEC_LANES. */
-static pst_codec_scale codec_threshold(const pst_flat_pack *p, const float *x, uint64_t n,
-                                       uint32_t top) {
-    float sum[PST_CODEC_LANES], value = 0;
-    if (!(p->codec.threshold > 0)) {
-        codec_add_above(x, n, -1, sum);
-        const float mean = pst_codec_tree(sum) / (float)n;
-        const uint32_t found = codec_add_above(x, n, mean, sum);
-        value = found ? pst_codec_tree(sum) / (float)found : mean;
+/* 2bit: one of a few blocks that are packed together, step by step, so that the sums of one do not
+ * wait for those of another. */
+enum { CODEC_TOGETHER = 4 };
+typedef struct {
+    float *x; /* padded with zeros to a multiple of PST_CODEC_LANES */
+    uint64_t at, n;
+    uint32_t top;
+    float value; /* mean of magnitudes, then the block's value */
+} codec_ternary;
+
+static void codec_send_ternary(const pst_flat_pack *p, const codec_ternary *b) {
+    int8_t number[PST_CODEC_BLOCK_MAX];
+    uint8_t *to = p->packed + pst_codec_bytes(p->codec, b->at), *behind = to + sizeof(float);
+    const codec_rounding r = {b->x, b->n, number, p->next ? p->next + b->at : NULL,
+                              p->decode ? p->x + b->at : NULL};
+    const pst_codec_scale s = pst_codec_ternary_of(p->codec, b->top, b->value, p->scale);
+    memcpy(to, &s.scale, sizeof s.scale);
+    if (codec_round_bits(2, &r, s, behind)) return;
+    codec_compare_each(&r, s);
+    pst_codec_put(PST_CODEC_2BIT, number, behind, b->n);
+}
+
+/* Packs elements [at, end): at most CODEC_TOGETHER blocks, and PST_CODEC_BLOCK_MAX elements. */
+static void codec_pack_ternary(const pst_flat_pack *p, uint64_t at, uint64_t end) {
+    float x[PST_CODEC_BLOCK_MAX];
+    codec_ternary block[CODEC_TOGETHER];
+    int n = 0;
+    for (uint64_t from = at; from < end; from += p->codec.block, n++) {
+        codec_ternary *b = &block[n];
+        *b = (codec_ternary){x + (from - at), from, pst_min_u64(p->codec.block, end - from), 0, 0};
+        b->top = codec_sum(p, from, b->n, b->x, &b->value);
+        for (uint64_t i = b->n; i % PST_CODEC_LANES; i++) b->x[i] = 0;
     }
-    return pst_codec_ternary_of(p->codec, top, value, p->scale);
+    for (int i = 0; i < n && !(p->codec.threshold > 0); i++)
+        block[i].value =
+            codec_mean_above(block[i].x, block[i].n, block[i].value / (float)block[i].n);
+    for (int i = 0; i < n; i++) codec_send_ternary(p, &block[i]);
 }
 
 /* x: padded with zeros to a multiple of VEC_W. */
@@ -327,7 +396,7 @@ static void codec_pack_block(const pst_flat_pack *p, uint64_t at, uint64_t count
     const pst_codec_kind kind = p->codec.kind;
     codec_rounding r = {x, count, number, p->next ? p->next + at : NULL,
                         p->decode ? p->x + at : NULL};
-    const uint32_t top = codec_sum(p, at, count, x);
+    const uint32_t top = codec_sum(p, at, count, x, NULL);
     for (uint64_t i = count; i % PST_CODEC_LANES; i++) x[i] = 0;
     if (kind == PST_CODEC_BF16) {
         pst_codec_pack_bf16(x, count, to, r.next, r.out);
@@ -338,14 +407,11 @@ static void codec_pack_block(const pst_flat_pack *p, uint64_t at, uint64_t count
         codec_pack_topk(&(pst_codec_sending){x, to, k, r.next, r.out}, count, top, before);
         return;
     }
-    const int ternary = kind == PST_CODEC_2BIT;
-    const pst_codec_scale s =
-        ternary ? codec_threshold(p, x, count, top) : pst_codec_scale_of(kind, top);
+    const pst_codec_scale s = pst_codec_scale_of(kind, top);
     memcpy(to, &s.scale, sizeof s.scale);
     if (kind == PST_CODEC_INT8) r.number = (int8_t *)behind;
-    if (ternary && codec_compare(&r, s, behind)) return;
-    if (ternary) codec_compare_each(&r, s);
-    else codec_round(&r, s);
+    if (kind == PST_CODEC_INT4 && codec_round_bits(4, &r, s, behind)) return;
+    codec_round(&r, s);
     if (kind != PST_CODEC_INT8) pst_codec_put(kind, number, behind, count);
 }
 
@@ -355,7 +421,7 @@ static void codec_pack_matrix(void *arg, uint64_t block, uint32_t thread) {
     const pst_flat_pack *p = arg;
     const uint64_t at = block * p->codec.block, n = pst_min_u64(p->codec.block, p->n - at);
     float *m = (p->next ? p->next : p->x) + at;
-    pst_lowrank_pack(p, at, n, codec_sum(p, at, n, m));
+    pst_lowrank_pack(p, at, n, codec_sum(p, at, n, m, NULL));
 }
 
 static void codec_pack_tile(void *arg, uint64_t tile, uint32_t thread) {
@@ -363,6 +429,13 @@ static void codec_pack_tile(void *arg, uint64_t tile, uint32_t thread) {
     const pst_flat_pack *p = arg;
     const uint64_t from = tile * PST_FLAT_TILE, to = pst_min_u64(from + PST_FLAT_TILE, p->n);
     uint32_t before = 0;
+    if (p->codec.kind == PST_CODEC_2BIT) {
+        const uint64_t together = p->codec.block * CODEC_TOGETHER;
+        const uint64_t step = together > PST_CODEC_BLOCK_MAX ? p->codec.block : together;
+        for (uint64_t at = from; at < to; at += step)
+            codec_pack_ternary(p, at, pst_min_u64(at + step, to));
+        return;
+    }
     for (uint64_t at = from; at < to; at += p->codec.block)
         codec_pack_block(p, at, pst_min_u64(p->codec.block, to - at), &before);
 }
