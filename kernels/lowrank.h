@@ -85,7 +85,15 @@ static inline void pst_lowrank_orthonormal(float *v, uint64_t n, uint64_t apart,
     }
 }
 
-/* P = M Q */
+/* The products with the matrix, of each instruction set; all give the same bits. */
+typedef struct {
+    void (*left)(const pst_lowrank *x, const float *m);  /* P = M Q */
+    void (*right)(const pst_lowrank *x, const float *m); /* Q = M^T P */
+    /* next: M, which becomes what is left of it; out: becomes the product. NULL: not wanted. */
+    void (*subtract)(const pst_lowrank *x, float *next, float *out);
+    void (*unpack)(const pst_lowrank *x, float *y, int add); /* as pst_flat.unpack */
+} pst_lowrank_ops;
+
 static inline void pst_lowrank_left(const pst_lowrank *x, const float *m) {
     for (uint64_t i = 0; i < x->rows; i++) {
         const pst_lowrank_row row = pst_lowrank_row_at(x, i);
@@ -95,7 +103,6 @@ static inline void pst_lowrank_left(const pst_lowrank *x, const float *m) {
     }
 }
 
-/* Q = M^T P */
 static inline void pst_lowrank_right(const pst_lowrank *x, const float *m) {
     memset(x->q, 0, x->rank * x->columns * sizeof *x->q);
     for (uint64_t i = 0; i < x->rows; i++) {
@@ -107,7 +114,8 @@ static inline void pst_lowrank_right(const pst_lowrank *x, const float *m) {
 }
 
 /* top: as for pst_codec_scale_of. A block with a number that is not finite has no factors. */
-static inline void pst_lowrank_factor(const pst_lowrank *x, const float *m, uint32_t top) {
+static inline void pst_lowrank_factor(const pst_lowrank_ops *ops, const pst_lowrank *x,
+                                      const float *m, uint32_t top) {
     const uint64_t all = x->rank * (x->columns + x->most_rows);
     for (uint64_t i = 0; i < all; i++) x->q[i] = top >= 0x7f800000 ? NAN : 0;
     if (top >= 0x7f800000) return;
@@ -116,9 +124,9 @@ static inline void pst_lowrank_factor(const pst_lowrank *x, const float *m, uint
             x->q[k * x->columns + c] = pst_lowrank_start((uint32_t)c, k);
     for (int i = 0; i < PST_LOWRANK_ITERATIONS; i++) {
         if (i) pst_lowrank_orthonormal(x->q, x->columns, x->columns, x->rank);
-        pst_lowrank_left(x, m);
+        ops->left(x, m);
         pst_lowrank_orthonormal(x->p, x->rows, x->most_rows, x->rank);
-        pst_lowrank_right(x, m);
+        ops->right(x, m);
     }
 }
 
@@ -130,7 +138,6 @@ static inline void pst_lowrank_product(const pst_lowrank *x, uint64_t row, uint6
         pst_lowrank_add(out, x->q + k * x->columns + column, x->p[k * x->most_rows + row], n);
 }
 
-/* next: M, which becomes what is left of it; out: becomes the product. NULL: not wanted. */
 static inline void pst_lowrank_subtract(const pst_lowrank *x, float *next, float *out) {
     float part[PST_LOWRANK_TILE];
     for (uint64_t i = 0; i < x->rows; i++) {
@@ -147,15 +154,16 @@ static inline void pst_lowrank_subtract(const pst_lowrank *x, float *next, float
 
 /* Packs the n elements from `at` on. Their sums with what is left over are in p->next or, without
  * it, p->x, and have the largest magnitude `top`. */
-static inline void pst_lowrank_pack(const pst_flat_pack *p, uint64_t at, uint64_t n, uint32_t top) {
+static inline void pst_lowrank_pack(const pst_lowrank_ops *ops, const pst_flat_pack *p, uint64_t at,
+                                    uint64_t n, uint32_t top) {
     uint8_t *to = p->packed + pst_codec_bytes(p->codec, at);
     float *next = p->next ? p->next + at : NULL;
     float *out = p->decode ? p->x + at : NULL;
     float *m = next ? next : p->x + at;
     if (pst_codec_factors(p->codec, n)) {
         const pst_lowrank x = pst_lowrank_of(p->codec, at, n, to);
-        pst_lowrank_factor(&x, m, top);
-        pst_lowrank_subtract(&x, next, out);
+        pst_lowrank_factor(ops, &x, m, top);
+        ops->subtract(&x, next, out);
         return;
     }
     memcpy(to, m, n * sizeof *m);
@@ -163,24 +171,38 @@ static inline void pst_lowrank_pack(const pst_flat_pack *p, uint64_t at, uint64_
     for (uint64_t i = 0; next && i < n; i++) next[i] -= next[i];
 }
 
-/* As pst_flat.unpack, of a block: the n elements of a message from `at` on. */
-static inline void pst_lowrank_unpack(pst_codec codec, uint64_t at, uint64_t n, const uint8_t *from,
-                                      float *y, int add) {
+static inline void pst_lowrank_unpack_product(const pst_lowrank *x, float *y, int add) {
     float part[PST_LOWRANK_TILE];
-    if (!add) memset(y, 0, n * sizeof *y);
-    if (!pst_codec_factors(codec, n)) {
-        pst_lowrank_add(y, (const float *)(const void *)from, 1, n);
-        return;
-    }
-    const pst_lowrank x = pst_lowrank_of(codec, at, n, (void *)(uintptr_t)from);
-    for (uint64_t i = 0; i < x.rows; i++) {
-        const pst_lowrank_row row = pst_lowrank_row_at(&x, i);
+    if (!add) memset(y, 0, x->n * sizeof *y);
+    for (uint64_t i = 0; i < x->rows; i++) {
+        const pst_lowrank_row row = pst_lowrank_row_at(x, i);
         for (uint64_t done = 0; done < row.n; done += PST_LOWRANK_TILE) {
             const uint64_t left = row.n - done;
             const uint64_t m = left < PST_LOWRANK_TILE ? left : PST_LOWRANK_TILE;
-            pst_lowrank_product(&x, i, row.column + done, m, part);
+            pst_lowrank_product(x, i, row.column + done, m, part);
             pst_lowrank_add(y + row.at + done, part, 1, m);
         }
     }
+}
+
+/* Those of plain C. */
+static const pst_lowrank_ops pst_lowrank_ref = {pst_lowrank_left, pst_lowrank_right,
+                                                pst_lowrank_subtract, pst_lowrank_unpack_product};
+
+/* As pst_flat.unpack, of a block: the n elements of a message from `at` on, which are at `from`. */
+typedef struct {
+    pst_codec codec;
+    uint64_t at, n;
+    const uint8_t *from;
+} pst_lowrank_block;
+static inline void pst_lowrank_unpack(const pst_lowrank_ops *ops, const pst_lowrank_block *b,
+                                      float *y, int add) {
+    if (!pst_codec_factors(b->codec, b->n)) {
+        if (!add) memset(y, 0, b->n * sizeof *y);
+        pst_lowrank_add(y, (const float *)(const void *)b->from, 1, b->n);
+        return;
+    }
+    const pst_lowrank x = pst_lowrank_of(b->codec, b->at, b->n, (void *)(uintptr_t)b->from);
+    ops->unpack(&x, y, add);
 }
 #endif

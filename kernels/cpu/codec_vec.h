@@ -415,13 +415,15 @@ static void codec_pack_block(const pst_flat_pack *p, uint64_t at, uint64_t count
     if (kind != PST_CODEC_INT8) pst_codec_put(kind, number, behind, count);
 }
 
+#include "kernels/cpu/lowrank_vec.h"
+
 /* Packs block `block` of powersgd. */
 static void codec_pack_matrix(void *arg, uint64_t block, uint32_t thread) {
     (void)thread;
     const pst_flat_pack *p = arg;
     const uint64_t at = block * p->codec.block, n = pst_min_u64(p->codec.block, p->n - at);
     float *m = (p->next ? p->next : p->x) + at;
-    pst_lowrank_pack(p, at, n, codec_sum(p, at, n, m, NULL));
+    pst_lowrank_pack(&lowrank_ops, p, at, n, codec_sum(p, at, n, m, NULL));
 }
 
 static void codec_pack_tile(void *arg, uint64_t tile, uint32_t thread) {
@@ -529,8 +531,9 @@ static void codec_unpack_matrix(void *arg, uint64_t block, uint32_t thread) {
     (void)thread;
     const codec_unpack_job *j = arg;
     const uint64_t at = block * j->codec.block;
-    pst_lowrank_unpack(j->codec, at, pst_min_u64(j->codec.block, j->n - at),
-                       j->packed + pst_codec_bytes(j->codec, at), j->y + at, j->add);
+    const pst_lowrank_block b = {j->codec, at, pst_min_u64(j->codec.block, j->n - at),
+                                 j->packed + pst_codec_bytes(j->codec, at)};
+    pst_lowrank_unpack(&lowrank_ops, &b, j->y + at, j->add);
 }
 
 static void codec_unpack_tile(void *arg, uint64_t tile, uint32_t thread) {

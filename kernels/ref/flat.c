@@ -258,7 +258,7 @@ static void pack_matrices(const pst_flat_pack *p) {
     for (uint64_t at = 0; at < p->n; at += block) {
         const uint64_t n = p->n - at < block ? p->n - at : block;
         float *m = (p->next ? p->next : p->x) + at;
-        pst_lowrank_pack(p, at, n, add_error(p, at, n, m));
+        pst_lowrank_pack(&pst_lowrank_ref, p, at, n, add_error(p, at, n, m));
     }
 }
 
@@ -287,7 +287,8 @@ static void unpack(pst_pool *pool, pst_codec codec, const uint8_t *packed, float
             continue;
         }
         if (codec.kind == PST_CODEC_POWERSGD) {
-            pst_lowrank_unpack(codec, at, m, from, y + at, add);
+            pst_lowrank_unpack(&pst_lowrank_ref, &(pst_lowrank_block){codec, at, m, from}, y + at,
+                               add);
             continue;
         }
         if (codec.kind == PST_CODEC_TOPK) {
