@@ -77,6 +77,16 @@ typedef struct {
     int past;
 } pst_flat_new;
 
+/* What is packed is a step instead of a gradient: x becomes out * g / (sqrt(v) * root + eps), with
+ * g = in * x and v = beta2 * v + (1 - beta2) * g^2, which is AdamW's step without momentum. Where
+ * that v would not be finite it stays as it is. */
+typedef struct {
+    float *second; /* v, of all elements; updated */
+    float in, out;
+    float beta2, eps;
+    float root; /* 1 / sqrt(1 - beta2^t) */
+} pst_flat_moments;
+
 /* n elements to be packed with a codec (base/codec.h). */
 typedef struct {
     float *x;           /* the numbers; with `decode` they become what the receiver unpacks */
@@ -90,6 +100,7 @@ typedef struct {
     int decode;
     uint64_t n;
     pst_codec codec;
+    const pst_flat_moments *moments; /* with topk; NULL: x is packed as it is */
 } pst_flat_pack;
 
 /* Operations on whole arrays: optimizer, norms, sums. One table per instruction set; all tables

@@ -155,6 +155,30 @@ VEC_INLINE uint32_t codec_sum(const pst_flat_pack *p, uint64_t at, uint64_t coun
     return vi_max_of(top);
 }
 
+/* The same of steps (pst_flat_moments). */
+static uint32_t codec_sum_steps(const pst_flat_pack *p, uint64_t at, uint64_t count, float *x) {
+    const pst_flat_moments *m = p->moments;
+    const vf in = v_set(m->in), out = v_set(m->out), root = v_set(m->root), eps = v_set(m->eps);
+    const vf beta2 = v_set(m->beta2), rest = v_set(1 - m->beta2), scale = v_set(p->scale);
+    const float *number = p->x + at, *error = p->error + at;
+    float *second = m->second + at;
+    vi top = vi_set(0);
+    VEC_EACH(i, n, count, {
+        const vf g = v_load_n(number + i, n) * in;
+        const vf old = v_load_n(second + i, n);
+        const vf next = beta2 * old + rest * (g * g);
+        const vf v = v_if_gt(v_set(INFINITY), next, next, old);
+        const vf sum = g / (v_sqrt(v) * root + eps) * out + scale * v_load_n(error + i, n);
+        v_store_n(second + i, v, n);
+        v_store_n(x + i, sum, n);
+        top = vi_max(top, v_magnitude(v_keep_n(sum, 0, n)));
+        __builtin_prefetch(number + i + CODEC_PREFETCH);
+        __builtin_prefetch(error + i + CODEC_PREFETCH);
+        __builtin_prefetch(second + i + CODEC_PREFETCH);
+    });
+    return vi_max_of(top);
+}
+
 /* What a block is packed to. */
 typedef struct {
     const float *x; /* [count] */
@@ -396,7 +420,8 @@ static void codec_pack_block(const pst_flat_pack *p, uint64_t at, uint64_t count
     const pst_codec_kind kind = p->codec.kind;
     codec_rounding r = {x, count, number, p->next ? p->next + at : NULL,
                         p->decode ? p->x + at : NULL};
-    const uint32_t top = codec_sum(p, at, count, x, NULL);
+    const uint32_t top =
+        p->moments ? codec_sum_steps(p, at, count, x) : codec_sum(p, at, count, x, NULL);
     for (uint64_t i = count; i % PST_CODEC_LANES; i++) x[i] = 0;
     if (kind == PST_CODEC_BF16) {
         pst_codec_pack_bf16(x, count, to, r.next, r.out);

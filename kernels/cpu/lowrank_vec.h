@@ -4,11 +4,11 @@
 
 enum { LOWRANK_ROWS = 4, LOWRANK_RANKS = 4 };
 
-/* Rows of the matrix that lie behind each other, and columns of the factors from `k` on. */
+/* Rows of the matrix that lie behind each other, and columns of the factors. */
 typedef struct {
-    const pst_lowrank *x;
-    uint64_t row, at, n, column; /* the first row: its number, and as in pst_lowrank_row */
-    uint32_t k;
+    const float *m; /* the first row, [rows][columns], of which n elements */
+    uint64_t n, columns, most_rows;
+    float *q, *p; /* of the first of the columns: where the row's first element, and row, are */
 } lowrank_part;
 
 VEC_INLINE void lowrank_zero(int rows, int ranks, vf sum[LOWRANK_ROWS][LOWRANK_RANKS]) {
@@ -19,11 +19,12 @@ VEC_INLINE void lowrank_zero(int rows, int ranks, vf sum[LOWRANK_ROWS][LOWRANK_R
     }
 }
 
-/* Adds the products of VEC_W or fewer columns of `rows` rows of M, at m, and those of `ranks`
- * columns of Q, at q. */
-VEC_INLINE void lowrank_dots_at(int rows, int ranks, const lowrank_part *of, const float *m,
-                                const float *q, unsigned n, vf sum[LOWRANK_ROWS][LOWRANK_RANKS]) {
-    const uint64_t columns = of->x->columns;
+/* Adds the products of VEC_W or fewer columns, from `at` on, of `rows` rows of M and those of
+ * `ranks` columns of Q. */
+VEC_INLINE void lowrank_dots_at(int rows, int ranks, const lowrank_part *of, uint64_t at,
+                                unsigned n, vf sum[LOWRANK_ROWS][LOWRANK_RANKS]) {
+    const float *m = of->m + at, *q = of->q + at;
+    const uint64_t columns = of->columns;
     vf row[LOWRANK_ROWS];
     VEC_UNROLL
     for (int i = 0; i < rows; i++) row[i] = v_load_n(m + (uint64_t)i * columns, n);
@@ -36,25 +37,21 @@ VEC_INLINE void lowrank_dots_at(int rows, int ranks, const lowrank_part *of, con
 }
 
 /* P = M Q, of `rows` rows and `ranks` columns. */
-VEC_INLINE void lowrank_dots(int rows, int ranks, const lowrank_part *of, const float *m) {
-    const pst_lowrank *x = of->x;
-    const float *q = x->q + of->k * x->columns + of->column;
-    float *p = x->p + of->k * x->most_rows + of->row;
+VEC_INLINE void lowrank_dots(int rows, int ranks, const lowrank_part *of) {
     vf sum[CODEC_VECTORS][LOWRANK_ROWS][LOWRANK_RANKS];
-    m += of->at;
     VEC_UNROLL
     for (int v = 0; v < CODEC_VECTORS; v++) lowrank_zero(rows, ranks, sum[v]);
     uint64_t c = 0;
     for (; c + PST_CODEC_LANES <= of->n; c += PST_CODEC_LANES) {
         VEC_UNROLL
         for (int v = 0; v < CODEC_VECTORS; v++)
-            lowrank_dots_at(rows, ranks, of, m + c + v * VEC_W, q + c + v * VEC_W, VEC_W, sum[v]);
+            lowrank_dots_at(rows, ranks, of, c + (uint64_t)v * VEC_W, VEC_W, sum[v]);
     }
     VEC_UNROLL
     for (int v = 0; v < CODEC_VECTORS; v++) {
         const uint64_t at = c + (uint64_t)v * VEC_W;
         const unsigned n = at < of->n ? (unsigned)pst_min_u64(VEC_W, of->n - at) : 0;
-        if (n) lowrank_dots_at(rows, ranks, of, m + at, q + at, n, sum[v]);
+        if (n) lowrank_dots_at(rows, ranks, of, at, n, sum[v]);
     }
     VEC_UNROLL
     for (int k = 0; k < ranks; k++) {
@@ -63,31 +60,30 @@ VEC_INLINE void lowrank_dots(int rows, int ranks, const lowrank_part *of, const 
             vf part[CODEC_VECTORS];
             VEC_UNROLL
             for (int v = 0; v < CODEC_VECTORS; v++) part[v] = sum[v][i][k];
-            p[(uint64_t)k * x->most_rows + (uint64_t)i] = codec_tree(part);
+            of->p[(uint64_t)k * of->most_rows + (uint64_t)i] = codec_tree(part);
         }
     }
 }
 
 /* Q += M^T P, of `rows` rows and `ranks` columns. */
-VEC_INLINE void lowrank_adds(int rows, int ranks, const lowrank_part *of, const float *m) {
-    const pst_lowrank *x = of->x;
-    float *q = x->q + of->k * x->columns + of->column;
-    const float *p = x->p + of->k * x->most_rows + of->row;
+VEC_INLINE void lowrank_adds(int rows, int ranks, const lowrank_part *of) {
+    const float *m = of->m;
+    float *q = of->q;
+    const uint64_t columns = of->columns;
     vf by[LOWRANK_RANKS][LOWRANK_ROWS];
-    m += of->at;
     VEC_UNROLL
     for (int k = 0; k < ranks; k++) {
         VEC_UNROLL
         for (int i = 0; i < rows; i++)
-            by[k][i] = v_set(p[(uint64_t)k * x->most_rows + (uint64_t)i]);
+            by[k][i] = v_set(of->p[(uint64_t)k * of->most_rows + (uint64_t)i]);
     }
     VEC_EACH(c, n, of->n, {
         vf row[LOWRANK_ROWS];
         VEC_UNROLL
-        for (int i = 0; i < rows; i++) row[i] = v_load_n(m + (uint64_t)i * x->columns + c, n);
+        for (int i = 0; i < rows; i++) row[i] = v_load_n(m + (uint64_t)i * columns + c, n);
         VEC_UNROLL
         for (int k = 0; k < ranks; k++) {
-            float *to = q + (uint64_t)k * x->columns + c;
+            float *to = q + (uint64_t)k * columns + c;
             vf sum = v_load_n(to, n);
             VEC_UNROLL
             for (int i = 0; i < rows; i++) sum = sum + by[k][i] * row[i];
@@ -96,12 +92,12 @@ VEC_INLINE void lowrank_adds(int rows, int ranks, const lowrank_part *of, const 
     });
 }
 
-typedef void (*lowrank_fn)(const lowrank_part *of, const float *m);
+typedef void (*lowrank_fn)(const lowrank_part *of);
 #define LOWRANK_CASES(name)                                                                        \
-    static void name##_4x4(const lowrank_part *of, const float *m) { name(4, 4, of, m); }          \
-    static void name##_4x1(const lowrank_part *of, const float *m) { name(4, 1, of, m); }          \
-    static void name##_1x4(const lowrank_part *of, const float *m) { name(1, 4, of, m); }          \
-    static void name##_1x1(const lowrank_part *of, const float *m) { name(1, 1, of, m); }          \
+    static void name##_4x4(const lowrank_part *of) { name(4, 4, of); }                             \
+    static void name##_4x1(const lowrank_part *of) { name(4, 1, of); }                             \
+    static void name##_1x4(const lowrank_part *of) { name(1, 4, of); }                             \
+    static void name##_1x1(const lowrank_part *of) { name(1, 1, of); }                             \
     static const lowrank_fn name##_of[2][2] = {{name##_1x1, name##_1x4}, {name##_4x1, name##_4x4}};
 LOWRANK_CASES(lowrank_dots)
 LOWRANK_CASES(lowrank_adds)
@@ -120,8 +116,13 @@ static void lowrank_each(const pst_lowrank *x, const float *m, const lowrank_fn 
         rows = lowrank_rows(x, i);
         for (uint32_t k = 0, ranks; k < x->rank; k += ranks) {
             ranks = k + LOWRANK_RANKS <= x->rank ? LOWRANK_RANKS : 1;
-            const lowrank_part part = {x, i, row.at, row.n, row.column, k};
-            of[rows > 1][ranks > 1](&part, m);
+            const lowrank_part part = {.m = m + row.at,
+                                       .n = row.n,
+                                       .columns = x->columns,
+                                       .most_rows = x->most_rows,
+                                       .q = x->q + k * x->columns + row.column,
+                                       .p = x->p + k * x->most_rows + i};
+            of[rows > 1][ranks > 1](&part);
         }
     }
 }
@@ -135,20 +136,26 @@ static void lowrank_right(const pst_lowrank *x, const float *m) {
     lowrank_each(x, m, lowrank_adds_of);
 }
 
-/* VEC_W or fewer elements of `rows` rows of the product. q, p: of its first row and column; ranks:
- * x->rank. */
-VEC_INLINE void lowrank_product(int rows, uint32_t ranks, const pst_lowrank *x, const float *q,
-                                const float *p, unsigned n, vf sum[LOWRANK_ROWS]) {
+/* VEC_W or fewer elements of rows of the product. */
+typedef struct {
+    vf row[LOWRANK_ROWS];
+} lowrank_sums;
+
+/* q, p: of its first row and column; ranks: x->rank. */
+VEC_INLINE lowrank_sums lowrank_product(int rows, uint32_t ranks, const pst_lowrank *x,
+                                        const float *q, const float *p, unsigned n) {
     const uint64_t columns = x->columns, most_rows = x->most_rows;
+    lowrank_sums sum;
     VEC_UNROLL
-    for (int i = 0; i < rows; i++) sum[i] = v_set(0);
+    for (int i = 0; i < rows; i++) sum.row[i] = v_set(0);
     VEC_UNROLL
     for (uint32_t k = 0; k < ranks; k++) {
         const vf column = v_load_n(q + k * columns, n);
         VEC_UNROLL
         for (int i = 0; i < rows; i++)
-            sum[i] = sum[i] + v_set(p[k * most_rows + (uint64_t)i]) * column;
+            sum.row[i] = sum.row[i] + v_set(p[k * most_rows + (uint64_t)i]) * column;
     }
+    return sum;
 }
 
 /* What becomes of the product: see pst_lowrank_subtract; y: it is added there. Each can be NULL. */
@@ -163,14 +170,13 @@ VEC_INLINE void lowrank_use_rows(int rows, uint32_t ranks, const pst_lowrank *x,
     const uint64_t columns = x->columns;
     float *next = use->next, *out = use->out, *y = use->y;
     VEC_EACH(c, n, row.n, {
-        vf sum[LOWRANK_ROWS];
-        lowrank_product(rows, ranks, x, q + c, p, n, sum);
+        const lowrank_sums sum = lowrank_product(rows, ranks, x, q + c, p, n);
         VEC_UNROLL
         for (int k = 0; k < rows; k++) {
             const uint64_t at = row.at + (uint64_t)k * columns + c;
-            if (next) v_store_n(next + at, v_load_n(next + at, n) - sum[k], n);
-            if (out) v_store_n(out + at, sum[k], n);
-            if (y) v_store_n(y + at, v_load_n(y + at, n) + sum[k], n);
+            if (next) v_store_n(next + at, v_load_n(next + at, n) - sum.row[k], n);
+            if (out) v_store_n(out + at, sum.row[k], n);
+            if (y) v_store_n(y + at, v_load_n(y + at, n) + sum.row[k], n);
         }
     });
 }

@@ -172,12 +172,21 @@ static pst_squares squares(pst_pool *pool, const float *x, uint64_t n) {
     return total;
 }
 
+/* Element i of a step (pst_flat_moments), whose gradient is x. */
+static float step_of(const pst_flat_moments *m, uint64_t i, float x) {
+    const float g = x * m->in;
+    const float v = m->beta2 * m->second[i] + (1 - m->beta2) * (g * g);
+    if (v < INFINITY) m->second[i] = v;
+    return g / (sqrtf(m->second[i]) * m->root + m->eps) * m->out;
+}
+
 /* One block, whose first element is `at`: its sums with what is left over, and their largest
  * magnitude. */
 static uint32_t add_error(const pst_flat_pack *p, uint64_t at, uint64_t n, float *x) {
     uint32_t top = 0;
     for (uint64_t i = 0; i < n; i++) {
-        x[i] = p->x[at + i] + p->scale * p->error[at + i];
+        const float number = p->moments ? step_of(p->moments, at + i, p->x[at + i]) : p->x[at + i];
+        x[i] = number + p->scale * p->error[at + i];
         if (pst_codec_magnitude(x[i]) > top) top = pst_codec_magnitude(x[i]);
     }
     return top;

@@ -131,8 +131,9 @@ uint64_t pst_costs_pack_ns(const pst_costs *costs, pst_codec codec, uint64_t ele
                                                   [PST_CODEC_2BIT] = 15.5,
                                                   [PST_CODEC_TOPK] = 25,
                                                   [PST_CODEC_BF16] = 14};
-    const double per_element =
-        codec.kind == PST_CODEC_POWERSGD ? 12 + 58.0 * codec.rank : bytes[codec.kind];
+    double per_element = bytes[codec.kind];
+    if (codec.kind == PST_CODEC_POWERSGD) per_element = 12 + 5.0 * codec.rank;
+    if (codec.moments) per_element += 8;
     return corrected(costs, flush_ns(costs, PST_PROFILE_PACK, per_element, elements));
 }
 

@@ -210,6 +210,10 @@ static inline int pst_job_compresses(const pst_job *job, uint32_t stage, const p
 static inline int pst_job_has_residual(const pst_job *job, uint32_t stage, const pst_param *param) {
     return job->up.kind != PST_CODEC_NONE && pst_job_compresses(job, stage, param);
 }
+/* Replicas have second moments of their own, and their messages steps (pst_codec.moments). */
+static inline int pst_job_has_moments(const pst_job *job, uint32_t stage, const pst_param *param) {
+    return job->up.moments && pst_job_has_residual(job, stage, param);
+}
 static inline int pst_job_packs(const pst_job *job, uint32_t stage, const pst_param *param) {
     return !job->plain && pst_job_has_residual(job, stage, param);
 }

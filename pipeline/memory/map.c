@@ -103,6 +103,9 @@ static uint32_t stage_of(const pst_memory_map_builder *b, uint32_t p) {
 
 static void find_copies(pst_memory_map_builder *b) {
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
+        b->map->is_step[p] = pst_param_gradients(&b->g->param[p]) &&
+                             pst_job_has_moments(b->job, stage_of(b, p), b->g->param + p);
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
         b->map->is_copy[p] = pst_param_gradients(&b->g->param[p]) && param_is_mine(b, p) &&
                              pst_job_sends_changes(b->job, stage_of(b, p), b->g->param + p);
 }
@@ -135,7 +138,7 @@ static void place_residuals(pst_memory_map_builder *b, const pst_optim_row *opti
     pst_memory_map_begin(b, PST_REGION_RESIDUAL);
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++) {
         const pst_param *param = b->g->param + p;
-        x->residual[p] = x->next[p] = x->packed[p] = ABSENT;
+        x->residual[p] = x->next[p] = x->packed[p] = x->second[p] = ABSENT;
         if (!optim || !pst_param_gradients(param) || !pst_memory_map_has_use(b, p, 0) ||
             !pst_job_has_residual(b->job, stage, param))
             continue;
@@ -143,6 +146,8 @@ static void place_residuals(pst_memory_map_builder *b, const pst_optim_row *opti
         x->next_to[p] = b->job->zero ? x->own_to[p] : pst_param_elements(param);
         x->residual[p] = pst_memory_map_take(b, pst_memory_map_param_bytes(b, p));
         x->next[p] = pst_memory_map_take(b, (x->next_to[p] - x->next_from[p]) * sizeof(float));
+        if (pst_job_has_moments(b->job, stage, param))
+            x->second[p] = pst_memory_map_take(b, pst_memory_map_param_bytes(b, p));
     }
     pst_memory_map_finish(b, PST_REGION_RESIDUAL);
 }
@@ -434,6 +439,7 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
     x->next_from = offsets(pst_memory_map_params(b));
     x->next_to = offsets(pst_memory_map_params(b));
     x->packed = offsets(pst_memory_map_params(b));
+    x->second = offsets(pst_memory_map_params(b));
     x->outer_from = offsets(pst_memory_map_params(b));
     x->outer_to = offsets(pst_memory_map_params(b));
     x->old = offsets(pst_memory_map_params(b));
@@ -444,6 +450,7 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
     x->difference = offsets(pst_memory_map_params(b));
     x->change = offsets(pst_memory_map_params(b));
     x->is_copy = calloc(pst_memory_map_params(b) + 1, 1);
+    x->is_step = calloc(pst_memory_map_params(b) + 1, 1);
     x->data = offsets(n_tensor);
     x->output = offsets(n_tensor);
     x->class_base = offsets(slots->n_class);
@@ -456,10 +463,10 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
     if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->own_from || !x->own_to ||
         !x->outer_from || !x->outer_to || !x->old || !x->velocity || !x->kept || !x->residual ||
         !x->base || !x->left || !x->difference || !x->next || !x->next_from || !x->next_to ||
-        !x->packed || !x->change || !x->is_copy || !x->step_from || !x->undo || !x->step_to ||
-        !x->grad_from || !x->gradient_in_slot || !x->data || !x->output || !x->class_base ||
-        !x->eval_class_base || !x->has_chunk || !x->owned || !x->norm_of_rank || !x->loss_of_rank ||
-        !x->piece_of_rank)
+        !x->packed || !x->second || !x->is_step || !x->change || !x->is_copy || !x->step_from ||
+        !x->undo || !x->step_to || !x->grad_from || !x->gradient_in_slot || !x->data ||
+        !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk || !x->owned ||
+        !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
         return pst_fail(PST_ENOMEM, "no memory to build the memory map");
     for (uint32_t c = 0; c < b->cut->n_chunk; c++)
         x->has_chunk[c] = (uint8_t)pst_memory_map_has(b, c);
@@ -536,6 +543,7 @@ void pst_memory_map_close(pst_memory_map *x) {
     free(x->next_from);
     free(x->next_to);
     free(x->packed);
+    free(x->second);
     free(x->outer_from);
     free(x->outer_to);
     free(x->old);
@@ -546,6 +554,7 @@ void pst_memory_map_close(pst_memory_map *x) {
     free(x->difference);
     free(x->change);
     free(x->is_copy);
+    free(x->is_step);
     free(x->class_base);
     free(x->eval_class_base);
     free(x->has_chunk);

@@ -118,6 +118,10 @@ struct pst_memory_map {
      * packed gradient, of all elements */
     pst_codec up, down; /* those of the job */
     uint64_t *residual, *next, *next_from, *next_to, *packed;
+    /* [n_param] offset of this replica's second moments, of all elements, where its messages are
+     * steps (pst_job_has_moments); UINT64_MAX: none */
+    uint64_t *second;
+    uint8_t *is_step; /* [n_param] 1: the sum of what replicas send is a step (of any rank) */
     /* [n_param] 1: `weight` is the copy that all ranks with the parameter have and that changes are
      * added to (job.down); offset of the packed change, of all elements, UINT64_MAX: none */
     uint8_t *is_copy;
@@ -216,6 +220,7 @@ float *pst_memory_map_kept(const pst_memory_view *view, uint32_t param, uint64_t
  * is the gradient's own memory. */
 typedef struct {
     float *gradient, *residual, *next;
+    float *second; /* this replica's second moments; NULL: none */
     uint8_t *packed;
     int in_place;
 } pst_memory_pack;

@@ -173,6 +173,7 @@ pst_memory_pack pst_memory_map_pack(const pst_memory_view *v, const pst_instr *i
                           .packed = v->arena + x->packed[p] + packed_bytes(v, instr),
                           .in_place = !apart};
     at.next = at.gradient;
+    if (x->second[p] != UINT64_MAX) at.second = (float *)(void *)state_at(v, x->second[p]) + from;
     if (apart) at.next = (float *)(void *)state_at(v, x->next[p]) + (from - x->next_from[p]);
     return at;
 }

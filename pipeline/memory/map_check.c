@@ -78,6 +78,7 @@ static void add_residuals(ranges *all, const pst_memory_map *x, const pst_graph 
         add(all, x, PST_REGION_GRAD, x->change[p], pst_codec_bytes(x->down, n), p);
         if (x->residual[p] == ABSENT) continue;
         add(all, x, PST_REGION_RESIDUAL, x->residual[p], n * sizeof(float), p);
+        add(all, x, PST_REGION_RESIDUAL, x->second[p], n * sizeof(float), p);
         add(all, x, PST_REGION_RESIDUAL, x->next[p],
             (x->next_to[p] - x->next_from[p]) * sizeof(float), p);
         const pst_codec up = pst_codec_of_rows(x->up, n / g->param[p].dim[0], 0);

@@ -35,8 +35,9 @@ typedef enum {
 typedef struct {
     pst_codec_kind kind;
     uint32_t block;
-    uint32_t keep;   /* topk: elements of a whole block that are sent, 1 to `block` */
-    float threshold; /* 2bit; 0: each block's own value */
+    uint32_t keep;    /* topk: elements of a whole block that are sent, 1 to `block` */
+    uint32_t moments; /* topk: 1: of steps instead of gradients (pst_flat_moments of kernel.h) */
+    float threshold;  /* 2bit; 0: each block's own value */
     /* powersgd: rank of the product; columns of the matrix, and that of a message's first element
      * (pst_codec_of_rows); the least factor by which a block gets smaller */
     uint32_t rank, columns, phase;

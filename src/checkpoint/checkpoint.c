@@ -183,20 +183,29 @@ static int has_parts(const json_t *tensors) {
     return 0;
 }
 
-/* Counts the residuals of a parameter, of one replica after another, and its copy; all must be
- * complete. */
+typedef const char *(*replica_name)(const char *param, uint32_t replica, char out[PST_CKPT_NAME]);
+
+/* Counts the tensors of a parameter of one replica after another; all must be complete. */
+static pst_status count_replicas(const json_t *tensors, const pst_param *param,
+                                 replica_name name_of, size_t *n) {
+    char name[PST_CKPT_NAME];
+    const json_t *tensor;
+    for (uint32_t k = 0; (tensor = json_object_get(tensors, name_of(param->name, k, name)));
+         k++, ++*n)
+        if (!same_shape(tensor, param) || !all_parts(tensor, param))
+            return pst_fail(PST_EINTERNAL, "checkpoint: tensor %s is not complete", name);
+    return PST_OK;
+}
+
+/* Counts the residuals and second moments of a parameter, and its copy; all must be complete. */
 static pst_status count_residuals(const json_t *tensors, const pst_param *param, size_t *n) {
     char name[PST_CKPT_NAME];
     const json_t *tensor = json_object_get(tensors, pst_ckpt_copy_name(param->name, name));
     if (tensor && (!same_shape(tensor, param) || !all_parts(tensor, param)))
         return pst_fail(PST_EINTERNAL, "checkpoint: tensor %s is not complete", name);
     *n += tensor != NULL;
-    for (uint32_t k = 0;
-         (tensor = json_object_get(tensors, pst_ckpt_residual_name(param->name, k, name)));
-         k++, ++*n)
-        if (!same_shape(tensor, param) || !all_parts(tensor, param))
-            return pst_fail(PST_EINTERNAL, "checkpoint: tensor %s is not complete", name);
-    return PST_OK;
+    PST_TRY(count_replicas(tensors, param, pst_ckpt_moments_name, n));
+    return count_replicas(tensors, param, pst_ckpt_residual_name, n);
 }
 
 /* Counts the pending gradients of a parameter, of one step and replica after another. */
@@ -246,7 +255,8 @@ static pst_status count_islands(const json_t *tensors, const pst_param *param,
 }
 
 /* Checks that every trained parameter of the model and its state (of each island) is stored, and
- * nothing else but residuals, copies, pending gradients and outer momentum. */
+ * nothing else but residuals, second moments of replicas, copies, pending gradients and outer
+ * momentum. */
 static pst_status check_complete(const json_t *tensors, const pst_graph *graph,
                                  const char *optimizer) {
     const pst_optim_row *rule = *optimizer ? pst_optim_find(optimizer) : NULL;

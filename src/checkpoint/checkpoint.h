@@ -70,6 +70,7 @@ typedef struct {
      * what codecs left out of the gradients of replica k; PST_CKPT_COPY: it is the copy of the
      * weight that all replicas have */
     uint32_t residual;
+    int second; /* 1, with residual 1 + k: `weight` is second moments of replica k instead */
     /* With islands (parallel.local). island 1 + k: weight and states are those of island k. outer:
      * PST_CKPT_GLOBAL: a weight without states, which the islands share; PST_CKPT_VELOCITY:
      * `weight` is its outer momentum; PST_CKPT_KEPT: the weight that the island keeps for an
@@ -88,6 +89,8 @@ enum { PST_CKPT_GLOBAL = 1, PST_CKPT_VELOCITY, PST_CKPT_KEPT, PST_CKPT_LEFT };
 const char *pst_ckpt_copy_name(const char *param, char out[PST_CKPT_NAME]);
 /* "wte.weight.residual1": the tensor with the residual of replica 1. */
 const char *pst_ckpt_residual_name(const char *param, uint32_t replica, char out[PST_CKPT_NAME]);
+/* "wte.weight.moments1": the tensor with the second moments of replica 1. */
+const char *pst_ckpt_moments_name(const char *param, uint32_t replica, char out[PST_CKPT_NAME]);
 /* "wte.weight.pending2_1": the gradient of replica 1 in the last step but one. */
 const char *pst_ckpt_pending_name(const char *param, uint32_t age, uint32_t replica,
                                   char out[PST_CKPT_NAME]);

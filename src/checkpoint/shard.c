@@ -89,6 +89,7 @@ static pst_status add_weight(pst_shard *s, const pst_ckpt_entry *e) {
     }
     if (!e->residual) return add_tensor(s, e, "", PST_F32, e->weight);
     if (e->residual == PST_CKPT_COPY) pst_ckpt_copy_name("", name);
+    else if (e->second) pst_ckpt_moments_name("", e->residual - 1, name);
     else pst_ckpt_residual_name("", e->residual - 1, name);
     return add_tensor(s, e, name + 1, PST_F32, e->weight);
 }

@@ -31,6 +31,11 @@ const char *pst_ckpt_residual_name(const char *param, uint32_t replica, char out
     return out;
 }
 
+const char *pst_ckpt_moments_name(const char *param, uint32_t replica, char out[PST_CKPT_NAME]) {
+    snprintf(out, PST_CKPT_NAME, "%s.moments%" PRIu32, param, replica);
+    return out;
+}
+
 const char *pst_ckpt_pending_name(const char *param, uint32_t age, uint32_t replica,
                                   char out[PST_CKPT_NAME]) {
     snprintf(out, PST_CKPT_NAME, "%s.pending%" PRIu32 "_%" PRIu32, param, age, replica);

@@ -88,6 +88,7 @@ static const struct {
     {"parallel.compress", "threshold", "up", "2bit", WARN, NULL},
     {"parallel.compress", "rate", "up", "topk", WARN, NULL},
     {"parallel.compress", "warmup", "up", "topk", WARN, NULL},
+    {"parallel.compress", "moments", "up", "topk", WARN, NULL},
     {"parallel.compress", "rank", "up", "powersgd", WARN, NULL},
     {"parallel.compress", "min_rate", "up", "powersgd", WARN, NULL},
     {"parallel.compress", "after", "up|down", ANY_CODEC, WARN, NULL},

@@ -460,6 +460,14 @@ static const pst_row rows[] = {
      "topk: steps in which more is sent, from step `after` on: in equal parts of them a share of "
      "1/4, 1/16, ..., as long as that is more than rate.",
      NULL},
+    {"parallel.compress", "moments", PST_ROW_TEXT, "auto", 0, 0, FULL, "auto|replica|owner",
+     AT(parallel.compress.moments), 0,
+     "topk: who has AdamW's second moments. replica: each replica divides its own gradient by the "
+     "root of its own second moments, and selects and sends parts of that step; train.beta1 is "
+     "not used, because what is left out already adds up over steps. owner: gradients are sent, "
+     "and the optimizer sees only what arrives. auto: replica with train.optimizer adamw, else "
+     "owner.",
+     NULL},
     {"parallel.compress", "min_bytes", PST_ROW_BYTES, "64K", 0, 0x1p60, FULL, NULL,
      AT(parallel.compress.min_bytes), 0, "Parameters with fewer bytes (in fp32) are not packed.",
      NULL},

@@ -50,6 +50,13 @@ static uint32_t kept_at(double rate, uint32_t block) {
     return kept > 1 ? (uint32_t)(kept + 0.5) : 1;
 }
 
+/* parallel.compress.moments, for topk. */
+static int sends_steps(const pst_config *c) {
+    const char *moments = c->parallel.compress.moments;
+    if (strcmp(moments, "auto") != 0) return !strcmp(moments, "replica");
+    return !strcmp(c->train.optimizer, "adamw");
+}
+
 /* Of powersgd the columns are those of a square block, which is packed best, until a parameter is
  * known (pst_job_codec). */
 enum { SQUARE = 512 };
@@ -61,8 +68,10 @@ static pst_codec codec_of(const pst_config *config, const char *name) {
     if (!codec.block || codec.kind == PST_CODEC_POWERSGD)
         codec.block = pst_codec_default_block(codec.kind);
     if (codec.kind == PST_CODEC_2BIT) codec.threshold = (float)config->parallel.compress.threshold;
-    if (codec.kind == PST_CODEC_TOPK)
+    if (codec.kind == PST_CODEC_TOPK) {
         codec.keep = kept_at(config->parallel.compress.rate, codec.block);
+        codec.moments = (uint32_t)sends_steps(config);
+    }
     if (codec.kind == PST_CODEC_POWERSGD) {
         codec.rank = (uint32_t)config->parallel.compress.rank;
         codec.least = (float)config->parallel.compress.min_rate;
@@ -99,6 +108,31 @@ static pst_status check_down(const pst_prepared *p) {
         return refuse(p, "down",
                       "parallel.compress.down needs train.precision fp32: in 16 bits weights are "
                       "sent in 16 bits, too small for the changes of many steps");
+    return PST_OK;
+}
+
+/* Of topk whose messages are steps. */
+static pst_status check_moments(const pst_prepared *p) {
+    const pst_config *c = p->config;
+    if (strcmp(c->train.optimizer, "adamw") != 0)
+        return pst_config_at(c, "parallel.compress", "moments",
+                             pst_fail(PST_EINPUT,
+                                      "parallel.compress.moments replica needs train.optimizer "
+                                      "adamw; with %s use parallel.compress.moments=owner",
+                                      c->train.optimizer));
+    if (strcmp(c->train.optimizer_state, "fp32") != 0)
+        return refuse(p, "moments",
+                      "parallel.compress.moments replica has second moments in fp32; use "
+                      "train.optimizer_state=fp32 or parallel.compress.moments=owner");
+    if (p->options.twins)
+        return refuse(p, "moments",
+                      "parallel.compress.moments replica keeps one state of its second moments, "
+                      "and elastic runs need two; use parallel.compress.moments=owner");
+    if (c->parallel.compress.after)
+        return refuse(p, "after",
+                      "parallel.compress.after leaves replicas without second moments, which topk "
+                      "needs with adamw; use parallel.compress.warmup instead, or "
+                      "parallel.compress.moments=owner");
     return PST_OK;
 }
 
@@ -179,6 +213,7 @@ pst_status pst_prepare_compress(const pst_prepared *p, pst_job_spec *spec, uint8
         return PST_OK;
     if (p->grid.data == spec->islands) return PST_OK;
     if (up.kind != PST_CODEC_NONE) PST_TRY(check(p, "up"));
+    if (up.moments) PST_TRY(check_moments(p));
     if (down.kind != PST_CODEC_NONE) PST_TRY(check(p, "down"));
     if (down.kind != PST_CODEC_NONE) PST_TRY(check_down(p));
     if (!(*packs = calloc(p->grid.pipeline, 1))) return pst_no_memory("to prepare a run");

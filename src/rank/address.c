@@ -44,6 +44,10 @@ float *pst_rank_residual(const pst_rank *r, uint32_t param) {
     return of_state(r, r->memory->residual[param]);
 }
 
+float *pst_rank_second(const pst_rank *r, uint32_t param) {
+    return at(r, r->memory->second[param]);
+}
+
 float *pst_rank_old(const pst_rank *r, uint32_t param) { return at(r, r->memory->old[param]); }
 
 float *pst_rank_base(const pst_rank *r, uint32_t param) { return at(r, r->memory->base[param]); }

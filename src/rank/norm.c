@@ -53,6 +53,8 @@ int pst_rank_stores_gradient(const pst_rank *r, uint32_t param) {
            r->memory->grad[param][0] != UINT64_MAX && counts(r->p, r->rank, param);
 }
 
+int pst_rank_sums_steps(const pst_rank *r, uint32_t param) { return r->memory->is_step[param]; }
+
 int pst_rank_owns(const pst_rank *r, uint32_t param) {
     return pst_rank_stores(r, param) && pst_rank_global_of(r, param).from == 0;
 }
@@ -94,6 +96,18 @@ pst_status pst_rank_step_losses(const pst_rank *r, pst_loss_sums *sums) {
     return PST_OK;
 }
 
+/* The norm is of gradients: sums of squares of steps (which only CPUs have) count as 0, unless they
+ * are not finite. */
+static void leave_steps_out(const pst_rank *r, double *squares) {
+    const pst_memory_map *x = r->memory;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < x->n_owned; i++) {
+        const uint32_t param = x->owned[i];
+        for (uint32_t k = pst_pieces(x->own_to[param] - x->own_from[param]); k > 0; k--, n++)
+            if (pst_rank_sums_steps(r, param) && isfinite(squares[n])) squares[n] = 0;
+    }
+}
+
 pst_status pst_rank_norm(pst_device *device, const void *block) {
     pst_rank *r = ((const pst_rank_flush *)block)->rank;
     const pst_memory_map *x = r->memory;
@@ -118,7 +132,9 @@ pst_status pst_rank_norm(pst_device *device, const void *block) {
     double *out = (double *)(void *)(r->arena.base + x->norm_own) + losses;
     if (x->norm_words > 1)
         return r->arith->squares(device, r->piece, r->piece_n, n, (pst_squares *)(void *)out);
-    return r->arith->sum_squares(device, r->piece, r->piece_n, n, out);
+    PST_TRY(r->arith->sum_squares(device, r->piece, r->piece_n, n, out));
+    leave_steps_out(r, out);
+    return PST_OK;
 }
 
 void pst_rank_add_squares(pst_rank_squares *to, const double *piece, uint32_t words) {

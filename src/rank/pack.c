@@ -5,15 +5,31 @@
  * change is the difference between weight and copy. */
 #include "base/arena.h"
 #include "rank/rank.h"
+#include <math.h>
 #include <string.h>
 
-/* Gradient and residual have different scales: the residual's is 1. */
-static pst_status pack_gradient(const pst_rank *r, const pst_instr *in) {
+/* The replica's step is the one of its own mean gradient, weighted with its share of the
+ * micro-batches. The loss scale is in the gradient, and in `codec.moments` steps it is not. */
+static pst_flat_moments moments_of(const pst_rank *r, float *second) {
+    const float share = (float)r->n_micro / (float)r->p->micro[r->p->grid.data];
+    return (pst_flat_moments){.second = second,
+                              .in = (float)(1 / (r->loss_scale * (double)share)),
+                              .out = share,
+                              .beta2 = r->hyper.beta2,
+                              .eps = r->hyper.eps,
+                              .root = 1 / sqrtf(r->hyper.correction2)};
+}
+
+/* Gradient and residual have different scales: the residual's is 1, and so is that of steps. */
+static pst_status pack_gradient(pst_rank *r, const pst_instr *in) {
     const pst_memory_view view = pst_rank_view(r);
     const pst_memory_pack at = pst_memory_map_pack(&view, in);
+    const pst_flat_moments moments = moments_of(r, at.second);
+    if (at.second) pst_rank_await_checkpoint(r, in->param);
     const pst_flat_pack of = {.x = at.gradient,
                               .error = at.residual,
-                              .scale = (float)r->loss_scale,
+                              .scale = at.second ? 1 : (float)r->loss_scale,
+                              .moments = at.second ? &moments : NULL,
                               .packed = at.packed,
                               .next = at.next,
                               .decode = !at.in_place,

@@ -339,6 +339,8 @@ static inline uint64_t pst_rank_aged(const pst_rank *r, uint64_t done, uint32_t 
 /* What codecs have left out of this rank's gradients of a parameter so far: all elements, without
  * loss scale. NULL: this rank does not pack them. */
 float *pst_rank_residual(const pst_rank *r, uint32_t param);
+/* This replica's second moments of a parameter, where it sends steps: all elements; NULL: none. */
+float *pst_rank_second(const pst_rank *r, uint32_t param);
 /* The copy of a parameter's weight that all ranks with it have, and of which they receive changes:
  * all elements. NULL: this rank has none. */
 float *pst_rank_copied(const pst_rank *r, uint32_t param);
@@ -367,6 +369,9 @@ pst_status pst_rank_take_weight(pst_rank *r, uint32_t param, const float *from);
 pst_status pst_rank_refresh(pst_rank *r);
 /* 1: this rank stores the first element of the parameter. */
 int pst_rank_owns(const pst_rank *r, uint32_t param);
+/* 1: what replicas send of this parameter, and its sum, are steps instead of gradients
+ * (pst_job_has_moments); on any rank. */
+int pst_rank_sums_steps(const pst_rank *r, uint32_t param);
 /* 1: this rank writes its residual of the parameter to checkpoints; of a parameter that all tensor
  * ranks hold alike, only the first one does. */
 int pst_rank_stores_residual(const pst_rank *r, uint32_t param);

@@ -142,6 +142,34 @@ static pst_status change(pst_rank *r, const pst_optim_hyper *h, int statistics, 
     return r->arith->average(r->device, STATISTIC_RATE, scale, type, r->step_param, n);
 }
 
+/* --- steps of replicas ------------------------------------------------------------------------ */
+
+typedef struct {
+    float *weight;
+    const float *step;
+    uint64_t n;
+    float lr, kept; /* kept: 1 - lr * decay */
+} stepping;
+
+static void step_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const stepping *s = arg;
+    const uint64_t first = tile * (COPY_TILE / sizeof(float)), left = s->n - first;
+    const uint64_t n = left < COPY_TILE / sizeof(float) ? left : COPY_TILE / sizeof(float);
+    for (uint64_t i = first; i < first + n; i++)
+        s->weight[i] = s->weight[i] * s->kept - s->lr * s->step[i];
+}
+
+/* The sum of the replicas' steps (pst_flat_moments) is AdamW's step: it is not clipped. */
+static pst_status change_by_steps(pst_rank *r, uint32_t param) {
+    const pst_arith_param p = pst_rank_changing(r, param);
+    const pst_optim_hyper *h = &r->hyper;
+    stepping s = {p.weight, p.grad, p.n, h->lr, 1 - h->lr * p.decay};
+    pst_pool_run(r->device->pool, step_tile, &s, (s.n * sizeof(float) + COPY_TILE - 1) / COPY_TILE);
+    if (!p.narrow) return PST_OK;
+    return r->arith->narrow(r->device, r->graph->dtype, p.weight, p.narrow, p.n);
+}
+
 /* --- parameters that are updated as a whole --------------------------------------------------- */
 
 float pst_rank_trust(const pst_squares_total of[2]) {
@@ -234,7 +262,8 @@ static pst_status apply_to(pst_rank *r, const pst_optim_hyper *h, int statistics
             pst_rank_await_checkpoint(r, i);
         }
         if (keeps) PST_TRY(keep_param(r, i));
-        if (r->graph->param[i].whole) PST_TRY(change_whole(r, h, i));
+        if (pst_rank_sums_steps(r, i)) PST_TRY(change_by_steps(r, i));
+        else if (r->graph->param[i].whole) PST_TRY(change_whole(r, h, i));
         else r->step_param[n++] = pst_rank_changing(r, i);
         if (statistics) PST_TRY(carry_statistic(r, i, r->step_param + n - 1));
     }
@@ -275,7 +304,8 @@ static void keep_tile(void *arg, uint64_t tile, uint32_t thread) {
 static void keep_range(const pst_rank *r, uint32_t param, uint64_t from, uint64_t to,
                        const float *next) {
     float *residual = pst_rank_on_side(r, r->memory->residual[param], pst_rank_next_side(r));
-    keeping k = {residual + from, next, to - from, (float)(1 / r->loss_scale)};
+    const double scale = pst_rank_second(r, param) ? 1 : r->loss_scale;
+    keeping k = {residual + from, next, to - from, (float)(1 / scale)};
     if (to > from)
         pst_pool_run(r->device->pool, keep_tile, &k,
                      (k.n * sizeof(float) + COPY_TILE - 1) / COPY_TILE);

@@ -88,7 +88,9 @@ static pst_status init_all(pst_rank *r, pst_pool *pool) {
             PST_TRY(zero_state(r, i, s));
         float *residual = pst_rank_residual(r, i);
         const uint64_t n = pst_param_elements(r->graph->param + i);
+        float *second = pst_rank_second(r, i);
         if (residual) PST_TRY(pst_rank_fill(r, residual, 0, n * sizeof *residual));
+        if (second) PST_TRY(pst_rank_fill(r, second, 0, n * sizeof *second));
     }
     return PST_OK;
 }

@@ -52,7 +52,8 @@ static void print_compression(const pst_prepared *p) {
     if (p->grid.data > 1 && p->cut->packing.packs) between = "stages and replicas";
     if (p->compression <= 1) return;
     printf("compress:  ");
-    if (p->job->up.kind != PST_CODEC_NONE) print_codec("gradients as", p->job->up);
+    if (p->job->up.kind != PST_CODEC_NONE)
+        print_codec(p->job->up.moments ? "steps of replicas as" : "gradients as", p->job->up);
     if (p->job->up.kind != PST_CODEC_NONE && p->job->down.kind != PST_CODEC_NONE) printf(", ");
     if (p->job->down.kind != PST_CODEC_NONE) print_codec("changes of weights as", p->job->down);
     const int islands = p->job->islands_codec.kind != PST_CODEC_NONE;
@@ -203,7 +204,7 @@ static void warn_of_batches(const pst_prepared *p) {
 }
 
 static void warn_of_unread(const pst_config *c) {
-    char text[200];
+    char text[300];
     for (size_t next = 0; pst_config_unused(c, &next, text, sizeof text);)
         pst_log(PST_LOG_WARN, "%s", text);
 }

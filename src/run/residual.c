@@ -5,44 +5,81 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number of replicas whose residuals of the parameter are stored. */
-static uint32_t stored(const pst_ckpt *ckpt, const char *param) {
+typedef const char *(*replica_name)(const char *param, uint32_t replica, char out[PST_CKPT_NAME]);
+
+/* The number of replicas whose tensors of the parameter are stored. */
+static uint32_t stored(const pst_ckpt *ckpt, const char *param, replica_name name_of) {
     char name[PST_CKPT_NAME];
     uint32_t n = 0;
-    while (pst_ckpt_tensor_find(ckpt, pst_ckpt_residual_name(param, n, name))) n++;
+    while (pst_ckpt_tensor_find(ckpt, name_of(param, n, name))) n++;
     return n;
 }
 
-/* scratch: as many elements as `to`. */
-static pst_status read_equal_part(const pst_rank *r, const pst_ckpt *ckpt, const pst_param *param,
-                                  uint32_t n, float *scratch) {
-    float *to = pst_rank_residual(r, (uint32_t)(param - r->graph->param));
-    const uint64_t elements = pst_param_elements(param);
-    const float replicas = (float)r->p->grid.data;
+/* One tensor of each of n replicas, of which this one gets the sum divided by `parts`. scratch: as
+ * many elements as `to`. */
+typedef struct {
+    const pst_param *param;
+    replica_name name_of;
+    uint32_t n, parts;
+    float *scratch;
+} dividing;
+
+static pst_status divide(const pst_ckpt *ckpt, const dividing *d, float *to) {
+    const uint64_t elements = pst_param_elements(d->param);
     char name[PST_CKPT_NAME];
     memset(to, 0, elements * sizeof *to);
-    for (uint32_t k = 0; k < n; k++) {
-        PST_TRY(pst_ckpt_read_held(ckpt, pst_ckpt_residual_name(param->name, k, name), param, 0,
-                                   elements, scratch));
-        for (uint64_t i = 0; i < elements; i++) to[i] += scratch[i];
+    for (uint32_t k = 0; k < d->n; k++) {
+        PST_TRY(pst_ckpt_read_held(ckpt, d->name_of(d->param->name, k, name), d->param, 0, elements,
+                                   d->scratch));
+        for (uint64_t i = 0; i < elements; i++) to[i] += d->scratch[i];
     }
-    for (uint64_t i = 0; i < elements; i++) to[i] /= replicas;
+    for (uint64_t i = 0; i < elements; i++) to[i] /= (float)d->parts;
     return PST_OK;
 }
 
-static pst_status read_param(const pst_rank *r, const pst_ckpt *ckpt, uint32_t i) {
+/* The tensor of this replica or, if the checkpoint is of another number of replicas, what it gets
+ * of theirs (d->n: replicas). */
+static pst_status read_replica(const pst_rank *r, const pst_ckpt *ckpt, dividing *d, float *to) {
+    const uint64_t elements = pst_param_elements(d->param);
+    char name[PST_CKPT_NAME];
+    if (d->n == r->p->grid.data)
+        return pst_ckpt_read_held(ckpt, d->name_of(d->param->name, r->place.replica, name),
+                                  d->param, 0, elements, to);
+    if (!(d->scratch = malloc((elements + 1) * sizeof *d->scratch)))
+        return pst_no_memory("to read a checkpoint");
+    pst_status status = divide(ckpt, d, to);
+    free(d->scratch);
+    return status;
+}
+
+/* Whether the checkpoint has residuals of the kind of this run, of steps or of gradients. */
+static int same_kind(const pst_ckpt *ckpt, const char *param, int steps) {
+    return (stored(ckpt, param, pst_ckpt_moments_name) > 0) == steps;
+}
+
+static pst_status read_residual(const pst_rank *r, const pst_ckpt *ckpt, uint32_t i) {
+    const pst_param *param = r->graph->param + i;
+    dividing d = {.param = param, .name_of = pst_ckpt_residual_name, .parts = r->p->grid.data};
+    d.n = stored(ckpt, param->name, d.name_of);
+    if (d.n && same_kind(ckpt, param->name, pst_rank_second(r, i) != NULL))
+        return read_replica(r, ckpt, &d, pst_rank_residual(r, i));
+    memset(pst_rank_residual(r, i), 0, pst_param_elements(param) * sizeof(float));
+    return PST_OK;
+}
+
+/* Without those of replicas, the optimizer's. */
+static pst_status read_second(const pst_rank *r, const pst_ckpt *ckpt, uint32_t i) {
     const pst_param *param = r->graph->param + i;
     const uint64_t elements = pst_param_elements(param);
-    const uint32_t n = stored(ckpt, param->name);
+    dividing d = {.param = param, .name_of = pst_ckpt_moments_name};
     char name[PST_CKPT_NAME];
-    if (n == r->p->grid.data)
-        return pst_ckpt_read_held(ckpt, pst_ckpt_residual_name(param->name, r->place.replica, name),
-                                  param, 0, elements, pst_rank_residual(r, i));
-    float *scratch = malloc((elements + 1) * sizeof *scratch);
-    if (!scratch) return pst_no_memory("to read a checkpoint");
-    pst_status status = read_equal_part(r, ckpt, param, n, scratch);
-    free(scratch);
-    return status;
+    d.n = d.parts = stored(ckpt, param->name, d.name_of);
+    if (d.n) return read_replica(r, ckpt, &d, pst_rank_second(r, i));
+    snprintf(name, sizeof name, "%s.%s", param->name, r->p->optim->state_name[1]);
+    if (pst_ckpt_tensor_find(ckpt, name))
+        return pst_ckpt_read_held(ckpt, name, param, 0, elements, pst_rank_second(r, i));
+    memset(pst_rank_second(r, i), 0, elements * sizeof(float));
+    return PST_OK;
 }
 
 /* Without a copy in the checkpoint, the weight itself. */
@@ -58,7 +95,8 @@ static pst_status read_copy(const pst_rank *r, const pst_ckpt *ckpt, uint32_t i)
 pst_status pst_residual_read(const pst_rank *r, const pst_ckpt *ckpt) {
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
         if (pst_rank_copied(r, i)) PST_TRY(read_copy(r, ckpt, i));
-        if (pst_rank_residual(r, i)) PST_TRY(read_param(r, ckpt, i));
+        if (pst_rank_residual(r, i)) PST_TRY(read_residual(r, ckpt, i));
+        if (pst_rank_second(r, i)) PST_TRY(read_second(r, ckpt, i));
     }
     return PST_OK;
 }
@@ -87,10 +125,12 @@ static void explain_copies(const pst_prepared *p, const pst_ckpt *ckpt) {
                 ckpt->path, wanted - stored_here, pst_plural(wanted - stored_here));
 }
 
-/* Whether any rank packs the parameter. */
-static int is_packed(const pst_prepared *p, uint32_t param) {
+/* Whether any rank packs the parameter, and goes on with the residuals of the checkpoint. */
+static int goes_on(const pst_prepared *p, const pst_ckpt *ckpt, uint32_t param) {
     for (uint32_t r = 0; r < p->options.n_rank; r++)
-        if (p->memory[r]->residual[param] != UINT64_MAX) return 1;
+        if (p->memory[r]->residual[param] != UINT64_MAX)
+            return same_kind(ckpt, p->whole->param[param].name,
+                             p->memory[r]->second[param] != UINT64_MAX);
     return 0;
 }
 
@@ -98,14 +138,14 @@ void pst_residual_explain(const pst_prepared *p, const pst_ckpt *ckpt) {
     uint32_t dropped = 0, was = 0, n;
     explain_copies(p, ckpt);
     for (uint32_t i = 0; i < p->whole->n_param; i++) {
-        if (!(n = stored(ckpt, p->whole->param[i].name))) continue;
+        if (!(n = stored(ckpt, p->whole->param[i].name, pst_ckpt_residual_name))) continue;
         was = n;
-        dropped += !is_packed(p, i);
+        dropped += !goes_on(p, ckpt, i);
     }
     if (dropped)
         pst_log(PST_LOG_WARN,
-                "%s has residuals of %u parameter%s that this run does not pack "
-                "(parallel.compress): they are dropped",
+                "%s has residuals of %u parameter%s that this run does not pack, or not with the "
+                "same parallel.compress.moments: they are dropped",
                 ckpt->path, dropped, pst_plural(dropped));
     else if (was && was != p->grid.data)
         pst_log(PST_LOG_INFO,

@@ -15,9 +15,9 @@
 
 typedef enum { NOTHING, WRITING, COMMITTING } phase;
 
-/* Of a parameter: weight, copy, residual, kept, residual of differences, outer weight and momentum.
- */
-enum { ENTRIES = 7 };
+/* Of a parameter: weight, copy, residual, second moments, kept, residual of differences, outer
+ * weight and momentum. */
+enum { ENTRIES = 8 };
 static const uint64_t GUARD_WAIT_NS = 500000; /* the longest wait before transfers are polled */
 
 /* For one rank: tells STEP whether it may change a parameter. */
@@ -88,6 +88,14 @@ static pst_ckpt_entry residual_of(const pst_rank *r, uint32_t i) {
                         .weight = pst_rank_residual(r, i),
                         .residual = 1 + r->place.replica};
     if (e.param->slice.held == PST_HELD_PART) e.n = pst_param_elements(e.param);
+    return e;
+}
+
+/* This replica's second moments of a parameter. */
+static pst_ckpt_entry second_of(const pst_rank *r, uint32_t i) {
+    pst_ckpt_entry e = residual_of(r, i);
+    e.weight = pst_rank_second(r, i);
+    e.second = 1;
     return e;
 }
 
@@ -184,6 +192,7 @@ static uint32_t add_entries(const pst_trainer *t, const pst_rank *r, uint32_t i,
     if (pst_rank_stores_own(r, i)) entry[n++] = entry_of(r, i);
     if (pst_rank_stores_own(r, i) && pst_rank_copied(r, i)) entry[n++] = copy_of(r, i);
     if (pst_rank_stores_residual(r, i)) entry[n++] = residual_of(r, i);
+    if (pst_rank_stores_residual(r, i) && pst_rank_second(r, i)) entry[n++] = second_of(r, i);
     if (pst_rank_stores_own(r, i) && is_kept(t, r, i)) entry[n++] = kept_of(r, i);
     if (pst_rank_stores_own(r, i) && pst_rank_left(r, i)) entry[n++] = left_of(r, i);
     if (!islands || !pst_rank_stores(r, i)) return n;
@@ -274,7 +283,8 @@ static pst_status describe(pst_saving *s) {
             const pst_memory_map *x = t->p->memory[r];
             const pst_graph *held = t->p->graphs[pst_grid_at(t->p->grid, r).tensor];
             if (x->residual[i] != UINT64_MAX)
-                s->bytes += pst_param_elements(held->param + i) * sizeof(float);
+                s->bytes += pst_param_elements(held->param + i) * sizeof(float) *
+                            (x->second[i] != UINT64_MAX ? 2 : 1);
             if (t->p->job->staleness && !x->serves && x->grad[i] &&
                 pst_param_gradients(g->param + i) && x->grad[i][0] != UINT64_MAX)
                 s->bytes +=

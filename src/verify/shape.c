@@ -145,6 +145,7 @@ static void add_steps(const pst_config *c, int64_t micro_batch, pst_shape *s) {
     pst_shape_add(keys, "checkpoint.every=1");
     pst_shape_add(keys, "checkpoint.keep=1000");
     pst_shape_add(keys, "parallel.graphs=false");
+    pst_shape_add(keys, "parallel.compress.moments=owner"); /* gradients can be compared */
     pst_shape_add(keys, "log.level=error");
 }
 

@@ -71,7 +71,7 @@ expect 0 '^warning: train.warmup is 9, but train.steps is only 5' --resume runs/
 set -- -n 2 parallel.data=2 parallel.compress.links=all parallel.compress.min_bytes=0
 expect 0 'warning: parallel.compress.threshold has no effect: parallel.compress.up is int8$' \
     run.yaml name=other-codec "$@" parallel.compress.up=int8 parallel.compress.threshold=0.1
-for codec in int8 topk; do
+for codec in int8 2bit; do
     expect 0 'done after step 4' run.yaml name=$codec "$@" parallel.compress.up=$codec parallel.compress.down=int4
     expect 0 'settings differ.*: train.steps 4 -> 6, parallel.compress.after 0 -> 2$' \
         --resume runs/$codec steps=6 parallel.compress.after=2

@@ -240,8 +240,14 @@ static void drop_coded(coded *c) {
 }
 
 static pst_flat_pack pack_of(const coded *c, pst_codec codec, uint64_t n, int decode) {
-    return (pst_flat_pack){c->x,   c->error, 2.0f, c->packed, decode ? c->next : c->x,
-                           decode, n,        codec};
+    return (pst_flat_pack){.x = c->x,
+                           .error = c->error,
+                           .scale = 2.0f,
+                           .packed = c->packed,
+                           .next = decode ? c->next : c->x,
+                           .decode = decode,
+                           .n = n,
+                           .codec = codec};
 }
 
 static void check_codec(pst_codec codec, uint64_t n, int decode) {
@@ -315,13 +321,22 @@ static void test_codec_rule(void **state) {
     const pst_flat *flat = pst_flat_choose(pst_cpu_isa());
     float x[32] = {127, 1, 2.5f, 3.5f, -2.5f, -127, 0.4f}, zero[32] = {0};
     uint8_t packed[64];
-    pst_flat_pack p = {x, zero, 1, packed, x, 0, 32, {.kind = PST_CODEC_INT8, .block = 32}};
+    pst_flat_pack p = {.x = x,
+                       .error = zero,
+                       .scale = 1,
+                       .packed = packed,
+                       .next = x,
+                       .n = 32,
+                       .codec = {.kind = PST_CODEC_INT8, .block = 32}};
     flat->pack(NULL, &p);
     static const int8_t want[7] = {127, 1, 2, 4, -2, -127, 0};
     assert_memory_equal(packed + 4, want, sizeof want);
     assert_true(x[2] == 0.5f && x[3] == -0.5f && x[6] == 0.4f && x[0] == 0);
     float y[32] = {7, -7, 3.5f, 1, 0, -3};
-    p = (pst_flat_pack){y, zero, 1, packed, NULL, 1, 32, {.kind = PST_CODEC_INT4, .block = 32}};
+    p.x = y;
+    p.next = NULL;
+    p.decode = 1;
+    p.codec.kind = PST_CODEC_INT4;
     flat->pack(NULL, &p);
     assert_int_equal(pst_codec_bytes(p.codec, 32), 20);
     assert_int_equal(packed[4], 7);
@@ -338,8 +353,12 @@ static void test_codec_bf16(void **state) {
     float x[EDGES], zero[EDGES] = {0};
     uint16_t half[EDGES];
     memcpy(x, edges, sizeof x);
-    pst_flat_pack p = {x,    zero, 1,     (uint8_t *)half,
-                       NULL, 0,    EDGES, {.kind = PST_CODEC_BF16, .block = 32}};
+    pst_flat_pack p = {.x = x,
+                       .error = zero,
+                       .scale = 1,
+                       .packed = (uint8_t *)half,
+                       .n = EDGES,
+                       .codec = {.kind = PST_CODEC_BF16, .block = 32}};
     pst_flat_choose(pst_cpu_isa())->pack(NULL, &p);
     assert_int_equal(pst_codec_bytes(p.codec, EDGES), sizeof half);
     for (int i = 0; i < EDGES; i++) {
@@ -356,8 +375,13 @@ static void test_codec_2bit(void **state) {
     const pst_flat *flat = pst_flat_choose(pst_cpu_isa());
     float x[32] = {3, -3, 2.9f, -2.9f, 100, 0, -100}, zero[32] = {0};
     uint8_t packed[64];
-    pst_flat_pack p = {x, zero, 2,  packed,
-                       x, 0,    32, {.kind = PST_CODEC_2BIT, .block = 32, .threshold = 1.5f}};
+    pst_flat_pack p = {.x = x,
+                       .error = zero,
+                       .scale = 2,
+                       .packed = packed,
+                       .next = x,
+                       .n = 32,
+                       .codec = {.kind = PST_CODEC_2BIT, .block = 32, .threshold = 1.5f}};
     flat->pack(NULL, &p);
     assert_int_equal(pst_codec_bytes(p.codec, 32), 12);
     static const float left[7] = {0, 0, 2.9f, -2.9f, 97, 0, -97};
@@ -388,8 +412,14 @@ static void check_matrices(pst_codec codec, uint64_t n, int decode) {
     pst_rng_normal(pst_rng_key(7, "codec"), 0, 1, x, MATRICES);
     pst_rng_normal(pst_rng_key(8, "codec"), 0, 0.1f, error, MATRICES);
     memcpy(got_x, x, sizeof x);
-    pst_flat_ref()->pack(
-        NULL, &(pst_flat_pack){got_x, error, 2, want, decode ? next : got_x, decode, n, codec});
+    pst_flat_ref()->pack(NULL, &(pst_flat_pack){.x = got_x,
+                                                .error = error,
+                                                .scale = 2,
+                                                .packed = want,
+                                                .next = decode ? next : got_x,
+                                                .decode = decode,
+                                                .n = n,
+                                                .codec = codec});
     const float *left = decode ? next : got_x;
     pst_flat_ref()->unpack(NULL, codec, want, got, n, 0);
     for (uint64_t i = 0; i < n; i++) {
@@ -399,7 +429,7 @@ static void check_matrices(pst_codec codec, uint64_t n, int decode) {
     for (uint32_t t = 0; t < n_table * 4; t++) {
         memcpy(got, x, sizeof x);
         list[t / 4]->pack(pools[t % 4], &(pst_flat_pack){got, error, 2, packed, decode ? next : got,
-                                                         decode, n, codec});
+                                                         decode, n, codec, NULL});
         assert_memory_equal(packed, want, bytes);
         assert_memory_equal(got, got_x, 4 * n);
         memcpy(got, error, sizeof got);
@@ -430,7 +460,7 @@ static void test_codec_powersgd_rule(void **state) {
     static uint8_t packed[4 * N];
     const pst_codec codec = pst_codec_of_rows(powersgd, COLUMNS, FROM);
     const pst_flat *flat = pst_flat_choose(pst_cpu_isa());
-    pst_flat_pack p = {x, zero, 1, packed, x, 0, N, codec};
+    pst_flat_pack p = {x, zero, 1, packed, x, 0, N, codec, NULL};
     float most = 0;
     pst_rng_normal(pst_rng_key(9, "codec"), 0, 1, u[0], 2 * 101);
     pst_rng_normal(pst_rng_key(10, "codec"), 0, 1, v[0], 2 * COLUMNS);
@@ -484,11 +514,51 @@ static void test_codec_topk(void **state) {
             .kind = PST_CODEC_TOPK, .block = 512, .keep = (uint32_t)(1 + round * 2)};
         const uint64_t k = pst_codec_kept(codec, N);
         for (uint32_t t = 0; t < n_table; t++) {
-            pst_flat_pack p = {x, zero, 1, packed, y, 0, N, codec};
+            pst_flat_pack p = {x, zero, 1, packed, y, 0, N, codec, NULL};
             list[t]->pack(NULL, &p);
             for (uint64_t i = 0; i < N; i++)
                 assert_true(y[rank[i].index] == (i < k ? 0 : x[rank[i].index]));
         }
+    }
+}
+
+/* Steps instead of gradients: AdamW's rule without momentum; the same bits from every table. A
+ * gradient that is not finite, or whose square is not, changes no second moment. */
+static void test_codec_steps(void **state) {
+    (void)state;
+    enum { N = 2 * BLOCK + 77 };
+    static float x[N], v[N], error[N], got_x[N], got_v[N], want_x[N], want_v[N];
+    static uint8_t packed[8 * N], want[8 * N];
+    const pst_codec codec = {.kind = PST_CODEC_TOPK, .block = BLOCK, .keep = 9, .moments = 1};
+    const pst_flat *list[6];
+    const uint32_t n_table = tables(list);
+    pst_flat_moments m = {want_v, 0.5f, 0.25f, 0.95f, 1e-8f, 1.5f};
+    pst_rng_normal(pst_rng_key(11, "codec"), 0, 1, x, N);
+    pst_rng_normal(pst_rng_key(12, "codec"), 0, 1, error, N);
+    for (int i = 0; i < N; i++) v[i] = x[N - 1 - i] * x[N - 1 - i];
+    x[3] = NAN;
+    x[BLOCK + 5] = 1e30f;
+    memcpy(want_x, x, sizeof x);
+    memcpy(want_v, v, sizeof v);
+    pst_flat_ref()->pack(NULL, &(pst_flat_pack){want_x, error, 1, want, want_x, 0, N, codec, &m});
+    for (int i = 0; i < N; i++) {
+        const double g = 0.5 * x[i], next = 0.95f * (double)v[i] + (1 - 0.95f) * g * g;
+        const double step = g / (sqrt(next) * 1.5 + 1e-8) * 0.25 + error[i];
+        if (i == 3 || i == BLOCK + 5) assert_true(want_v[i] == v[i]);
+        else assert_true(fabs(want_v[i] - next) <= 1e-6 * next);
+        if (want_x[i] != 0 && i != 3 && i != BLOCK + 5)
+            assert_true(fabs(want_x[i] - step) <= 1e-5 * (1 + fabs(step)));
+    }
+    assert_true(want_x[3] != want_x[3] || want_x[3] == 0);
+    m.second = got_v;
+    for (uint32_t t = 0; t < n_table * 4; t++) {
+        memcpy(got_x, x, sizeof x);
+        memcpy(got_v, v, sizeof v);
+        list[t / 4]->pack(pools[t % 4],
+                          &(pst_flat_pack){got_x, error, 1, packed, got_x, 0, N, codec, &m});
+        assert_memory_equal(packed, want, pst_codec_bytes(codec, N));
+        assert_memory_equal(got_x, want_x, sizeof x);
+        assert_memory_equal(got_v, want_v, sizeof v);
     }
 }
 
@@ -499,7 +569,7 @@ static void check_not_finite(const pst_flat *flat, pst_codec codec, float bad, i
     uint8_t packed[256];
     for (int i = 0; i < 96; i++) x[i] = (float)i;
     x[at] = bad;
-    pst_flat_pack p = {x, zero, 1, packed, NULL, 1, 96, codec};
+    pst_flat_pack p = {x, zero, 1, packed, NULL, 1, 96, codec, NULL};
     flat->pack(NULL, &p);
     for (int i = 0; i < 96; i++)
         if (codec.kind != PST_CODEC_TOPK || i == at)
@@ -684,23 +754,15 @@ static int close_pools(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_update_bits),
-        cmocka_unit_test(test_random_rounding),
-        cmocka_unit_test(test_codec_bits),
-        cmocka_unit_test(test_codec_rule),
-        cmocka_unit_test(test_codec_bf16),
-        cmocka_unit_test(test_codec_not_finite),
-        cmocka_unit_test(test_codec_2bit),
-        cmocka_unit_test(test_codec_powersgd),
-        cmocka_unit_test(test_codec_powersgd_rule),
-        cmocka_unit_test(test_codec_topk),
-        cmocka_unit_test(test_adamw_rule),
-        cmocka_unit_test(test_adam_rule),
-        cmocka_unit_test(test_nesterov_rule),
-        cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_device),
-        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_update_bits),      cmocka_unit_test(test_random_rounding),
+        cmocka_unit_test(test_codec_bits),       cmocka_unit_test(test_codec_rule),
+        cmocka_unit_test(test_codec_bf16),       cmocka_unit_test(test_codec_steps),
+        cmocka_unit_test(test_codec_not_finite), cmocka_unit_test(test_codec_2bit),
+        cmocka_unit_test(test_codec_powersgd),   cmocka_unit_test(test_codec_powersgd_rule),
+        cmocka_unit_test(test_codec_topk),       cmocka_unit_test(test_adamw_rule),
+        cmocka_unit_test(test_adam_rule),        cmocka_unit_test(test_nesterov_rule),
+        cmocka_unit_test(test_narrow),           cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_device),           cmocka_unit_test(test_rows),
     };
     return cmocka_run_group_tests(tests, open_pools, close_pools);
 }

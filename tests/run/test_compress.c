@@ -59,10 +59,13 @@ static void same_bits(void **state) {
     assert_string_not_equal(fine.hash, exact.hash);
     assert_string_not_equal(base.hash, coarse.hash);
     static const char *const sparse[] = {
-        "parallel.compress.up=2bit", "parallel.compress.up=2bit parallel.compress.threshold=1e-4",
+        "parallel.compress.up=2bit",
+        "parallel.compress.up=2bit parallel.compress.threshold=1e-4",
         "parallel.compress.up=topk parallel.compress.rate=0.1",
+        "parallel.compress.up=topk parallel.compress.rate=0.02 parallel.compress.warmup=4",
+        "parallel.compress.up=topk parallel.compress.moments=owner parallel.compress.rate=0.1",
         "parallel.compress.up=powersgd parallel.compress.rank=2"};
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof sparse / sizeof *sparse; i++) {
         char keys[200];
         run_result one = run_with(YAML, "", 2, sparse[i]);
         assert_string_not_equal(one.hash, exact.hash);
@@ -144,7 +147,7 @@ static void packs_after_some_steps(void **state) {
     static const char *const codecs[] = {
         "parallel.compress.down=int8 parallel.compress.after=3",
         "parallel.compress.up=topk parallel.compress.rate=0.02 parallel.compress.after=2 "
-        "parallel.compress.warmup=3",
+        "parallel.compress.warmup=3 parallel.compress.moments=owner",
         "parallel.compress.up=none parallel.compress.down=int4 parallel.compress.after=4"};
     static const int after[] = {3, 2, 4};
     run_result exact = run_with(YAML, "", 2, "parallel.compress.up=none");
@@ -382,6 +385,94 @@ static void resume_has_the_same_bits(void **state) {
     run_assert_same(&r, &base, "resumed");
 }
 
+/* --- second moments of replicas --------------------------------------------------------------- */
+
+#define TOPK                                                                                       \
+    "parallel.compress.up=topk parallel.compress.rate=0.1 checkpoint.every=1 checkpoint.keep=9"
+static const char *const attention = "h.0.attn.c_attn.weight";
+
+/* The second moments after a step are at least beta2 (0.95) times those of before. */
+static void at_least(const pst_ckpt *c, uint32_t replicas, const float *before) {
+    static float now[MOST];
+    char name[PST_CKPT_NAME];
+    for (uint32_t k = 0; k < replicas; k++) {
+        int grown = 0;
+        read_tensor(c, pst_ckpt_moments_name(attention, k, name), now);
+        for (int i = 0; i < 24 * 72; i++) {
+            assert_true(now[i] >= 0.9499f * before[i]);
+            grown += now[i] > 0.951f * before[i];
+        }
+        assert_true(grown > 100);
+    }
+    assert_null(pst_ckpt_tensor_find(c, pst_ckpt_moments_name(attention, replicas, name)));
+}
+
+/* Each replica has its own, in checkpoints; they are divided among others; a run of before, without
+ * them, gives the optimizer's. The same bits in other layouts. */
+static void replicas_have_moments(void **state) {
+    (void)state;
+    static float one[MOST], mean[MOST];
+    char name[PST_CKPT_NAME], keys[200];
+    run_result two = run_with(YAML, "", 2, TOPK),
+               deep = run_with(YAML, "", 4,
+                               TOPK " parallel.schedule=zb-v parallel.zero=0 "
+                                    "parallel.post_validation=true");
+    assert_int_equal(two.exit_status, 0);
+    run_assert_same(&deep, &two, "zb-v");
+    pst_ckpt *c = open_step(&two, 3);
+    read_tensor(c, pst_ckpt_moments_name(attention, 0, name), mean);
+    read_tensor(c, pst_ckpt_moments_name(attention, 1, name), one);
+    assert_memory_not_equal(one, mean, sizeof one);
+    for (int i = 0; i < MOST; i++) mean[i] = (mean[i] + one[i]) / 2;
+    pst_ckpt_close(c);
+    snprintf(keys, sizeof keys, TOPK " parallel.data=4 train.steps=4");
+    run_result four = run_with(YAML, run_copy_until(&two, 3), 4, keys),
+               wide = run_with(YAML, run_copy_until(&two, 3), 8,
+                               TOPK " parallel.data=4 train.steps=4 parallel.zero=0");
+    run_assert_same(&wide, &four, "four replicas");
+    c = open_step(&four, 4);
+    at_least(c, 4, mean);
+    pst_ckpt_close(c);
+    run_result exact =
+        run_with(YAML, "", 2, "parallel.compress.up=none checkpoint.every=1 checkpoint.keep=9");
+    c = open_step(&exact, 3);
+    snprintf(name, sizeof name, "%s.v", attention);
+    read_tensor(c, name, mean);
+    pst_ckpt_close(c);
+    run_result later = run_with(YAML, run_copy_until(&exact, 3), 2, TOPK " train.steps=4");
+    c = open_step(&later, 4);
+    at_least(c, 2, mean);
+    pst_ckpt_close(c);
+    run_result owner = run_with(YAML, run_copy_until(&two, 3), 2,
+                                TOPK " parallel.compress.moments=owner train.steps=4"),
+               plain = run_with(YAML, run_copy_until(&two, 3), 2,
+                                "parallel.compress.up=none train.steps=4");
+    assert_true(!owner.exit_status && !plain.exit_status);
+    c = open_step(&owner, 4);
+    assert_null(pst_ckpt_tensor_find(c, pst_ckpt_moments_name(attention, 0, name)));
+    pst_ckpt_close(c);
+}
+
+/* A step that overflows is not applied, and makes no second moment infinite. */
+static void moments_stay_finite(void **state) {
+    (void)state;
+    static float one[MOST];
+    char name[PST_CKPT_NAME];
+    const char *yaml = RUN("steps: 8, lr: 1.0e-2, warmup: 2, precision: fp16, "
+                           "loss_scale_start: 16777216, loss_scale_interval: 2",
+                           "up: topk, rate: 0.1");
+    run_result r = run_with(yaml, "", 2, "checkpoint.every=8"),
+               two = run_with(yaml, "", 4, "parallel.zero=0");
+    run_assert_same(&two, &r, "two stages");
+    pst_ckpt *c = open_step(&r, 8);
+    assert_true(c->info.skipped > 0);
+    read_tensor(c, pst_ckpt_moments_name(attention, 1, name), one);
+    double sum = 0;
+    for (int i = 0; i < 24 * 72; i++) sum += (double)one[i];
+    assert_true(isfinite(sum) && sum > 0);
+    pst_ckpt_close(c);
+}
+
 /* --- refusals --------------------------------------------------------------------------------- */
 
 static void refuses(const char *keys, const char *why) {
@@ -413,6 +504,13 @@ static void bad_input(void **state) {
     refuses("parallel.compress.up=int7", "expected one of none, int8, int4, 2bit, topk, "
                                          "powersgd, bf16");
     refuses("parallel.compress.threshold=-1", "expected a number from 0 to 1000000, or auto");
+    refuses("parallel.compress.up=topk parallel.compress.after=2",
+            "use parallel.compress.warmup instead, or parallel.compress.moments=owner");
+    refuses("parallel.compress.up=topk parallel.compress.moments=replica train.optimizer=sgd",
+            "needs train.optimizer adamw; with sgd use parallel.compress.moments=owner");
+    refuses("parallel.compress.up=topk train.optimizer_state=bf16",
+            "use train.optimizer_state=fp32 or parallel.compress.moments=owner");
+    refuses("parallel.compress.moments=none", "expected one of auto, replica, owner");
     refuses("parallel.compress.rate=0", "expected a number > 0 and <= 0.5");
     refuses("parallel.compress.rate=0.7", "expected a number > 0 and <= 0.5"); /* more bytes */
 }
@@ -492,6 +590,8 @@ int main(void) {
                                        cmocka_unit_test(steps_of_other_codecs_add_up),
                                        cmocka_unit_test(resume_has_the_same_bits),
                                        cmocka_unit_test(a_skipped_step_leaves_them),
+                                       cmocka_unit_test(replicas_have_moments),
+                                       cmocka_unit_test(moments_stay_finite),
                                        cmocka_unit_test(bad_input),
                                        cmocka_unit_test(fewer_bytes)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
