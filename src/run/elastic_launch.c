@@ -34,6 +34,10 @@ static pst_status check_layout(const pst_config *c) {
     if (strcmp(c->parallel.update, "sync") != 0)
         return refuse("parallel.update=delayed", "use parallel.update=sync");
     if (c->parallel.local.steps) return refuse("islands (parallel.local)", "omit parallel.local");
+    if (strcmp(c->parallel.compress.stages, "none") != 0)
+        return refuse("parallel.compress.stages: the cut into stages, which fewer ranks change, "
+                      "decides what is rounded",
+                      "use parallel.compress.stages=none");
     return PST_OK;
 }
 

@@ -24,6 +24,7 @@ refused "tensor degree for each stage" -n 3 "parallel.tensor=[1,2]"
 refused "parallel.servers" -n 3 parallel.data=2 parallel.servers=1
 refused "parallel.update=delayed" -n 2 parallel.data=2 parallel.update=delayed
 refused "islands (parallel.local)" -n 2 parallel.data=2 parallel.local.steps=2
+refused "parallel.compress.stages=none" -n 2 parallel.compress.stages=int8 parallel.compress.links=all
 refused "elastic.min is 2, but the run has 2 ranks" -n 2 elastic.min=2
 refused "elastic.max is 2, but the run has 3" -n 3 elastic.max=2
 refused "elastic.max is 5, but the run starts with 3" -n 3 elastic.max=5
