@@ -29,7 +29,9 @@ static pst_status keep(pst_search_context *x, pst_search_candidates *set,
     set->row.stage = stage;
     set->best_config = *c;
     set->attributed = 0;
-    if (!excess && candidate->step_ns < x->best_ns) x->best_ns = candidate->step_ns;
+    if (excess || candidate->step_ns >= x->best_ns) return PST_OK;
+    x->best_ns = candidate->step_ns;
+    pst_search_keep_time(x, candidate);
     return PST_OK;
 }
 

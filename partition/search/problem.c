@@ -46,8 +46,22 @@ int pst_search_is_cheap(const pst_search_context *x) {
     return pst_search_effort(x) < PST_SEARCH_HIGH_EFFORT;
 }
 
-int pst_search_timed_out(const pst_search_context *x) {
-    return x->end_ns != UINT64_MAX && pst_monotonic_ns() >= x->end_ns;
+int pst_search_timed_out(pst_search_context *x) {
+    if (x->end_ns == UINT64_MAX || pst_monotonic_ns() + x->kept_ns < x->end_ns) return 0;
+    x->stopped = 1;
+    return 1;
+}
+
+/* Other programs may leave the search only a part of a core. */
+#define MOST_WAIT 8.0
+
+void pst_search_keep_time(pst_search_context *x, const pst_candidate *candidate) {
+    const pst_search_problem *p = x->problem;
+    if (!p->verify || !p->verify_s || x->end_ns == UINT64_MAX) return;
+    const double all = (double)(pst_monotonic_ns() - x->start_ns),
+                 own = (double)(pst_thread_ns() - x->start_thread_ns),
+                 wait = own > 0 && all > own ? pst_search_min(all / own, MOST_WAIT) : 1;
+    x->kept_ns = (uint64_t)(1e9 * wait * p->verify_s(p->arg, candidate));
 }
 
 uint32_t pst_search_chunk_count(const pst_search_context *x, const pst_search_config *c) {

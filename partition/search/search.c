@@ -27,7 +27,7 @@ static pst_status make_result(pst_search_state *s, pst_search_result **result) {
         return pst_fail(PST_ENOMEM, "no memory for %u rows of the result", s->n_set);
     }
     r->n_row = s->n_set;
-    r->timed_out = pst_search_timed_out(&s->x);
+    r->timed_out = s->x.stopped;
     for (uint32_t i = 0; i < s->n_set; i++) r->n_bounded += s->set[i].n_config;
     r->n_layout = s->x.n_layout;
     r->n_simulated = s->x.n_simulated;

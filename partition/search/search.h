@@ -102,6 +102,9 @@ typedef struct {
     /* Replaces the predictions of a candidate by those of compiled instruction lists and memory
      * maps, and sets `exact`. NULL: candidates are not verified. */
     pst_status (*verify)(void *arg, pst_candidate *candidate);
+    /* Returns about how many seconds `verify` takes; the search keeps them free at the end of its
+     * time limit. NULL: it takes none. */
+    double (*verify_s)(const void *arg, const pst_candidate *candidate);
     void *arg;
     /* 1: `verify` may find an order of passes that is shorter than the schedule's; therefore
      * several of the best candidates are verified, not only the first */

@@ -187,7 +187,10 @@ typedef struct {
 typedef struct {
     const pst_search_problem *problem;
     const pst_schedule_row *row[PST_SEARCH_SCHEDULES];
-    uint64_t end_ns;   /* time limit on the monotonic clock; UINT64_MAX: none */
+    uint64_t end_ns;  /* time limit on the monotonic clock; UINT64_MAX: none */
+    uint64_t kept_ns; /* time before that limit in which the best layout can be verified */
+    uint64_t start_ns, start_thread_ns; /* of the search; processor time of its thread by then */
+    int stopped;                        /* 1: the time was over when there was more to search */
     uint64_t limit_ns; /* computations of longest paths stop when the step exceeds this */
     int free_links;    /* 1: longest paths ignore that messages share bandwidth */
     uint64_t best_ns;  /* shortest step so far in ns; UINT64_MAX: none */
@@ -228,8 +231,10 @@ typedef struct {
 } pst_search_context;
 
 /* --- problem.c: properties of the problem */
-/* Returns 1 after the time limit. */
-int pst_search_timed_out(const pst_search_context *x);
+/* Returns 1 after the time limit, or if the time left is needed to verify the best layout. */
+int pst_search_timed_out(pst_search_context *x);
+/* Keeps the time free in which `candidate`, the best layout so far, can be verified. */
+void pst_search_keep_time(pst_search_context *x, const pst_candidate *candidate);
 /* Returns the bytes that a rank on a device may use; UINT64_MAX: no limit. */
 uint64_t pst_search_capacity(const pst_search_problem *problem, uint32_t device);
 /* Returns 1 if the problem is small enough to evaluate all cuts; PST_SEARCH_SMALL: maximum number

@@ -44,7 +44,9 @@ pst_status pst_search_context_open(const pst_search_problem *problem, pst_search
                               .end_ns = UINT64_MAX,
                               .limit_ns = UINT64_MAX,
                               .least_excess = UINT64_MAX,
-                              .best_ns = UINT64_MAX};
+                              .best_ns = UINT64_MAX,
+                              .start_ns = pst_monotonic_ns(),
+                              .start_thread_ns = pst_thread_ns()};
     if (problem->n_schedule > PST_SEARCH_SCHEDULES)
         return pst_fail(PST_EINPUT,
                         "%u schedules are given to the search; at most %d are supported",

@@ -25,7 +25,7 @@ static uint64_t passes_of(const pst_candidate *c) {
 }
 
 /* Layouts with many passes take too long to prepare: only the best of them are. */
-static int may_check(const pst_search_context *x, const pst_candidate *c) {
+static int may_check(pst_search_context *x, const pst_candidate *c) {
     const pst_search_problem *p = x->problem;
     return p->verify && !p->reorders && c->step_ns <= x->best_ns && !pst_search_timed_out(x) &&
            ((passes_of(c) <= PASSES && x->n_passes + passes_of(c) <= ALL_PASSES) ||

@@ -10,6 +10,8 @@ typedef struct {
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t pst_monotonic_ns(void);
+/* Processor time of this thread in ns. */
+uint64_t pst_thread_ns(void);
 /* Nanoseconds of `clock`; NULL: the monotonic clock. */
 uint64_t pst_clock_now(const pst_clock *clock);
 #define PST_NEVER UINT64_MAX

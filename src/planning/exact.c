@@ -1,5 +1,6 @@
 /* Exact predictions of a layout, prepared as a run would be. planning/planning.h declares it. */
 #include "planning/planning.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,16 @@ static pst_status prepare(pst_planning *x, const pst_candidate *found, int how, 
 
 pst_status pst_planning_prepare(pst_planning *x, const pst_candidate *found, pst_prepared **p) {
     return prepare(x, found, 0, p);
+}
+
+/* Measured on a core of 4 to 5 GHz, and as much again. */
+static const double s_per_operator = 2.5e-5, s_per_pass = 1.2e-5, s_per_operator_pass = 3e-7;
+
+double pst_planning_verify_s(const void *arg, const pst_candidate *c) {
+    const pst_planning *x = arg;
+    const double micros = ceil((double)c->layout.n_micro / c->layout.data), n = x->n_operator;
+    return s_per_operator * n +
+           micros * (s_per_pass * c->layout.n_chunk + s_per_operator_pass * x->problem.n_item);
 }
 
 pst_status pst_planning_verify(void *arg, pst_candidate *c) {

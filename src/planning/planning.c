@@ -162,6 +162,7 @@ static void fill_problem(pst_planning *x) {
                                       .memory = rank_memory(x),
                                       .table = pst_planning_table,
                                       .verify = x->unverified ? NULL : pst_planning_verify,
+                                      .verify_s = pst_planning_verify_s,
                                       .arg = x,
                                       .time_limit_s = x->options->time_limit};
 }
@@ -177,7 +178,7 @@ pst_status pst_planning_search(pst_planning *x) {
     PST_TRY(open_model(x));
     fill_problem(x);
     PST_TRY(pst_planning_graph(x, 1, 0, (uint32_t)x->config->train.micro_batch, &part));
-    x->problem.n_item = part->n;
+    x->problem.n_item = x->n_operator = part->n;
     for (uint32_t i = 0; i < part->graph->n_param; i++) {
         const double own = (double)pst_param_elements(part->graph->param + i);
         x->parameters += own;

@@ -60,6 +60,7 @@ typedef struct {
     /* of --calibrate: measured and predicted step of the run, s, and their quotient, by which all
      * durations of computation are multiplied; 0: not given */
     double measured_s, predicted_s, factor;
+    uint32_t n_operator;       /* of the model, each layer for itself */
     double parameters, frozen; /* number of parameters of the model; of those, frozen ones */
     const char *open;          /* a key that is searched although the run file sets it; "": none */
     int local;                 /* 1: the devices are those of this machine */
@@ -169,6 +170,8 @@ pst_status pst_planning_batches(pst_planning *x);
 /* Callback of the search: verifies a candidate with pst_planning_prepare; arg is the pst_planning.
  */
 pst_status pst_planning_verify(void *arg, pst_candidate *candidate);
+/* Returns about how many seconds that takes. */
+double pst_planning_verify_s(const void *arg, const pst_candidate *candidate);
 /* planning/graphs.c: graphs, cached until x is closed. */
 pst_status pst_planning_part_of(pst_planning *x, const pst_planning_part_key *key,
                                 pst_planning_part **part);
