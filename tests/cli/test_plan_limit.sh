@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=quick timeout=60 isa=any sanitize=address
+# test: label=quick timeout=120 isa=any sanitize=address
 # plan --time-limit: the best so far with its gap, and where nothing fits, no more trying of what would.
 . "$(dirname "$0")/../script.sh"
 
@@ -8,23 +8,23 @@ model: {kind: gpt, preset: gpt3-175b}
 data: {paths: [text]}
 train: {batch: 1536, precision: bf16}
 END_OF_FILE
-# limited ARGUMENT...: ends in less than 20 s, which is many times what it takes on a slow machine
+# limited ARGUMENT...: ends in less than a minute, which is many times what it takes on a slow machine
 limited() {
     start=$(date +%s) rc=0
     "$PENSTOCK" plan large.yaml "$@" >out 2>err </dev/null || rc=$?
-    [ $(($(date +%s) - start)) -le 20 ] || fail "plan $* took $(($(date +%s) - start)) s"
+    [ $(($(date +%s) - start)) -le 60 ] || fail "plan $* took $(($(date +%s) - start)) s"
 }
 limited --cluster '128x8 h100 nvlink:900GB/s ib:400Gb/s' --time-limit 0.01 --json -o plan.yaml
 [ $rc = 0 ] && grep -q '"fits": true' out && grep -q '"timed_out": true' out || fail "status $rc: $(cat out err)"
 gap=$(sed -n 's/^  "gap": \([0-9.e-]*\),$/\1/p' out)
 awk "BEGIN { exit !($gap > 0) }" || fail "gap '$gap'"
-grep -q '^graph: ' plan.yaml || fail "$(cat plan.yaml)"
+grep -q '^graph_hash: ' plan.yaml || fail "$(cat plan.yaml)"
 # the pipeline that stands for all is the slowest, wherever it is
 "$PENSTOCK" simulate plan.yaml --what-if device.900.speed=0.5 --json >out 2>err || fail "simulate: $(cat err)"
 [ "$(grep '"makespan_ns"' out | sort -u | wc -l)" = 2 ] || fail "a slow device changes nothing: $(grep makespan out)"
 
 limited --cluster '8x8 a100-40 ib:200Gb/s' --time-limit 0.01
-[ $rc = 4 ] && grep -q 'no layout fits in the memory of 64 devices: .* more on stage' err || fail "status $rc: $(cat out err)"
+[ $rc = 4 ] && grep -q 'no layout found in time fits in the memory of 64 devices: .* more on stage' err || fail "status $rc: $(cat out err)"
 ! grep -q 'would fit' err && grep -q 'no time was left to search' err || fail "tried after its time: $(cat err)"
 
 # more ranks than can be run: planned and simulated, but not trained
@@ -65,3 +65,4 @@ for limit in 0.001 0.01 0.02 0.05; do
     "$PENSTOCK" simulate small.plan --json >simulated 2>err || fail "simulate: $(cat err)"
     grep -q "\"makespan_ns\": $planned" simulated || fail "$limit s: planned $planned ns: $(grep makespan simulated)"
 done
+exit $bad
