@@ -107,7 +107,7 @@ static inline int pst_codec_picks(pst_codec_pick *pick, uint32_t magnitude) {
 /* Element `index` of a block, x[index], is sent as number `nth` of k. next, out: as in
  * pst_codec_pack_bf16. */
 typedef struct {
-    const float *x;
+    const float *x; /* may be `next` */
     uint8_t *to;
     uint64_t k;
     float *next, *out;
@@ -121,7 +121,7 @@ static inline void pst_codec_send(const pst_codec_sending *s, uint64_t nth, uint
 }
 /* What is left of a block, and what the receiver unpacks, before anything is sent. */
 static inline void pst_codec_send_none(const pst_codec_sending *s, uint64_t n) {
-    if (s->next) memcpy(s->next, s->x, n * sizeof *s->x);
+    if (s->next && s->next != s->x) memcpy(s->next, s->x, n * sizeof *s->x);
     if (s->out) memset(s->out, 0, n * sizeof *s->x);
 }
 static inline void pst_codec_unpack_topk(pst_codec codec, const uint8_t *from, uint64_t n, float *y,

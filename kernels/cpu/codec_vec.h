@@ -391,6 +391,34 @@ static void codec_narrow(const pst_codec_sending *s, uint64_t n, pst_codec_brack
     found->n = CODEC_CANDIDATES;
 }
 
+/* Few candidates are compared with all of them, without branches that cannot be predicted. */
+enum { CODEC_FEW_CANDIDATES = 64 };
+
+/* How many candidates come before number i: larger ones, and equal ones with lower indices. */
+VEC_INLINE uint64_t codec_place(const codec_candidates *found, uint64_t i, uint32_t magnitude) {
+    const vi same = vi_set(magnitude), above = vi_set(magnitude + 1);
+    uint64_t reaching = 0, larger = 0;
+    for (uint64_t at = 0; at < found->n; at += VEC_W) {
+        const vf x = v_load(found->x + at);
+        reaching |= (uint64_t)v_reaches(x, same) << at;
+        larger |= (uint64_t)v_reaches(x, above) << at;
+    }
+    const uint64_t lower = (UINT64_C(1) << i) - 1;
+    return (uint64_t)__builtin_popcountll(larger | (reaching & lower));
+}
+
+/* Sends the k largest; returns the magnitude of the last of them. No magnitude is 0x7fffffff. */
+static uint32_t codec_send_few(const pst_codec_sending *s, const codec_candidates *found) {
+    uint32_t at = 0;
+    for (uint64_t i = 0, nth = 0; i < found->n; i++) {
+        const uint32_t magnitude = pst_codec_magnitude(found->x[i]);
+        const uint64_t place = codec_place(found, i, magnitude);
+        if (place + 1 == s->k) at = magnitude;
+        if (place < s->k) pst_codec_send(s, nth++, found->index[i]);
+    }
+    return at;
+}
+
 static void codec_pack_topk(const pst_codec_sending *s, uint64_t n, uint32_t top,
                             uint32_t *before) {
     codec_candidates found;
@@ -404,6 +432,10 @@ static void codec_pack_topk(const pst_codec_sending *s, uint64_t n, uint32_t top
         *before = pick.at;
         return;
     }
+    if (found.n <= CODEC_FEW_CANDIDATES && top < 0x7fffffff) {
+        *before = codec_send_few(s, &found);
+        return;
+    }
     pick = pst_codec_choose(found.x, found.n, s->k, in, codec_count);
     *before = pick.at;
     for (uint64_t i = 0, nth = 0; i < found.n && nth < s->k; i++)
@@ -414,10 +446,12 @@ static void codec_pack_topk(const pst_codec_sending *s, uint64_t n, uint32_t top
 /* before: of topk. */
 static void codec_pack_block(const pst_flat_pack *p, uint64_t at, uint64_t count,
                              uint32_t *before) {
-    float x[PST_CODEC_BLOCK_MAX];
+    float apart[PST_CODEC_BLOCK_MAX], *x = apart;
     int8_t number[PST_CODEC_BLOCK_MAX];
     uint8_t *to = p->packed + pst_codec_bytes(p->codec, at), *behind = to + sizeof(float);
     const pst_codec_kind kind = p->codec.kind;
+    if (kind == PST_CODEC_TOPK && p->next && !p->decode && count % PST_CODEC_LANES == 0)
+        x = p->next + at;
     codec_rounding r = {x, count, number, p->next ? p->next + at : NULL,
                         p->decode ? p->x + at : NULL};
     const uint32_t top =
