@@ -30,6 +30,9 @@ typedef struct {
     /* 1: the local ranks that this process starts go on when one of them dies (elastic.min 1 unless
      * the configuration has more) */
     int elastic;
+    /* with parallel.update async or bounded: file with the order of updates (order.txt of a run)
+     * that this run repeats; NULL or "": none */
+    const char *replay;
 } pst_train_options;
 
 /* Trains as configured, and returns when the training has ended. Collective over the ranks of a

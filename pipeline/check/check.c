@@ -93,6 +93,12 @@ static pst_status check_lists(const pst_checker *c) {
         return pst_fail(PST_EINPUT,
                         "delayed updates need zero 0 or 1, fp32 gradients without a codec, no "
                         "islands, and neither eager updates nor post-validation");
+    if (job->async && (!job->grid.servers || job->zero != 1 || job->grid.tensor != 1 ||
+                       job->parts != 1 || job->islands > 1 || job->eager || job->staleness ||
+                       job->post || job->narrow || job->down.kind != PST_CODEC_NONE))
+        return pst_fail(PST_EINPUT,
+                        "asynchronous updates need servers, one tensor rank and accumulator, fp32 "
+                        "gradients without a codec, no islands, and no other kind of update");
     for (uint32_t k = 0; k < job->grid.data; k++) {
         if (!job->micros[k] || job->micros[k] > job->n_micro)
             return pst_fail(PST_EINPUT, "replica %u has %u micro-batches; expected 1 to %u", k,

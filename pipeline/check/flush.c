@@ -118,8 +118,10 @@ static pst_status check_partial(const flush *f) {
 static pst_status check_norm_message(flush *f, uint32_t i) {
     int sends = f->list->instr[i].opcode == PST_OP_SEND;
     uint32_t to = pst_job_root(f->c->job, f->rank);
-    if (f->rank == to && pst_job_root(f->c->job, f->list->instr[i].peer) != to)
-        return fail_flush(f, "a gradient norm message of another island");
+    const int served = f->c->job->async && f->list->instr[i].peer == pst_job_leader(f->c->job);
+    if (f->rank == to && !(served && sends) &&
+        pst_job_root(f->c->job, f->list->instr[i].peer) != to)
+        return fail_flush(f, "a gradient norm message of another island or worker");
     if (f->c->job->alone && f->rank == to && f->list->instr[i].peer == to)
         return PST_OK; /* for its stage's other ranks */
     uint32_t made = f->rank != to ? f->norm : f->gather, read = f->rank != to ? f->last : f->gather;
@@ -231,8 +233,10 @@ static pst_status check_flush(flush *f) {
     uint32_t own =
         job->alone ? pst_grid_first(job->grid, f->stage + 1) - pst_grid_first(job->grid, f->stage)
                    : 1;
-    uint32_t n = f->rank != pst_job_root(job, f->rank) ? own : pst_job_rooted(job) - own;
-    if (f->n_send != n || f->n_recv != n)
+    const int roots = f->rank == pst_job_root(job, f->rank);
+    const uint32_t n = roots ? pst_job_rooted(job) - own : own;
+    const uint32_t served = roots && job->async; /* the first server */
+    if (f->n_send != n + served || f->n_recv != n)
         return fail_flush(f, "wrong number of gradient norm messages (partial sums to rank 0, and "
                              "the total from rank 0)");
     for (uint32_t p = 0; p < n_param; p++) PST_TRY(check_return(f, p));
@@ -254,5 +258,7 @@ pst_status pst_checker_flush(const pst_checker *c, uint32_t rank) {
     if (!list->n_flush != !c->job->list[pst_job_gathers(c->job)].n_flush)
         return fail_flush(
             &f, "either all ranks or none need a flush; instructions are missing or extra");
-    return list->n_flush ? check_flush(&f) : PST_OK;
+    if (!list->n_flush) return PST_OK;
+    if (c->job->async) PST_TRY(pst_checker_served(c, rank));
+    return c->job->async && pst_job_is_server(c->job, rank) ? PST_OK : check_flush(&f);
 }

@@ -32,6 +32,11 @@ pst_status pst_checker_replicas(const pst_checker *c, uint32_t rank);
  * when they are summed, and that all other ranks with a parameter receive the new weights when they
  * have read the old ones. */
 pst_status pst_checker_updates(const pst_checker *c, uint32_t rank);
+/* pipeline/check/served.c: with asynchronous updates, checks the flush of a server: for each worker
+ * its norm, its gradients and one STEP that has waited for these, in memory that is free; and that
+ * the parts of workers can run in any order. For another rank: that it waits for servers only in
+ * its head. */
+pst_status pst_checker_served(const pst_checker *c, uint32_t rank);
 /* pipeline/check/rounds.c: checks the gradient messages between replicas before the flush.
  * pipeline/check/replicas.c checks the receive buffers. */
 pst_status pst_checker_rounds(const pst_checker *c, uint32_t rank);

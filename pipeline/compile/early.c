@@ -32,11 +32,12 @@ static int ends_with_same_pass(const pst_job_builder *b) {
 /* Whether the last pass can have parts. Not with zero 2: gradients are sent after every pass, in
  * rounds (rounds.c). Not with several accumulators (job.parts): they are summed before they are
  * sent. Not with delayed updates: gradients are sent in a
- * later step. Not with a transport without tags: it would need one order for gradients and sums. */
+ * later step. Not with asynchronous updates: a server receives those of one worker at a time. Not
+ * with a transport without tags: it would need one order for gradients and sums. */
 static int can_be_early(const pst_job_builder *b) {
     const pst_job *job = b->job;
-    if (pst_job_group(job) == 1 || job->zero == 2 || job->staleness || job->parts > 1 ||
-        !b->cost->flush || b->cost->fifo || !b->cut->graph || !b->cut->backward ||
+    if (pst_job_group(job) == 1 || job->zero == 2 || job->staleness || job->async ||
+        job->parts > 1 || !b->cost->flush || b->cost->fifo || !b->cut->graph || !b->cut->backward ||
         !ends_with_same_pass(b))
         return 0;
     const pst_action *a = last_action(b->schedule, b->stage);

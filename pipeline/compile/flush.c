@@ -5,6 +5,7 @@
 #include "pipeline/compile/flush_replicas.h"
 #include "pipeline/compile/head.h"
 #include "pipeline/compile/outer.h"
+#include "pipeline/compile/served.h"
 #include "pipeline/compile/summary.h"
 #include <stdlib.h>
 
@@ -181,9 +182,7 @@ static void join_shared(pst_job_builder *b, passes before, uint32_t *returned) {
 static uint32_t norm_doubles(const pst_job_builder *b, uint32_t rank) {
     const pst_job *j = b->job;
     pst_grid_place at = pst_grid_at(j->grid, rank);
-    return j->micros[at.replica] +
-           pst_share_pieces(j->share[at.tensor], at.stage, pst_job_member(j, at.replica)) *
-               pst_graph_norm_words(graph_of(b));
+    return j->micros[at.replica] + pst_job_norm_pieces(j, rank) * pst_graph_norm_words(graph_of(b));
 }
 
 /* The current list has the norm messages and answers of ranks [from, to): its own; in a single lane
@@ -223,6 +222,12 @@ static void send_norms(pst_job_builder *b, uint32_t to, uint32_t norm) {
                                norm);
 }
 
+/* Whether this rank, which computes a norm, sends it to rank r: with asynchronous updates also to
+ * the first server, for which it announces the gradients. */
+static int is_answered(const pst_job_builder *b, uint32_t r) {
+    return pst_job_root(b->job, r) == b->rank || (b->job->async && r == pst_job_leader(b->job));
+}
+
 static void gather(pst_job_builder *b) {
     uint32_t n = b->job->n_rank, first = b->n_instr;
     for (uint32_t r = 0; r < n; r++)
@@ -231,7 +236,7 @@ static void gather(pst_job_builder *b) {
     uint32_t at = pst_builder_emit_compute(b, PST_OP_GATHER, b->cost->gather_ns);
     for (uint32_t i = first; i < at; i++) pst_builder_depend(b, at, i);
     for (uint32_t r = 0; r < n; r++)
-        if (r != b->rank && pst_job_root(b->job, r) == b->rank)
+        if (r != b->rank && is_answered(b, r))
             pst_builder_depend(b, emit_norm(b, PST_OP_SEND, list_of(b, r), r, 3, b->channel + 1),
                                at);
 }
@@ -344,6 +349,16 @@ static uint32_t flush_delayed(pst_job_builder *b, passes before, uint32_t *lent)
     return step;
 }
 
+/* At a server, with asynchronous updates. Returns the first STEP. */
+static uint32_t flush_served(pst_job_builder *b, passes before, uint32_t *lent) {
+    const uint32_t gradients = b->channel;
+    b->channel += 2;
+    join_shared(b, before, lent); /* only numbers the channels */
+    const pst_served_channels at = {gradients, b->channel + 1};
+    b->channel += 2;
+    return pst_builder_served(b, at);
+}
+
 /* Returns STEP. */
 static uint32_t flush_replicas(pst_job_builder *b, passes before, uint32_t *lent) {
     pst_flush_sums sums;
@@ -405,6 +420,8 @@ void pst_builder_flush(pst_job_builder *b) {
     add_partial(b, &before);
     uint32_t step = 0;
     if (b->status == PST_OK && pst_job_group(b->job) == 1) step = flush_alone(b, before, returned);
+    else if (b->status == PST_OK && b->job->async && b->serves)
+        step = flush_served(b, before, returned);
     else if (b->status == PST_OK)
         step = (b->job->staleness ? flush_delayed : flush_replicas)(b, before, returned);
     if (b->job->syncs) pst_builder_outer(b, step);

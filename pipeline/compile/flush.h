@@ -50,6 +50,20 @@
  * 2. Parts 1 to 3 are for the gradients of this step. With one replica nothing else is exchanged.
  * 3. NORM waits for the last REDUCE, STEP for all sums. Losses are those of this step.
  *
+ * Asynchronous updates (job.async): only servers own anything, and a replica is called a worker.
+ * The norm, the loss and the clip factor are those of each worker.
+ *
+ * 1. In part 4 a worker SENDs its gradients to their owners; nothing is added. In part 5 the first
+ *    rank of a worker computes its norm and SENDs it to the first server too, which announces the
+ *    gradients. The worker's own STEP updates nothing.
+ * 2. The flush of a server has one part for each worker (pst_job_worker_of): RECVs of its norm and
+ *    its gradients, STEP with these gradients only. The first server SENDs the norm on to the other
+ *    servers. The weights for the worker are in the head.
+ * 3. The list has the parts in the order of the workers; a run executes them in the order in which
+ *    norms arrive at the first server, one after another, in the same order at all servers
+ *    (pipeline/execute/serve.h). For that an instruction of a part only depends on its own part, on
+ *    a STEP of another part, or on SENDs of the head.
+ *
  * With several accumulators per use (parallel.reproducible): parts 2 to 4 run for each accumulator.
  * Then all accumulators are added to the first one in the order of a binary tree, which is the
  * lower part of the tree over the accumulators of all replicas.

@@ -318,6 +318,7 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
                    .lane = spec->lane,
                    .post = spec->cost->post && spec->cost->flush && cut->backward,
                    .eager = spec->eager && spec->cost->flush && cut->backward,
+                   .async = spec->async && spec->cost->flush && cut->backward,
                    .staleness = spec->cost->flush && cut->backward ? spec->staleness : 0};
     const uint32_t group = pst_job_group(j);
     const int flushes = spec->cost->flush && cut->backward;
@@ -357,6 +358,7 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
     uint32_t pieces = pst_job_pieces(j);
     if (j->zero == 2) pieces *= j->n_micro; /* rounds.c reports if there are too many */
     if (group > 1 && pieces > j->n_seq) j->n_seq = pieces;
+    if (j->async && grid.data > j->n_seq) j->n_seq = grid.data;
     return j->islands > 1 ? pst_outer_share(spec, j) : PST_OK;
 }
 

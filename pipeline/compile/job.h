@@ -50,6 +50,9 @@ struct pst_job {
     int post; /* post-validation: VALIDATE follows STEP */
     /* delayed updates: STEP applies the gradients of so many steps before (flush.h); 0: not */
     uint32_t staleness;
+    /* 1: asynchronous updates: servers own all, and apply the gradients of each replica by
+     * themselves, in any order (flush.h). A replica is then called a worker */
+    int async;
     int eager;  /* 1: owners update and send back each piece as soon as it is added (flush.h) */
     int narrow; /* 1: replicas send gradients in bf16 */
     /* codecs (PST_CODEC_NONE: none) with which replicas pack gradients, and owners the changes of
@@ -119,6 +122,9 @@ typedef struct {
     /* as in pst_job; with zero 0 or 1, fp32 gradients, no codec and no islands, and without eager,
      * cost->post, cost->fifo and `alone` */
     uint32_t staleness;
+    /* as in pst_job; with servers, of which `weight` gives all to these, zero 1, one tensor rank,
+     * fp32 gradients, no codec, no islands, and without eager, staleness and cost->post */
+    int async;
     /* [ranks of the grid] factor on the durations of the cut, copied; NULL: 1 */
     const double *slow;
     /* 1: compile only lane `lane`, for predictions and checks; such a job cannot run. A few
@@ -148,7 +154,8 @@ static inline uint32_t pst_job_in_flight(const pst_job *job) {
 }
 static inline uint32_t pst_job_group(const pst_job *job) { return job->grid.data / job->islands; }
 static inline uint32_t pst_job_buffers(const pst_job *job) {
-    return pst_job_group(job) > 1 ? pst_job_in_flight(job) * (pst_job_group(job) - 1) : 0;
+    if (pst_job_group(job) == 1 || job->async) return 0;
+    return pst_job_in_flight(job) * (pst_job_group(job) - 1);
 }
 /* Returns 1 if islands pack the differences of a parameter; running statistics are sent as weights.
  */
@@ -264,16 +271,58 @@ static inline uint32_t pst_job_next(const pst_job *job, uint32_t rank) {
 static inline uint32_t pst_job_gathers(const pst_job *job) {
     return pst_grid_in_lane(job->grid, 0, pst_job_first_lane(job));
 }
-/* Returns the rank that computes the total norm for this rank: that of its island. */
+/* The replicas whose gradients are added, and that have one norm and one loss: those of an island,
+ * or with asynchronous updates each by itself. Returns the first one of those of `replica`; their
+ * number. */
+static inline uint32_t pst_job_norm_first(const pst_job *job, uint32_t replica) {
+    return job->async ? replica : pst_job_island(job, replica) * pst_job_group(job);
+}
+static inline uint32_t pst_job_norm_replicas(const pst_job *job) {
+    return job->async ? 1 : pst_job_group(job);
+}
+/* Returns the number of such groups of replicas. */
+static inline uint32_t pst_job_norms(const pst_job *job) {
+    return job->grid.data / pst_job_norm_replicas(job);
+}
+/* Returns the rank that computes the total norm for this rank: that of its island or worker. A
+ * server with asynchronous updates has none (PST_NONE): each worker tells it its norm. */
 static inline uint32_t pst_job_root(const pst_job *job, uint32_t rank) {
+    if (job->async) {
+        const uint32_t replica = pst_grid_at(job->grid, rank).replica;
+        return replica < job->grid.data ? pst_grid_rank(job->grid, 0, replica, 0) : PST_NONE;
+    }
     if (job->islands == 1) return pst_job_gathers(job);
     uint32_t island = pst_job_island(job, pst_grid_at(job->grid, rank).replica);
     return pst_grid_rank(job->grid, 0, island * pst_job_group(job), 0);
 }
 /* Returns the number of ranks with the same root. */
-static inline uint32_t pst_job_rooted(const pst_job *job) { return job->n_rank / job->islands; }
+static inline uint32_t pst_job_rooted(const pst_job *job) {
+    if (!job->async) return job->n_rank / job->islands;
+    return (job->n_rank - pst_grid_servers(job->grid)) / job->grid.data;
+}
 static inline int pst_job_is_server(const pst_job *job, uint32_t rank) {
     return pst_grid_is_server(job->grid, rank);
+}
+/* Asynchronous updates: returns the server that decides in which order gradients are applied; the
+ * worker that an instruction of a server is for. */
+static inline uint32_t pst_job_leader(const pst_job *job) {
+    return pst_grid_rank(job->grid, 0, job->grid.data, 0);
+}
+static inline uint32_t pst_job_worker_of(const pst_job *job, const pst_instr *in) {
+    const int named = pst_queue_computes(in->queue) || in->param == PST_NONE;
+    return named ? in->micro : pst_grid_at(job->grid, in->peer).replica;
+}
+/* The norm, loss and clip factor of a worker; between servers also the number of the update. */
+enum { PST_NORM_DOUBLES = 3, PST_SERVED_DOUBLES = 4 };
+/* Returns the number of pieces whose squares this rank sums for the norm. */
+static inline uint32_t pst_job_norm_pieces(const pst_job *job, uint32_t rank) {
+    const pst_grid_place at = pst_grid_at(job->grid, rank);
+    const pst_share *share = job->share[at.tensor];
+    uint32_t n = 0;
+    if (!job->async) return pst_share_pieces(share, at.stage, pst_job_member(job, at.replica));
+    for (uint32_t k = 0; k < share->n_owner && at.replica < job->grid.data; k++)
+        n += pst_share_pieces(share, at.stage, k);
+    return n;
 }
 /* Returns the number of micro-batches of a rank. */
 static inline uint32_t pst_job_micros(const pst_job *job, uint32_t rank) {

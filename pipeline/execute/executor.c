@@ -78,9 +78,15 @@ static void publish_start(pst_executor *x) {
     pst_executor_publish(x, x->n_left ? PST_AT_WAIT : PST_AT_HOST);
 }
 
+/* Sequence numbers from one list to the next. */
+static uint32_t stride_of(const pst_job *job) {
+    const uint32_t n = job->n_seq > job->n_micro ? job->n_seq : job->n_micro;
+    return n ? n : 1;
+}
+
 static pst_status start(pst_executor *x, const pst_job *job, const pst_cut *cut,
                         const pst_instr_list *list) {
-    if (x->n_left)
+    if (x->n_left || x->serving)
         return pst_fail(PST_EINTERNAL, "rank %u is still running the previous list",
                         x->config.rank);
     PST_TRY(reserve(x, list->n_instr));
@@ -97,8 +103,7 @@ static pst_status start(pst_executor *x, const pst_job *job, const pst_cut *cut,
     x->wait_for_exchanges = x->config.wait_for_exchanges && *x->config.wait_for_exchanges;
     x->behind_exchange = 0;
     x->seq_base = x->seq_next;
-    uint32_t n_seq = job->n_seq > job->n_micro ? job->n_seq : job->n_micro;
-    x->seq_next += n_seq ? n_seq : 1; /* wraps: only messages in flight need different numbers */
+    x->seq_next += stride_of(job); /* wraps: only messages in flight need different numbers */
     memset(x->done, 0, list->n_instr);
     memset(x->span, 0, list->n_instr * sizeof *x->span);
     for (pst_queue q = 0; q < PST_Q_COUNT; q++) pst_executor_seek(x, q, 0);
@@ -116,6 +121,18 @@ pst_status pst_executor_start_head(pst_executor *x, const pst_job *job, const ps
     x->head = job->list[x->config.rank];
     x->head.n_instr = x->head.n_head;
     return start(x, job, cut, &x->head);
+}
+
+pst_status pst_executor_start_served(pst_executor *x, const pst_job *job, const pst_cut *cut,
+                                     pst_serving *s) {
+    if (!s->n_order) s->seq = x->seq_next;
+    s->stride = stride_of(job);
+    s->left = s->workers;
+    s->leads = x->config.rank == pst_job_leader(job);
+    PST_TRY(start(x, job, cut, job->list + x->config.rank));
+    x->n_left = 0; /* no part has begun */
+    x->serving = s;
+    return PST_OK;
 }
 
 /* --- readiness -------------------------------------------------------------------------------- */
@@ -148,12 +165,6 @@ static pst_status fail_at(const pst_executor *x, uint32_t at, pst_status status)
 
 /* --- transfers -------------------------------------------------------------------------------- */
 
-/* Rounds gradients that are sent in bf16 (pst_instr_is_narrow), in host memory. */
-static void round_message(pst_transfer *t, uint32_t n) {
-    if (t->kind == PST_TRANSFER_SEND) pst_bf16_pack(t->mem, n);
-    else t->mem = (uint8_t *)t->mem + t->bytes;
-}
-
 static void widen_message(const pst_executor *x, const pst_instr *in) {
     const pst_executor_hooks *hooks = &x->config.hooks;
     if (in->opcode != PST_OP_RECV || !hooks->memory || !pst_instr_is_narrow(in)) return;
@@ -162,23 +173,9 @@ static void widen_message(const pst_executor *x, const pst_instr *in) {
 }
 
 static pst_status post(pst_executor *x, uint32_t at) {
-    const pst_instr *instr = x->list->instr + at;
-    const pst_executor_hooks *hooks = &x->config.hooks;
-    pst_transport *t = x->config.transport;
-    pst_transfer transfer = {
-        .kind = instr->opcode == PST_OP_SEND ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
-        .peer = instr->peer,
-        .channel = instr->channel,
-        .seq = x->seq_base + instr->seq,
-        .mem = hooks->memory ? hooks->memory(hooks->arg, instr) : NULL,
-        .bytes = instr->bytes,
-        .of_device = (x->config.device->ops->flags & PST_DEVICE_OWN_MEMORY) != 0,
-        .ns = instr->ns,
-        .wire_ns = instr->wire_ns};
-    if (transfer.mem && pst_instr_is_narrow(instr)) round_message(&transfer, instr->n);
     pst_executor_pending *p = x->pending + x->n_pending;
     *p = (pst_executor_pending){.instr = at, .issued_ns = pst_clock_now(x->config.clock)};
-    PST_TRY(t->ops->post(t, &transfer, &p->request));
+    PST_TRY(pst_executor_post(x, at, &p->request));
     x->n_pending++;
     return PST_OK;
 }
@@ -349,7 +346,8 @@ static pst_status add_beside(pst_executor *x, uint32_t *moved) {
 
 pst_status pst_executor_progress(pst_executor *x, uint32_t *moved) {
     *moved = 0;
-    if (!x->n_left) return PST_OK;
+    if (!x->n_left && x->serving) PST_TRY(pst_executor_serve(x, moved));
+    if (!x->n_left) return x->serving ? PST_BUSY : PST_OK;
     x->in_transfers = 1;
     pst_status status =
         x->failed == PST_OK ? move_transfers(x, moved) : pst_fail(x->failed, "%s", x->why);
@@ -359,5 +357,5 @@ pst_status pst_executor_progress(pst_executor *x, uint32_t *moved) {
     uint32_t at = x->cursor[PST_Q_COMPUTE];
     status = x->ahead ? pst_executor_run_ahead(x, moved, &at) : compute(x, moved);
     if (status != PST_OK) return fail_at(x, at, status);
-    return x->n_left ? PST_BUSY : PST_OK;
+    return x->n_left || x->serving ? PST_BUSY : PST_OK;
 }

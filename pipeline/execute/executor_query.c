@@ -20,10 +20,10 @@ const pst_span *pst_executor_spans(const pst_executor *x, uint64_t *origin) {
     return x->span;
 }
 
-int pst_executor_finished(const pst_executor *x) { return !x->n_left; }
+int pst_executor_finished(const pst_executor *x) { return !x->n_left && !x->serving; }
 int pst_executor_computes(const pst_executor *x) { return x->launched && !x->exchanging; }
 pst_transport *pst_executor_transport(const pst_executor *x) {
-    return x->n_left ? x->config.transport : NULL;
+    return x->n_left || x->serving ? x->config.transport : NULL;
 }
 uint32_t pst_executor_mismatch(const pst_executor *x) { return x->mismatch; }
 uint32_t pst_executor_ranks(const pst_executor *x) { return x->job ? x->job->n_rank : 0; }
@@ -49,6 +49,7 @@ static uint32_t open_dep(const pst_executor *x, uint32_t at) {
  * been posted: dependencies are earlier, and so is what precedes a transfer in its queue. PST_NONE:
  * something can move. */
 void pst_executor_publish_wait(pst_executor *x) {
+    if (!x->n_left && x->serving) PST_POSITION_SET(x->at, waits_for, pst_serving_awaits(x));
     if (!x->n_left || PST_POSITION_GET(x->at, activity) != PST_AT_WAIT) return;
     uint32_t at = first_left(x);
     while (at < x->list->n_instr) {

@@ -1,7 +1,7 @@
 /* The state of an executor. */
 #ifndef PST_PIPELINE_EXECUTE_EXECUTOR_STATE_H
 #define PST_PIPELINE_EXECUTE_EXECUTOR_STATE_H
-#include "pipeline/execute/executor.h"
+#include "pipeline/execute/serve.h"
 
 /* A posted transfer: the instruction, the transport's request handle, and the time of the post in
  * ns. */
@@ -72,6 +72,8 @@ struct pst_executor {
      * that of the one before */
     int adds;
     uint64_t side_end_ns;
+    /* a server with asynchronous updates, while its list runs; else NULL */
+    pst_serving *serving;
     int is_virtual;    /* 1: the device is the timed one */
     int in_transfers;  /* 1: transfers are being polled; prevents recursive polls */
     uint32_t mismatch; /* see pst_executor_mismatch */

@@ -3,14 +3,15 @@
 #include "pipeline/execute/executor_step.h"
 #include "pipeline/execute/executor_state.h"
 
-/* The first instruction of `queue` at or after `from`. */
-static uint32_t next_of(const pst_instr_list *list, pst_queue queue, uint32_t from) {
-    while (from < list->n_instr && list->instr[from].queue != queue) from++;
+/* The first instruction of `queue` at or after `from` that is not done. */
+static uint32_t next_of(const pst_executor *x, pst_queue queue, uint32_t from) {
+    const pst_instr_list *list = x->list;
+    while (from < list->n_instr && (list->instr[from].queue != queue || x->done[from])) from++;
     return from;
 }
 
 void pst_executor_seek(pst_executor *x, pst_queue queue, uint32_t from) {
-    x->cursor[queue] = next_of(x->list, queue, from);
+    x->cursor[queue] = next_of(x, queue, from);
     x->dep_seen[queue] = 0;
     x->after_ns[queue] = 0;
 }
@@ -28,7 +29,7 @@ void pst_executor_complete(pst_executor *x, uint32_t at, uint64_t start, uint64_
     x->span[at] = (pst_span){start > x->origin ? start - x->origin : 0,
                              end > x->origin ? end - x->origin : 0};
     x->done[at] = 1;
-    if (--x->n_left) pst_position_move(x->at);
+    if (--x->n_left || x->serving) pst_position_move(x->at);
     else pst_executor_publish(x, PST_AT_HOST);
 }
 
@@ -103,4 +104,38 @@ pst_status pst_executor_launch(pst_executor *x, const pst_instr *instr, int with
     PST_TRY(d->ops->launch(d, fn, call, after, ns, with_event ? &x->event : NULL));
     x->launched = 1;
     return PST_OK;
+}
+
+/* Rounds gradients that are sent in bf16 (pst_instr_is_narrow), in host memory. */
+static void round_message(pst_transfer *t, uint32_t n) {
+    if (t->kind == PST_TRANSFER_SEND) pst_bf16_pack(t->mem, n);
+    else t->mem = (uint8_t *)t->mem + t->bytes;
+}
+
+/* Of a message of a server's part: the lists of its worker and of the server are of different
+ * steps.
+ */
+static uint32_t served_seq(const pst_executor *x, const pst_instr *in) {
+    const pst_serving *s = x->serving;
+    const uint32_t k = pst_job_worker_of(x->job, in);
+    const uint64_t step = in->opcode == PST_OP_SEND ? s->replied[k] - 1 : s->taken[k];
+    return s->seq + (uint32_t)step * s->stride + in->seq;
+}
+
+pst_status pst_executor_post(pst_executor *x, uint32_t at, uint64_t *request) {
+    const pst_instr *instr = x->list->instr + at;
+    const pst_executor_hooks *hooks = &x->config.hooks;
+    pst_transport *t = x->config.transport;
+    pst_transfer transfer = {
+        .kind = instr->opcode == PST_OP_SEND ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
+        .peer = instr->peer,
+        .channel = instr->channel,
+        .seq = x->serving ? served_seq(x, instr) : x->seq_base + instr->seq,
+        .mem = hooks->memory ? hooks->memory(hooks->arg, instr) : NULL,
+        .bytes = instr->bytes,
+        .of_device = (x->config.device->ops->flags & PST_DEVICE_OWN_MEMORY) != 0,
+        .ns = instr->ns,
+        .wire_ns = instr->wire_ns};
+    if (transfer.mem && pst_instr_is_narrow(instr)) round_message(&transfer, instr->n);
+    return t->ops->post(t, &transfer, request);
 }

@@ -17,6 +17,8 @@ void pst_executor_complete(pst_executor *x, uint32_t at, uint64_t start, uint64_
 /* Returns step i of a pass or of a part of a pass. */
 const pst_step *pst_executor_step_at(const pst_executor *x, const pst_instr *instr, uint32_t i);
 uint32_t pst_executor_steps(const pst_executor *x, const pst_instr *instr);
+/* Posts the transfer of an instruction. */
+pst_status pst_executor_post(pst_executor *x, uint32_t at, uint64_t *request);
 pst_status pst_executor_launch(pst_executor *x, const pst_instr *instr, int with_event);
 pst_status pst_executor_exchanged(pst_executor *x, uint64_t *start, uint64_t *end);
 pst_status pst_executor_fail_step(const pst_executor *x, const pst_step *step, pst_status status);

@@ -87,6 +87,12 @@ static uint32_t partner(const pst_job *job, uint32_t rank, uint32_t instr) {
     return i;
 }
 
+/* Asynchronous updates: whether these two are a server and another rank, whose lists are of steps
+ * that cannot be compared. */
+static int runs_freely(const pst_job *job, uint32_t a, uint32_t b) {
+    return job && job->async && (pst_job_is_server(job, a) || pst_job_is_server(job, b));
+}
+
 /* Whether the peer has posted its end of what `rank` waits for. */
 static int peer_posted(const pst_suspect_scene *s, uint32_t rank, const awaited *a) {
     const pst_position_view *me = &s->rank[rank].at, *at = &s->rank[a->peer].at;
@@ -98,6 +104,7 @@ static int peer_posted(const pst_suspect_scene *s, uint32_t rank, const awaited 
             if (at->coll_post[i % PST_POSITION_POSTS] == a->message) return 1;
         return at->n_coll > me->n_coll + 1; /* posted too long ago to be in the list */
     }
+    if (runs_freely(job_of(s, rank), rank, a->peer)) return 0;
     if (at->n_run != me->n_run) return at->n_run > me->n_run;
     if (at->train != me->train) return 0; /* its position is being updated */
     if (!in_run(at)) return 1;            /* its list is finished */

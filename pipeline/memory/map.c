@@ -214,22 +214,43 @@ static void place_outer(pst_memory_map_builder *b, const pst_optim_row *optim) {
 /* --- norms ------------------------------------------------------------------------------------ */
 
 static int has_same_root(const pst_memory_map_builder *b, uint32_t rank) {
-    return b->job->islands == 1 || pst_job_root(b->job, rank) == b->map->root;
+    if (b->job->islands == 1 && !b->job->async) return 1;
+    return pst_job_root(b->job, rank) == b->map->root;
+}
+
+/* Asynchronous updates: the norm is that of a worker's own gradients. */
+static void set_normed(pst_memory_map_builder *b) {
+    pst_memory_map *x = b->map;
+    for (uint32_t p = 0; p < pst_memory_map_params(b); p++) {
+        const pst_param *param = b->g->param + p;
+        x->norm_from[p] = b->job->async ? 0 : x->own_from[p];
+        x->norm_to[p] = b->job->async ? 0 : x->own_to[p];
+        if (b->job->async && !x->serves && pst_param_gradients(param) &&
+            pst_memory_map_has_use(b, p, 0))
+            x->norm_to[p] = pst_param_elements(param);
+    }
+}
+
+/* On a server, the norms of all workers. */
+static void find_served(pst_memory_map_builder *b) {
+    pst_memory_map *x = b->map;
+    for (uint32_t k = 0; b->job->async && x->serves && k < b->job->grid.data; k++)
+        x->loss_of_rank[k] = PST_SERVED_DOUBLES;
 }
 
 static void find_owned(pst_memory_map_builder *b) {
     pst_memory_map *x = b->map;
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++)
-        if (x->own_to[p] > x->own_from[p]) x->owned[x->n_owned++] = p;
+        if (x->norm_to[p] > x->norm_from[p]) x->owned[x->n_owned++] = p;
     if (x->n_owned) pst_graph_order_params(b->g, x->owned, x->n_owned);
     for (uint32_t r = 0; r < x->n_rank; r++) {
         pst_grid_place at = pst_grid_at(b->job->grid, r);
         if (x->rank != x->root && r != x->rank) continue; /* rank 0 receives from all */
         if (!has_same_root(b, r)) continue;
         x->loss_of_rank[r] = b->job->micros[at.replica];
-        x->piece_of_rank[r] = pst_share_pieces(b->job->share[at.tensor], at.stage,
-                                               pst_job_member(b->job, at.replica));
+        x->piece_of_rank[r] = pst_job_norm_pieces(b->job, r);
     }
+    find_served(b);
 }
 
 static uint64_t norm_bytes(const pst_memory_map *x, uint32_t rank) {
@@ -247,6 +268,8 @@ static void place_control(pst_memory_map_builder *b, const pst_optim_row *optim)
         for (uint32_t r = 0; x->rank == x->root && r < x->n_rank; r++)
             if (r != x->rank && has_same_root(b, r))
                 x->norm_of_rank[r] = pst_memory_map_take(b, norm_bytes(x, r));
+        for (uint32_t r = 0; b->job->async && x->serves && r < x->n_rank; r++)
+            if (norm_bytes(x, r)) x->norm_of_rank[r] = pst_memory_map_take(b, norm_bytes(x, r));
         x->norm_answer = pst_memory_map_take(b, 3 * sizeof(double));
         if (x->rank == x->root) x->norm_of_rank[x->rank] = x->norm_own;
     }
@@ -428,6 +451,8 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
     x->state[1] = offsets(pst_memory_map_params(b));
     x->own_from = offsets(pst_memory_map_params(b));
     x->own_to = offsets(pst_memory_map_params(b));
+    x->norm_from = offsets(pst_memory_map_params(b));
+    x->norm_to = offsets(pst_memory_map_params(b));
     x->step_from = offsets(pst_memory_map_params(b));
     x->step_to = offsets(pst_memory_map_params(b));
 
@@ -460,6 +485,8 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
     x->norm_of_rank = offsets(x->n_rank);
     x->loss_of_rank = calloc(x->n_rank, sizeof *x->loss_of_rank);
     x->piece_of_rank = calloc(x->n_rank, sizeof *x->piece_of_rank);
+    if (!x->norm_from || !x->norm_to)
+        return pst_fail(PST_ENOMEM, "no memory to build the memory map");
     if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->own_from || !x->own_to ||
         !x->outer_from || !x->outer_to || !x->old || !x->velocity || !x->kept || !x->residual ||
         !x->base || !x->left || !x->difference || !x->next || !x->next_from || !x->next_to ||
@@ -480,7 +507,8 @@ pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map 
     x->rank = spec->rank;
     x->n_rank = spec->job->n_rank;
     /* a single lane is laid out as in the whole job */
-    x->root = spec->job->islands > 1 ? pst_job_root(spec->job, spec->rank) : 0;
+    x->root = 0;
+    if (spec->job->islands > 1 || spec->job->async) x->root = pst_job_root(spec->job, spec->rank);
     x->eval_cut = spec->eval_cut;
     x->serves = pst_job_is_server(spec->job, spec->rank);
     x->parts = x->serves ? 1 : spec->job->parts;
@@ -503,6 +531,7 @@ pst_status pst_memory_map_build(const pst_memory_map_spec *spec, pst_memory_map 
         return status;
     }
     set_owned(&b);
+    set_normed(&b);
     find_owned(&b);
     place_weights(&b, spec->twins);
     find_copies(&b);
@@ -530,6 +559,8 @@ void pst_memory_map_close(pst_memory_map *x) {
     free(x->data);
 
     free(x->output);
+    free(x->norm_from);
+    free(x->norm_to);
     free(x->own_from);
     free(x->own_to);
     free(x->undo);

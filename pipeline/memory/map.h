@@ -53,9 +53,12 @@ struct pst_memory_map {
     uint64_t *master, *state[2];
     uint32_t state_size; /* bytes of an element of an optimizer state */
     /* [n_param] This rank owns elements [own_from, own_to) of a parameter: it reduces their
-     * gradients over replicas, counts them in the norm and writes them to checkpoints. It updates
+     * gradients over replicas and writes them to checkpoints. It updates
      * elements [step_from, step_to), and has master weights and states for these. */
     uint64_t *own_from, *own_to, *step_from, *step_to;
+    /* [n_param] the elements whose squares this rank sums for the norm: those that it owns or, with
+     * asynchronous updates, all of a parameter whose first use is here, and none on a server */
+    uint64_t *norm_from, *norm_to;
     /* [n_param][n_use] offset of accumulator 0 of each use; the other accumulators follow,
      * aligned */
     uint64_t **grad;
@@ -144,14 +147,16 @@ struct pst_memory_map {
     uint32_t n_outer_buffer;
     /* Norm messages, in region CONTROL. `root`: the rank that computes the norm, here called rank
      * 0: with islands, the first rank of the island. The message of a rank to rank 0 has the loss
-     * of each micro-batch of the rank, then the sum of squares of each piece (share.h) that the
-     * rank owns, by parameter in name order, of norm_words numbers each. The answer of rank 0 has
+     * of each micro-batch of the rank, then the sum of squares of each piece (share.h) of its part
+     * of the norm, by parameter in name order, of norm_words numbers each. The answer of rank 0 has
      * the sum of losses, the norm and the clip factor. */
-    uint32_t n_owned, *owned;       /* parameters of which this rank owns elements, in name order */
+    uint32_t n_owned, *owned;       /* parameters with a part in this rank's norm, in name order */
     uint64_t norm_own, norm_answer; /* offsets of this rank's message and of the answer */
-    uint64_t *norm_of_rank;         /* on rank 0: [n_rank] offset of the message of each rank */
+    /* on rank 0: [n_rank] offset of the message of each rank; on a server with asynchronous
+     * updates: [workers] of the norm of each worker (PST_SERVED_DOUBLES numbers) */
+    uint64_t *norm_of_rank;
     /* [n_rank] numbers of losses and of pieces in the message of each rank; set for this rank, and
-     * on rank 0 for all ranks */
+     * on rank 0 for all ranks; on such a server the numbers of a worker's norm count as losses */
     uint32_t *loss_of_rank, *piece_of_rank, norm_words;
     uint32_t root;
 };

@@ -78,12 +78,15 @@ void *pst_memory_map_scratch(const pst_memory_map *x, const pst_cut *cut, const 
            step->scratch_offset;
 }
 
-/* Rank 0 receives the norms and sends the answers. */
+/* Rank 0 receives the norms and sends the answers. With asynchronous updates a server has the norms
+ * of all workers. */
 static void *address_norm(const pst_memory_view *v, const pst_instr *instr) {
     const pst_memory_map *x = v->map;
     int sends = instr->opcode == PST_OP_SEND;
     if (x->rank == x->root)
         return at(v->arena, sends ? x->norm_answer : x->norm_of_rank[instr->peer]);
+    if (x->serves && x->norm_of_rank[instr->micro] != ABSENT)
+        return at(v->arena, x->norm_of_rank[instr->micro]);
     return at(v->arena, sends ? x->norm_own : x->norm_answer);
 }
 

@@ -42,7 +42,7 @@ static void place_buffers(pst_memory_map_builder *b, const pst_optim_row *optim)
     pst_memory_map *x = b->map;
     const uint64_t packed = longest_message(b, 1), plain = longest_message(b, 0);
     x->buffer = ABSENT;
-    if (!optim || (!packed && !plain) || pst_job_group(b->job) == 1) return;
+    if (!optim || (!packed && !plain) || !pst_job_buffers(b->job)) return;
     x->n_buffer = pst_job_buffers(b->job);
     if (pst_job_group(b->job) > 2) x->buffer_packed = pst_align(packed * sizeof(float));
     x->buffer_bytes = packed ? x->buffer_packed + most_packed_bytes(b) : 0;

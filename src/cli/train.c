@@ -50,6 +50,11 @@ int pst_cli_train(const pst_cli_call *call) {
          "Without RUN.yaml, the settings saved with the checkpoint are used. The layout may "
          "change.",
          &o.resume},
+        {0, "replay", "FILE", PST_OPTION_STRING, 0, 0,
+         "With parallel.update async or bounded: apply gradients in the order of FILE, order.txt "
+         "of "
+         "an earlier run with the same layout, which gives the same weights.",
+         &o.replay},
         {0, "elastic", NULL, PST_OPTION_FLAG, 0, 0,
          "Go on when a rank on this host is killed, stopped or hangs: the others take its part, "
          "repeat the step, and end with the same weights. Not with --hostfile, other launchers or "
@@ -78,6 +83,7 @@ int pst_cli_train(const pst_cli_call *call) {
         return pst_cli_wrong("--resume '': expected the path of a run or a checkpoint");
     if (o.hostfile && !*o.hostfile)
         return pst_cli_wrong("--hostfile '': expected the path of a file");
+    if (o.replay && !*o.replay) return pst_cli_wrong("--replay '': expected the path of a file");
     if (!*o.runs) return pst_cli_wrong("--runs '': expected the path of a folder");
     if (own && (done = check_resumed(o.resume))) return done;
     pst_status status =

@@ -124,6 +124,11 @@ static void print_study(const pst_simulate_options *o, const pst_study *s, const
                 (long long)s->config->parallel.local.steps,
                 (double)s->prepared->inner->timing->step_ns * 1e-6,
                 pst_prepared_step_ns(s->prepared) * 1e-6);
+    if (s->prepared && s->prepared->job->async)
+        fprintf(out,
+                "updates   asynchronous: these lists take the gradients of all workers in order; "
+                "mean step %.6f ms\n",
+                pst_prepared_step_ns(s->prepared) * 1e-6);
     fprintf(out, "bubble    %.2f%% (idle share of the longest span, that of rank %u)\n",
             t->bubble * 100, t->bubble_rank);
     if (s->prepared) print_exposed(s, t, out);

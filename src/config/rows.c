@@ -404,14 +404,17 @@ static const pst_row rows[] = {
          "Number of ranks that compute no passes: parameter servers, which add gradients, update "
          "weights and send them back, as owners of zero 1 do. A multiple of stages x tensor ranks; "
          "they are started in addition to those of all replicas. auto: all further ranks."),
-    TEXT(parallel, update, "sync", FULL, "sync|delayed",
+    TEXT(parallel, update, "sync", FULL, "sync|delayed|bounded|async",
          "When the gradients of a step change the weights. sync: at the end of this step; delayed: "
          "`staleness` steps later, so that replicas exchange them while later passes run. A step "
-         "then takes as long as the longer of the two, but gradients are of older weights. CPUs "
-         "only."),
+         "then takes as long as the longer of the two, but gradients are of older weights. async: "
+         "servers apply the gradients of each replica when they arrive, and no replica waits for "
+         "another; bounded: likewise, but none is more than `staleness` steps ahead of the "
+         "slowest. CPUs only."),
     {"parallel", "staleness", PST_ROW_WHOLE, "1", 1, 1000, FULL, NULL, AT(parallel.staleness), 0,
      "With update: delayed, the number of steps between a gradient and its update. Each needs "
-     "memory for all gradients.",
+     "memory for all gradients. With bounded, how many steps the fastest replica may be ahead of "
+     "the slowest.",
      NULL},
     {"parallel.compress", "up", PST_ROW_TEXT, "none", 0, 0, FULL,
      "none|int8|int4|2bit|topk|powersgd|bf16", AT(parallel.compress.up), 0,

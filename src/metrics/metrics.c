@@ -280,6 +280,10 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
     if (line && s->phase) json_object_set_new(line, "phase", json_string(s->phase));
     if (line && s->compression > 1)
         json_object_set_new(line, "compression", json_real(s->compression));
+    if (line && !isnan(s->staleness)) {
+        json_object_set_new(line, "staleness", json_real(s->staleness));
+        json_object_set_new(line, "staleness_max", json_integer((json_int_t)s->most_stale));
+    }
     if (line && s->post)
         json_object_set_new(line, "rolled_back_ranks", json_integer(s->rolled_back));
     if (line && s->scales) {

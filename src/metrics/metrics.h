@@ -27,6 +27,10 @@ typedef struct {
     const char *phase;
     uint64_t skipped;   /* skipped steps so far, including this one if it overflowed */
     double compression; /* pst_job_compression of the step's lists */
+    /* asynchronous updates: how many updates by other replicas came between the weights of a
+     * gradient and its own update: mean (NaN: other updates) and maximum over replicas */
+    double staleness;
+    uint64_t most_stale;
 } pst_metrics_step;
 
 /* A completed checkpoint. */

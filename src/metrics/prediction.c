@@ -1,6 +1,7 @@
 /* See prediction.h. */
 #include "metrics/prediction.h"
 #include "base/log.h"
+#include "pipeline/simulate/async.h"
 #include <stdlib.h>
 
 enum { FIT_STEPS = 5 };
@@ -12,9 +13,9 @@ struct pst_prediction {
     uint64_t (*sum)[PST_OP_COUNT]; /* [n_rank] of mean durations */
 };
 
-static void take(pst_prediction *f, const pst_prepared *p, const pst_timing *timing) {
+static void take(pst_prediction *f, const pst_prepared *p, const pst_timing *timing, uint64_t ns) {
     f->p = p;
-    f->step_s = (double)timing->step_ns * 1e-9;
+    f->step_s = (double)ns * 1e-9;
     f->bubble = timing->bubble;
 }
 
@@ -25,7 +26,7 @@ pst_status pst_prediction_open(const pst_prepared *p, pst_prediction **predictio
         free(f);
         return pst_fail(PST_ENOMEM, "no memory to predict steps");
     }
-    take(f, p, p->timing);
+    take(f, p, p->timing, p->mean_ns);
     *prediction = f;
     return PST_OK;
 }
@@ -60,14 +61,18 @@ static void set_durations(const pst_prediction *f) {
 
 /* Simulates a step with the durations measured so far. */
 static void simulate(pst_prediction *f) {
-    pst_timing *timing;
+    pst_timing *timing = NULL;
+    uint64_t ns = 0;
     set_durations(f);
-    if (pst_simulate(f->p->job, &timing) != PST_OK) {
+    pst_status status = pst_simulate(f->p->job, &timing);
+    if (status == PST_OK) status = pst_simulate_mean(f->p->job, timing, &ns);
+    if (status != PST_OK) {
+        pst_timing_close(timing);
         pst_log(PST_LOG_WARN, "the prediction is not updated any more: %s", pst_error());
         f->seen = FIT_STEPS + 1;
         return;
     }
-    take(f, f->p, timing);
+    take(f, f->p, timing, ns);
     pst_timing_close(timing);
 }
 
@@ -81,7 +86,7 @@ void pst_prediction_add(pst_prediction *f, const pst_report *report) {
 
 void pst_prediction_use(pst_prediction *f, const pst_prepared *p) {
     if (f->p == p) return;
-    take(f, p, p->timing);
+    take(f, p, p->timing, p->mean_ns);
     if (f->n) simulate(f);
 }
 

@@ -9,6 +9,7 @@
 #include "prepare/profile_use.h"
 #include "base/log.h"
 #include "pipeline/check/check.h"
+#include "pipeline/simulate/async.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -280,6 +281,7 @@ static pst_status build_job(pst_prepared *p) {
     spec.weight = NULL; /* lists without a flush have no owners */
     spec.eager = 0;
     spec.staleness = 0;
+    spec.async = 0;
     PST_TRY(status);
     p->compression = pst_job_compression(p->job, spec.cut);
     PST_TRY(pst_job_check_grid(p->job, spec.cut, p->slots, PST_CHECK_TAGGED));
@@ -385,7 +387,8 @@ pst_status pst_prepare_predict(pst_prepared *p) {
     PST_TRY(pst_simulate(p->job, &timing));
     pst_timing_close(p->timing);
     p->timing = timing;
-    p->plan->step_ns = p->timing->step_ns;
+    PST_TRY(pst_simulate_mean(p->job, timing, &p->mean_ns));
+    p->plan->step_ns = p->mean_ns;
     p->plan->flush_ns = p->timing->flush_ns;
     p->plan->bubble = p->timing->bubble;
     return PST_OK;

@@ -17,7 +17,7 @@ pst_account pst_prepare_account(const pst_prepared *p, uint32_t rank) {
                      .held = m->bytes[PST_REGION_SLOT],
                      .work = m->bytes[PST_REGION_SCRATCH] + receive};
     for (uint32_t i = 0; i < g->n_param; i++) {
-        a.normed += m->own_to[i] - m->own_from[i];
+        a.normed += m->norm_to[i] - m->norm_from[i];
         a.stepped += m->step_to[i] - m->step_from[i];
     }
     return a;

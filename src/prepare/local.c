@@ -183,7 +183,7 @@ int pst_prepared_syncs(const pst_prepared *p, uint64_t step) {
 }
 
 double pst_prepared_step_ns(const pst_prepared *p) {
-    const double outer = (double)p->timing->step_ns;
+    const double outer = (double)p->mean_ns;
     if (!p->inner) return outer;
     const double n = (double)p->config->parallel.local.steps,
                  inner = (double)p->inner->timing->step_ns;

@@ -163,6 +163,7 @@ struct pst_prepared {
     pst_slots **slots, **eval_slots; /* [lanes of the grid] */
     pst_memory_map **memory;         /* [n_rank] */
     pst_timing *timing;              /* predicted from the cost model */
+    uint64_t mean_ns;                /* mean step by `timing` (pipeline/simulate/async.h) */
     char solved[192];                /* schedule solved: the result as one line of text; else "" */
     uint64_t flops;        /* floating-point operations of one optimizer step, over all ranks */
     uint64_t memory_limit; /* bytes of memory that each rank of this host may use; 0: unknown */
@@ -312,10 +313,15 @@ static inline uint64_t pst_prepared_batch(const pst_prepared *p) {
 /* prepare/local.c. Sets the members of `spec` for islands (parallel.local). EINPUT: keys contradict
  * each other. */
 pst_status pst_prepare_local(const pst_prepared *p, pst_job_spec *spec);
-/* prepare/update.c. Sets spec->staleness. EINPUT: a key that delayed updates do not go with. delay:
- * parallel.staleness, or 0 if updates are not delayed. */
+/* prepare/update.c. Sets spec->staleness and spec->async. EINPUT: a key that delayed or
+ * asynchronous updates do not go with. delay: parallel.staleness, or 0 if updates are not delayed.
+ */
 pst_status pst_prepare_update(const pst_prepared *p, pst_job_spec *spec);
 uint32_t pst_prepare_staleness(const pst_config *config);
+/* Returns 1 for parallel.update async and bounded. */
+int pst_prepare_is_async(const pst_config *config);
+/* With these: by how many steps a worker may be ahead of the slowest; UINT64_MAX: by any number. */
+uint64_t pst_prepare_ahead(const pst_config *config);
 /* The number of islands; 1: all replicas exchange gradients. */
 uint32_t pst_prepare_islands(const pst_config *config, uint32_t replicas);
 /* What islands exchange in a step: PST_LOCAL_TURN: turn `turn` (0: without delay the whole

@@ -64,6 +64,14 @@ static void solve(const links *l, double *share) {
         share[k] *= k < l->replicas ? (1 - of_servers) / fmax(rest, 1e-12) : of_servers / served;
 }
 
+/* Asynchronous updates: servers own all, in proportion to their links. */
+static void share_of_servers(const links *l, double *share) {
+    double sum = 0;
+    for (uint32_t k = l->replicas; k < l->owners; k++) sum += l->bytes_per_s[k];
+    for (uint32_t k = 0; k < l->owners; k++)
+        share[k] = k < l->replicas ? 0 : l->bytes_per_s[k] / sum;
+}
+
 /* Of a rank's link to the others of its stage, the slowest; without a cluster all are equal. */
 static pst_status rate_of(const pst_prepared *p, uint32_t rank, double *bytes_per_s) {
     const pst_grid_place at = pst_grid_at(p->grid, rank);
@@ -86,7 +94,8 @@ static pst_status weigh_stage(const pst_prepared *p, uint32_t stage, double *rat
     const links l = {p->grid.data, owners, narrow ? 2 : 4, pst_dtype_bytes(p->graph->dtype), rate};
     for (uint32_t k = 0; k < owners; k++)
         PST_TRY(rate_of(p, pst_grid_rank(p->grid, stage, k, 0), rate + k));
-    solve(&l, share);
+    if (pst_prepare_is_async(p->config)) share_of_servers(&l, share);
+    else solve(&l, share);
     for (uint32_t k = 0; k < owners; k++) weight[k] = (uint32_t)lround(share[k] * UNIT);
     return PST_OK;
 }
@@ -113,7 +122,8 @@ int pst_prepare_is_eager(const pst_prepared *p) {
     const int on_host = !p->options.device || !(p->options.device->flags & PST_DEVICE_OWN_MEMORY);
     return p->grid.servers && p->optim && !p->optim->whole && p->optim->state == PST_F32 &&
            !(c->train.clip > 0) && strcmp(c->parallel.post_validation, "true") != 0 &&
-           !p->grid.tensor_before && on_host && !pst_prepare_staleness(c);
+           !p->grid.tensor_before && on_host && !pst_prepare_staleness(c) &&
+           !pst_prepare_is_async(c);
 }
 
 /* Weights come back once a message has arrived from every replica, so that the first and the last

@@ -230,7 +230,7 @@ double pst_prepared_time(pst_prepared *p, uint64_t steps) {
     for (uint64_t step = 0, end; step < steps; step = end) {
         end = next_change(p, step);
         if (end > steps) end = steps;
-        ns += (double)(end - step) * (double)pst_prepared_at(p, step)->timing->step_ns;
+        ns += (double)(end - step) * (double)pst_prepared_at(p, step)->mean_ns;
     }
     return ns;
 }

@@ -121,8 +121,9 @@ pst_status pst_rank_norm(pst_device *device, const void *block) {
     PST_TRY(push(r, x->norm_own, losses * sizeof(double)));
     for (uint32_t i = 0; i < x->n_owned; i++) {
         uint32_t param = x->owned[i];
-        for (uint64_t from = x->own_from[param]; from < x->own_to[param]; from += PST_PIECE, n++) {
-            uint64_t left = x->own_to[param] - from;
+        const uint64_t to = x->norm_to[param];
+        for (uint64_t from = x->norm_from[param]; from < to; from += PST_PIECE, n++) {
+            uint64_t left = to - from;
             r->piece[n] = pst_rank_sum(r, param, from);
             r->piece_n[n] = left < PST_PIECE ? left : PST_PIECE;
             if (r->graph->param[param].statistic)
@@ -158,8 +159,8 @@ double pst_rank_total_squares(const pst_rank_squares *of) {
 static double add_losses(const pst_rank *r) {
     const pst_prepared *p = r->p;
     double sum = 0;
-    const uint32_t group = pst_job_group(p->job),
-                   first = pst_job_island(p->job, r->place.replica) * group;
+    const uint32_t group = pst_job_norm_replicas(p->job),
+                   first = pst_job_norm_first(p->job, r->place.replica);
     for (uint32_t k = first; k < first + group; k++)
         for (uint32_t m = 0; m < p->micro[k + 1] - p->micro[k]; m++) {
             double of_micro = 0;
@@ -217,7 +218,7 @@ static pst_status find_terms(pst_rank *r) {
             if (k == PST_NONE || pst_job_root(p->job, k) != r->rank) continue;
             const pst_memory_map *of = p->memory[k];
             uint64_t first = r->memory->norm_of_rank[k] + of->loss_of_rank[k] * sizeof(double);
-            for (uint32_t m = pst_pieces(of->own_to[order[i]] - of->own_from[order[i]]); m > 0;
+            for (uint32_t m = pst_pieces(of->norm_to[order[i]] - of->norm_from[order[i]]); m > 0;
                  m--, next[k]++)
                 if (counts(p, k, order[i]))
                     r->term[r->n_term++] =

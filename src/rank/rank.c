@@ -283,8 +283,9 @@ static void assign(pst_rank *r, const pst_prepared *p) {
     r->part_micros = r->memory->parts > 1 ? r->memory->part_micros : UINT32_MAX;
     r->eval_micro = p->eval_micro[r->place.replica];
     r->n_eval_micro = p->eval_micro[r->place.replica + 1] - r->eval_micro;
-    const uint32_t group = pst_job_group(p->job),
-                   first = pst_job_island(p->job, r->place.replica) * group;
+    uint32_t group = pst_job_norm_replicas(p->job),
+             first = pst_job_norm_first(p->job, r->place.replica);
+    if (first >= p->grid.data) first = 0; /* a server, until it takes the gradients of a worker */
     r->island_micros = p->micro[first + group] - p->micro[first];
     r->samples = (uint64_t)r->island_micros * p->plan->layout.micro_batch;
     r->targets = p->targets / p->plan->layout.n_micro * r->island_micros;
@@ -334,6 +335,8 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
         status = pst_rank_exchange_open(r); /* device timed computes nothing */
     if (status == PST_OK) status = pst_rank_transport_open(r);
     if (status == PST_OK) status = pst_rank_whole_open(r);
+    if (status == PST_OK && p->job->async && r->memory->serves)
+        status = pst_serving_open(p->grid.data, pst_prepare_ahead(p->config), &r->serving);
     if (status == PST_OK) status = open_executor(r, watch->last_instr);
     if (status == PST_OK && p->optim) status = pst_rank_norm_open(r);
     if (status == PST_OK) status = pst_recorder_open(r, &r->recorder);
@@ -348,6 +351,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
 void pst_rank_close(pst_rank *r) {
     if (!r) return;
     if (r->executor) pst_executor_close(r->executor);
+    pst_serving_close(r->serving);
     if (r->staged) r->staged->ops->close(r->staged);
     pst_rank_exchange_close(r);
     if (r->coll) pst_coll_close(r->coll);
@@ -374,6 +378,8 @@ static void begin(pst_rank *r, int train) {
 pst_status pst_rank_start(pst_rank *r, int train) {
     begin(r, train);
     if (r->recorder && train && !r->replay) PST_TRY(pst_recorder_begin(r));
+    if (train && r->serving)
+        return pst_executor_start_served(r->executor, r->p->job, pst_rank_cut(r), r->serving);
     return pst_executor_start(r->executor, !train && r->eval_cut ? r->p->eval_job : r->p->job,
                               pst_rank_cut(r));
 }

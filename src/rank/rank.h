@@ -7,7 +7,7 @@
 #include "comm/collective/collective.h"
 #include "kernels/squares.h"
 #include "pipeline/draw/timeline.h"
-#include "pipeline/execute/executor.h"
+#include "pipeline/execute/serve.h"
 #include "prepare/prepare.h"
 #include "rank/exchange.h"
 #include "rank/recorder.h"
@@ -83,6 +83,13 @@ struct pst_rank {
     /* throttled rank: ns that it must still sleep; negative: it has slept too long */
     double sleep_ns;
     pst_executor *executor;
+    /* Asynchronous updates: at a server, else NULL. hyper_of returns what STEP uses for a worker's
+     * step, which is the `update`-th of this server, counted from 1; `updates` are those before the
+     * current period */
+    pst_serving *serving;
+    pst_optim_hyper (*hyper_of)(const void *arg, uint64_t step, uint64_t update);
+    const void *hyper_arg;
+    uint64_t updates;
     pst_position *position; /* borrowed; may be NULL */
     const pst_arith *arith;
     /* [n_param] list of the parameters that STEP updates in one launch */
@@ -104,7 +111,7 @@ struct pst_rank {
     /* State of the current step or evaluation, set before it starts. */
     int train;       /* 1: the training job, 0: the evaluation job */
     uint64_t sample; /* global index of the first sample that this rank computes in the batch */
-    uint64_t step;   /* number of the step */
+    uint64_t step;   /* number of the step; at a server with `serving`, of the period's first one */
     pst_optim_hyper hyper; /* learning rate, t and corrections of this step */
     /* post-validation: STEP did not wait for rank 0's answer; the answer required a rollback */
     int stepped, rolled_back;

@@ -461,11 +461,29 @@ static pst_status validate_pieces(pst_rank *r) {
     return r->rolled_back ? undo(r) : PST_OK;
 }
 
+/* --- asynchronous updates --------------------------------------------------------------------- */
+
+/* At a server: the step of worker k's gradients. */
+static pst_status step_for(pst_rank *r, uint32_t k) {
+    const pst_serving *s = r->serving;
+    const pst_memory_map *x = r->memory;
+    int good;
+    memcpy(at(r, x->norm_answer), at(r, x->norm_of_rank[k]), PST_NORM_DOUBLES * sizeof(double));
+    r->island_micros = r->p->micro[k + 1] - r->p->micro[k];
+    const pst_optim_hyper own = r->hyper;
+    r->hyper = r->hyper_of(r->hyper_arg, r->step + s->taken[k], r->updates + s->n_order);
+    pst_status status = pst_rank_answer(r, &good);
+    if (status == PST_OK && good) status = commit(r, r->clip_scale, 0);
+    r->hyper = own;
+    return status;
+}
+
 pst_status pst_rank_step(pst_device *device, const void *block) {
     (void)device;
     const pst_rank_flush *f = block;
     pst_rank *r = f->rank;
     int good;
+    if (r->serving) return step_for(r, f->instr->micro);
     if (f->instr->n) return step_piece(r, f->instr);
     if (r->p->job->post) return step_ahead(r);
     PST_TRY(pst_rank_answer(r, &good));

@@ -41,6 +41,8 @@ static void print_codec(const char *what, pst_codec codec) {
 }
 
 static void print_updates(const pst_job *job) {
+    if (job->async)
+        printf("updates:   for the gradients of each replica when they arrive (parallel.update)\n");
     if (job->staleness)
         printf("updates:   of the gradients of %u step%s before (parallel.update)\n",
                job->staleness, pst_plural(job->staleness));
@@ -137,8 +139,10 @@ static void warn_of_updates(const pst_trainer *t) {
                 "parallel.update=delayed hides the exchange of gradients only: with "
                 "parallel.zero=1 new weights come back before passes read them; parallel.zero=0 "
                 "hides sums, too, with optimizer state for all parameters on every replica");
-    if (!strcmp(c->parallel.update, "sync") && c->parallel.staleness != 1)
-        pst_log(PST_LOG_WARN, "parallel.staleness has no effect with parallel.update=sync");
+    const int bounded = !strcmp(c->parallel.update, "bounded");
+    if (!p->job->staleness && !bounded && c->parallel.staleness != 1)
+        pst_log(PST_LOG_WARN, "parallel.staleness has no effect with parallel.update=%s",
+                c->parallel.update);
 }
 
 static void warn_of_elastic(const pst_trainer *t) {
@@ -149,7 +153,7 @@ static void warn_of_elastic(const pst_trainer *t) {
 
 /* Why weights wait for the gradients of all pieces. */
 static void warn_of_servers(const pst_prepared *p) {
-    if (!p->grid.servers || p->job->eager || p->job->staleness) return;
+    if (!p->grid.servers || p->job->eager || p->job->staleness || p->job->async) return;
     pst_log(
         PST_LOG_WARN,
         "parallel.servers send weights back only when all gradients have arrived, which takes "

@@ -32,7 +32,7 @@ static pst_status check_layout(const pst_config *c) {
     if (strcmp(c->parallel.servers, "0") != 0)
         return refuse("parallel.servers", "use parallel.zero=1");
     if (strcmp(c->parallel.update, "sync") != 0)
-        return refuse("parallel.update=delayed", "use parallel.update=sync");
+        return refuse("parallel.update=delayed, bounded and async", "use parallel.update=sync");
     if (c->parallel.local.steps) return refuse("islands (parallel.local)", "omit parallel.local");
     if (strcmp(c->parallel.compress.stages, "none") != 0)
         return refuse("parallel.compress.stages: the cut into stages, which fewer ranks change, "

@@ -251,10 +251,11 @@ static pst_status fill(pst_trainer *t, const series *s, uint64_t first, uint32_t
     return PST_OK;
 }
 
-/* The first micro-batch of a rank's island; without islands, of the step. */
+/* The first micro-batch of a rank's island or, with asynchronous updates, worker; else of the
+ * step. */
 static uint32_t first_micro(const pst_rank *r) {
-    const uint32_t group = pst_job_group(r->p->job);
-    return r->p->micro[pst_job_island(r->p->job, r->place.replica) * group];
+    const uint32_t first = pst_job_norm_first(r->p->job, r->place.replica);
+    return r->p->micro[first < r->p->grid.data ? first : 0];
 }
 
 /* All ranks count the targets of all replicas (of their island), so that all divide by the same

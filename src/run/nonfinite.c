@@ -76,14 +76,14 @@ static pst_status skip(pst_trainer *t, double loss, double norm, const pst_culpr
     return PST_OK;
 }
 
-/* Some island has skipped the step, whose weights the outer step has replaced since. */
+/* Some island or worker has skipped the step, whose weights have been replaced since. */
 static pst_status islands_diverged(const pst_trainer *t, double loss, double norm) {
     char advice[PST_NONFINITE_ADVICE];
     pst_nonfinite_advice(t, advice);
     return pst_fail(PST_EINPUT,
                     "training has diverged at step %" PRIu64
-                    ": loss %g, gradient norm %g of the islands together; %s",
-                    t->step, fabs(loss), fabs(norm), advice);
+                    ": loss %g, gradient norm %g of the %s together; %s",
+                    t->step, fabs(loss), fabs(norm), t->async ? "workers" : "islands", advice);
 }
 
 /* The norm is that of the gradients of an earlier step, whose samples are gone. */
@@ -108,7 +108,7 @@ pst_status pst_nonfinite_check(pst_trainer *t) {
         t->skipped_in_row = 0;
         return PST_OK;
     }
-    if (t->is_late) return pst_group_agree(t->group, islands_diverged(t, loss, norm));
+    if (t->is_late || t->async) return pst_group_agree(t->group, islands_diverged(t, loss, norm));
     PST_TRY(replay(t, &first));
     pst_status status;
     if (!first && r->p->job->syncs) { /* with other weights */

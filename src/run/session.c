@@ -83,10 +83,12 @@ static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan
         return pst_config_at(s->config, "parallel.local", "steps",
                              pst_fail(PST_EINPUT, "parallel.local is for penstock train; programs "
                                                   "use parallel.local.steps=0"));
-    if (t->p->job->staleness)
+    if (t->p->job->staleness || t->p->job->async)
         return pst_config_at(s->config, "parallel", "update",
-                             pst_fail(PST_EINPUT, "parallel.update=delayed is for penstock train; "
-                                                  "programs use parallel.update=sync"));
+                             pst_fail(PST_EINPUT,
+                                      "parallel.update=%s is for penstock train; programs use "
+                                      "parallel.update=sync",
+                                      s->config->parallel.update));
     PST_TRY(pst_length_resolve(s->config, t->p, NULL));
     s->sum = calloc(t->p->options.n_rank, sizeof *s->sum);
     if (!s->sum) return pst_fail(PST_ENOMEM, "no memory for a session");

@@ -6,6 +6,7 @@
 #include "checkpoint/base.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/durable.h"
+#include "run/async.h"
 #include "run/resume.h"
 #include "run/saving.h"
 #include "comm/transport/transport.h"
@@ -187,6 +188,7 @@ pst_status pst_setup_prepare(pst_config *c, const pst_train_options *o, const ps
     if (status == PST_OK) status = pst_feed_check(p, d);
     if (status == PST_OK) status = check_sources(p, d, o->resume);
     if (status == PST_OK) status = check_runs(o);
+    if (status == PST_OK) status = pst_async_check(p, o);
     if (status != PST_OK) {
         pst_prepared_close(p);
         pst_evaluate_close(&sets);
@@ -364,7 +366,7 @@ pst_status pst_setup_buffers(pst_trainer *t) {
     uint32_t n = t->p->options.n_rank;
     t->report = calloc(n, sizeof *t->report);
     t->own_report = calloc(t->group->n_local, sizeof *t->own_report);
-    const size_t reports = t->p->job->islands > 1 ? PST_REPORTS : 1;
+    const size_t reports = pst_trainer_is_loose(t) ? PST_REPORTS : 1;
     t->pending_report = calloc(t->group->n_local * reports, sizeof *t->pending_report);
     t->gathered_report = calloc(n * reports, sizeof *t->gathered_report);
     t->proc_status = open("/proc/self/status", O_RDONLY | O_CLOEXEC);

@@ -3,6 +3,7 @@
  * for sessions (session.c). */
 #include "base/clock.h"
 #include "run/stop.h"
+#include "run/async.h"
 #include "run/elastic.h"
 #include "run/step.h"
 #include "run/learning_rate.h"
@@ -103,12 +104,12 @@ static uint64_t step_ns(const pst_trainer *t, uint64_t step) {
     return other + (outer > inner ? outer - inner : 0);
 }
 
-/* Of the next step, of those of islands until reports are gathered again, and of one more. */
+/* Of the next step, of those until reports are gathered again, and of one more. */
 static uint64_t next_steps_ns(const pst_trainer *t) {
     uint64_t ns = step_ns(t, t->step);
     for (uint32_t k = 0; !k || k < t->gather_every; k++) {
         ns += step_ns(t, t->step + k);
-        if (pst_prepared_syncs(t->p, t->step + k)) break;
+        if (!t->async && pst_prepared_syncs(t->p, t->step + k)) break;
     }
     return ns;
 }
@@ -136,17 +137,17 @@ static pst_status add_losses(const pst_rank *r, pst_report *report) {
     return PST_OK;
 }
 
-/* With islands, the loss of the whole batch and the mean of the norms; then all ranks decide alike.
- * NaN if one of them is. */
+/* With islands or asynchronous updates, the loss of the whole batch and the mean of the norms; then
+ * all ranks decide alike. NaN if one of them is. */
 static void join_islands(const pst_trainer *t) {
     const pst_job *job = t->p->job;
     double loss = 0, norm = 0;
     uint64_t targets = 0;
-    if (job->islands == 1) return;
+    if (!pst_trainer_is_loose(t)) return;
     for (uint32_t r = 0; r < job->n_rank; r++) {
         if (pst_job_root(job, r) != r) continue;
         loss += t->report[r].loss_sum;
-        norm += t->report[r].grad_norm / job->islands;
+        norm += t->report[r].grad_norm / pst_job_norms(job);
         targets += t->report[r].targets;
     }
     for (uint32_t i = 0; i < t->group->n_local; i++) {
@@ -210,6 +211,7 @@ static int due(int64_t every, uint64_t step) { return every > 0 && step % (uint6
 static int gathers(const pst_trainer *t) {
     enum { FIRST = 10 };
     const pst_config *c = t->config;
+    if (t->async) return pst_async_ends(t);
     if (t->p->job->islands == 1 || pst_prepared_syncs(t->p, t->step - 1)) return 1;
     if (t->step <= t->resumed + FIRST || t->step == (uint64_t)c->log.trace) return 1;
     if (t->step + 1 == (uint64_t)c->train.steps) return 1; /* it is drawn */
@@ -257,7 +259,7 @@ static pst_status gather_pending(pst_trainer *t, uint64_t wall_ns) {
     choose_next(t);
     for (uint32_t r = 0; r < t->p->options.n_rank; r++) requests |= t->report[r].requests;
     pst_step_take_requests(t, requests);
-    return PST_OK;
+    return t->async ? pst_async_gather(t) : PST_OK;
 }
 
 /* Of all replicas: of the ranks with the losses, which read the targets. */
@@ -288,6 +290,11 @@ static void set_sample_means(const pst_trainer *t, pst_metrics_step *out) {
     if (kinds.hits) out->accuracy = hits / samples;
 }
 
+/* What STEP of a server uses for the gradients of a worker. */
+static pst_optim_hyper served_hyper(const void *config, uint64_t step, uint64_t update) {
+    return hyper_parameters(config, step, update);
+}
+
 /* Of the step that is done. */
 static const char *step_phase(const pst_trainer *t) {
     if (t->p->job->islands == 1) return NULL;
@@ -310,6 +317,7 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
     for (uint32_t k = 1; k < p->options.n_rank; k++)
         if (t->report[k].span_ns > t->report[longest].span_ns) longest = k;
     const pst_report *l = &t->report[longest];
+    const pst_async_age age = t->async ? pst_async_age_of(t, t->step) : (pst_async_age){NAN, 0};
     return (pst_metrics_step){
         .step = t->step,
         .loss = t->times_only ? NAN : r->loss_sum / (double)r->targets,
@@ -327,6 +335,8 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
         .batch = pst_prepared_batch(r->p),
         .phase = step_phase(t),
         .compression = r->p->compression,
+        .staleness = age.mean,
+        .most_stale = age.most,
         .tokens = pst_batches_before(&p->batches, t->step) * (p->tokens / pst_prepared_batch(p)),
         .post = p->job->post,
         .rolled_back = rolled_back,
@@ -354,6 +364,7 @@ pst_status pst_step_use(pst_trainer *t) {
 
 pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *measured) {
     if (!(t->scaler.scale > 0)) pst_scaler_open(t->config, &t->scaler);
+    PST_TRY(pst_async_begin(t));
     const uint64_t delay = t->p->job->staleness, due = t->pending < delay ? 0 : delay;
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         t->group->local[i]->hyper =
@@ -361,6 +372,10 @@ pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *mea
         t->group->local[i]->holds = t->pending < delay;
         t->group->local[i]->loss_scale = t->scaler.scale;
         t->group->local[i]->step = t->step;
+        if (!t->group->local[i]->serving) continue;
+        t->group->local[i]->step = pst_async_from(t);
+        t->group->local[i]->hyper_of = served_hyper;
+        t->group->local[i]->hyper_arg = t->config;
     }
     pst_spike_limit(t);
     pst_saving_await_pending(t);
@@ -377,7 +392,7 @@ pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *mea
         keep_own_reports(t);
         return PST_OK;
     }
-    if (t->p->job->islands == 1) PST_TRY(gather_reports(t, wall_ns));
+    if (!pst_trainer_is_loose(t)) PST_TRY(gather_reports(t, wall_ns));
     else PST_TRY(gather_pending(t, wall_ns));
     *measured = measured_step(t, wall_ns);
     set_sample_means(t, measured);

@@ -14,10 +14,10 @@ pst_status pst_step_use(pst_trainer *t);
  * *measured. began_ns: when the step began, in pst_monotonic_ns() time. */
 pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *measured);
 /* With islands, ranks gather their reports after outer steps, and between these after some steps
- * together, so that islands do not wait for each other: pst_step_run fills *measured only if
- * t->n_pending is then 0. The t->n_late steps before are then also known: sets t->report and
- * *measured for the k-th of them, whose number the caller has set in t->step; k = t->n_late: the
- * last step. Not collective. */
+ * together, so that islands do not wait for each other; with asynchronous updates at the end of
+ * each period (async.h): pst_step_run fills *measured only if t->n_pending is then 0. The t->n_late
+ * steps before are then also known: sets t->report and *measured for the k-th of them, whose number
+ * the caller has set in t->step; k = t->n_late: the last step. Not collective. */
 enum { PST_REPORTS = 64 };
 void pst_step_late(pst_trainer *t, uint32_t k, pst_metrics_step *measured);
 /* Checks that the step's loss and gradients were finite (nonfinite.h); to be called after

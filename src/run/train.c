@@ -10,6 +10,7 @@
 #include "run/train.h"
 #include "run/setup.h"
 #include "run/announce.h"
+#include "run/async.h"
 #include "run/elastic.h"
 #include "run/step.h"
 #include "run/nonfinite.h"
@@ -334,6 +335,7 @@ static pst_status run(pst_trainer *t, pst_config *c, uint32_t n_rank) {
     PST_TRY(pst_setup_weights(t));
     PST_TRY(pst_setup_metrics(t));
     PST_TRY(pst_group_agree(t->group, pst_saving_open(t)));
+    PST_TRY(pst_async_open(t));
     if (!pst_elastic_goes_on(t, NULL)) pst_announce_run(t);
     if (t->save_requested) PST_TRY(checkpoint_again(t));
     PST_TRY(loop(t));
@@ -396,6 +398,7 @@ pst_status pst_train_here(pst_config *c, const pst_train_options *o, const pst_p
                 t.folder);
     if (status != PST_OK && !led && pst_group_error_is_common())
         pst_train_report_once(t.group ? t.group->world : t.world);
+    pst_async_close(t.async);
     if (t.group) pst_group_close(t.group, status);
     if (t.world) t.world->ops->close(t.world);
     pst_feed_close(&t);

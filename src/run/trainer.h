@@ -13,6 +13,7 @@ enum { PST_TRAINER_FOLDER = 768 };
 
 typedef struct pst_saving pst_saving;
 struct pst_elastic;
+struct pst_async;
 
 /* Why a run ends before its last step without a signal. */
 typedef enum { PST_END_NONE, PST_END_TIME, PST_END_PATIENCE } pst_end;
@@ -38,9 +39,10 @@ typedef struct {
     pst_prediction *prediction;
     pst_report *report;     /* [n_rank] reports of the last step */
     pst_report *own_report; /* [n_local] this process's part of `report` */
-    /* With islands (step.h): [n_local][PST_REPORTS] reports of this process since reports were last
-     * gathered, and [n_rank][PST_REPORTS] those gathered last; n_pending: steps since then; n_late:
-     * earlier ones among those gathered; gather_every: steps from one gathering to the next */
+    /* With islands or asynchronous updates (step.h): [n_local][PST_REPORTS] reports of this process
+     * since reports were last gathered, and [n_rank][PST_REPORTS] those gathered last; n_pending:
+     * steps since then; n_late: earlier ones among those gathered; gather_every: steps from one
+     * gathering to the next */
     pst_report *pending_report, *gathered_report;
     uint32_t n_pending, n_late, gather_every;
     int is_late;     /* 1: `step` is one of the earlier ones */
@@ -97,11 +99,16 @@ typedef struct {
     /* step of the last checkpoint that was written or resumed from; UINT64_MAX: none */
     uint64_t checkpointed;
     uint64_t resumed;            /* step of the checkpoint from which the run was resumed */
+    struct pst_async *async;     /* asynchronous updates (async.h), else NULL */
     struct pst_elastic *elastic; /* borrowed; NULL: the run ends when a rank dies */
     /* state of saving.c; NULL before pst_saving_open, and if the run saves no checkpoints */
     pst_saving *saving;
 } pst_trainer;
 
+/* Returns 1 if ranks take steps without all others: islands, and asynchronous updates. */
+static inline int pst_trainer_is_loose(const pst_trainer *t) {
+    return t->p->job->islands > 1 || t->p->job->async;
+}
 /* Index of the first sample of a step, from now on. */
 static inline uint64_t pst_trainer_sample(const pst_trainer *t, uint64_t step) {
     return pst_batches_before(&t->p->batches, step) + t->skipped_samples;

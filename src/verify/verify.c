@@ -59,6 +59,12 @@ static pst_status refuse(const pst_config *c) {
             pst_fail(PST_EINPUT,
                      "verify compares with one rank, which has no stages that send each other "
                      "packed activations; use parallel.compress.stages=none"));
+    if (pst_prepare_is_async(c))
+        return pst_config_at(
+            c, "parallel", "update",
+            pst_fail(PST_EINPUT,
+                     "verify compares steps of all replicas together, which asynchronous "
+                     "updates do not have; use parallel.update=sync"));
     if (!strcmp(c->parallel.device, "timed"))
         return pst_fail(
             PST_EINPUT,

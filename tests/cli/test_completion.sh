@@ -53,7 +53,7 @@ holds '--version' --
 expect '--ranks' train --ra
 expect 'collectives generate kernels p2p step' bench ''
 expect 'p2p' bench kernels p
-expect '--ranks --resume --runs' train --r
+expect '--ranks --replay --resume --runs' train --r
 expect 'other.yml run.yaml share texts two words.yaml' train ''
 expect 'run.yaml' train ru
 expect 'texts' train --runs te

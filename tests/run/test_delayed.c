@@ -234,7 +234,7 @@ static void refuses(const char *keys, const char *why) {
 
 static void bad_input(void **state) {
     (void)state;
-    refuses("parallel.update=async", "sync");
+    refuses("parallel.update=eager", "sync");
     refuses("parallel.staleness=0", "1 to 1000");
     refuses("parallel.staleness=-1", "expected a whole number");
     refuses("parallel.zero=2", "use parallel.zero=0 or 1");
