@@ -180,6 +180,8 @@ void pst_rank_use_form(pst_rank *r, uint32_t form);
 /* rank/weights.c. Initialises the elements that this rank updates: weights from the seed, optimizer
  * state to zero. */
 pst_status pst_rank_init_weights(pst_rank *r);
+/* The same, except weights and optimizer states that are then read from a state of the run. */
+pst_status pst_rank_init_others(pst_rank *r);
 
 /* rank/memory.c. Access from the host to the rank's memory, by addresses in the arena. To be called
  * on the thread that drives the rank; ordered with the compute queue. EINTERNAL: the device

@@ -81,10 +81,11 @@ static pst_status zero_state(const pst_rank *r, uint32_t p, uint32_t s) {
                  : PST_OK;
 }
 
-static pst_status init_all(pst_rank *r, pst_pool *pool) {
+/* all 0: not what is read from a state. */
+static pst_status init_all(pst_rank *r, pst_pool *pool, int all) {
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
-        PST_TRY(init_weight(r, i, pool));
-        for (uint32_t s = 0; r->p->optim && s < r->p->optim->n_state; s++)
+        if (all || r->graph->param[i].frozen) PST_TRY(init_weight(r, i, pool));
+        for (uint32_t s = 0; all && r->p->optim && s < r->p->optim->n_state; s++)
             PST_TRY(zero_state(r, i, s));
         float *residual = pst_rank_residual(r, i);
         const uint64_t n = pst_param_elements(r->graph->param + i);
@@ -96,12 +97,12 @@ static pst_status init_all(pst_rank *r, pst_pool *pool) {
 }
 
 /* A device without CPU threads: draws with the rank's share of the processors. */
-pst_status pst_rank_init_weights(pst_rank *r) {
+static pst_status init(pst_rank *r, int all) {
     pst_pool *own = NULL;
     if (!r->device->pool) PST_TRY(pst_pool_open(r->p->options.threads, NULL, NULL, &own));
-    pst_status status = init_all(r, own ? own : r->device->pool);
+    pst_status status = init_all(r, own ? own : r->device->pool, all);
     pst_pool_close(own);
-    return status == PST_OK ? pst_rank_refresh(r) : status;
+    return status == PST_OK && all ? pst_rank_refresh(r) : status;
 }
 
 static pst_status begin_differences(const pst_rank *r, uint32_t i) {
@@ -112,6 +113,10 @@ static pst_status begin_differences(const pst_rank *r, uint32_t i) {
     PST_TRY(pst_rank_copy(r, pst_rank_base(r, i), weight, bytes));
     return pst_rank_fill(r, pst_rank_left(r, i), 0, bytes);
 }
+
+pst_status pst_rank_init_weights(pst_rank *r) { return init(r, 1); }
+
+pst_status pst_rank_init_others(pst_rank *r) { return init(r, 0); }
 
 pst_status pst_rank_begin_outer(const pst_rank *r) {
     const pst_memory_map *x = r->memory;

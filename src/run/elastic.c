@@ -24,6 +24,16 @@ _Static_assert((int)PST_TRAINER_FOLDER == (int)PST_ELASTIC_FOLDER, "must be equa
 
 /* --- writing a state -------------------------------------------------------------------------- */
 
+/* Of a side, on the rank that has most. */
+static uint64_t state_bytes(const pst_trainer *t) {
+    uint64_t most = 0;
+    for (uint32_t r = 0; r < t->p->options.n_rank; r++) {
+        const pst_memory_map *x = t->p->memory[r];
+        if (x->twin_to - x->twin_from > most) most = x->twin_to - x->twin_from;
+    }
+    return most;
+}
+
 /* Side 0 of the state goes to the file that has not the state which this epoch begins with. */
 pst_status pst_elastic_share(pst_trainer *t) {
     pst_elastic *e = t->elastic;
@@ -31,9 +41,12 @@ pst_status pst_elastic_share(pst_trainer *t) {
     pst_rank *r = t->group->local[0];
     const int *fd = e->page->state_fd[e->process];
     const int of_side[2] = {fd[e->first_file], fd[1 - e->first_file]};
+    const uint64_t began = pst_monotonic_ns(), bytes = state_bytes(t);
     pst_status status = pst_rank_share_state(r, of_side, e->at);
+    if (bytes && !e->epoch) e->ns_per_byte = (double)(pst_monotonic_ns() - began) / (double)bytes;
     /* later epochs find the files as they are, and have no time for it */
     if (status == PST_OK && !e->epoch) pst_rank_enlarge_pages(r);
+    pst_elastic_moved(t, began);
     return pst_group_agree(t->group, status);
 }
 
@@ -104,7 +117,7 @@ pst_status pst_elastic_commit(pst_trainer *t) {
     e->committed_ns += pst_monotonic_ns() - began;
     e->commits++;
     if (leaves(e, pst_stop_requests())) _exit(PST_ELASTIC_LEFT);
-    if (!t->trained) e->set_up_ns = pst_monotonic_ns() - e->began_ns;
+    if (!t->trained) e->rest_ns = pst_monotonic_ns() - e->prepared_ns - e->moved_ns;
     return PST_OK;
 }
 
@@ -172,24 +185,53 @@ void pst_elastic_note_folder(const pst_trainer *t) {
 
 static double since(uint64_t ns) { return (double)(pst_monotonic_ns() - ns) * 1e-9; }
 
-/* What has passed already, as long as the set-up before took, and one step. */
+void pst_elastic_moved(const pst_trainer *t, uint64_t began_ns) {
+    if (t->elastic) t->elastic->moved_ns += pst_monotonic_ns() - began_ns;
+}
+
+/* The last step, as this layout is predicted to change it. */
+static double step_ns(const pst_elastic *e, const pst_prepared *p) {
+    const double predicted = (double)p->timing->step_ns;
+    if (e->step_ns <= 0 || !e->step_predicted_ns) return predicted;
+    return e->step_ns * predicted / (double)e->step_predicted_ns;
+}
+
+/* What has passed already; the rest of the set-up, which takes as long as in the last epoch; the
+ * memory of the state, of which one side is read; one step. */
+static double predict_s(const pst_trainer *t) {
+    const pst_elastic *e = t->elastic;
+    return since(e->page->member[e->epoch].lost_ns) +
+           1e-9 * ((double)e->rest_ns + e->ns_per_byte * (double)state_bytes(t) + step_ns(e, t->p));
+}
+
 void pst_elastic_say(const pst_trainer *t) {
     pst_elastic *e = t->elastic;
-    if (!e || !e->epoch) return;
-    const pst_elastic_members *m = &e->page->member[e->epoch];
-    e->predicted_s =
-        since(m->lost_ns) + (double)e->set_up_ns * 1e-9 + (double)t->p->timing->step_ns * 1e-9;
+    if (!e) return;
+    e->prepared_ns = pst_monotonic_ns();
+    e->moved_ns = 0;
+    e->steps = 0;
+    if (!e->epoch) return;
+    e->predicted_s = predict_s(t);
     e->reports = 1;
     if (t->world->rank || t->options->quiet) return;
-    printf("going on with %u rank%s; recovery will take %.2f s\n", m->n_rank, pst_plural(m->n_rank),
+    const uint32_t n = e->page->member[e->epoch].n_rank;
+    printf("going on with %u rank%s; recovery will take %.2f s\n", n, pst_plural(n),
            e->predicted_s);
     fflush(stdout);
 }
 
 void pst_elastic_report(pst_trainer *t) {
     pst_elastic *e = t->elastic;
-    if (!e || !e->reports) return;
+    if (!e) return;
+    const double wall = (double)t->own_report[0].wall_ns;
+    /* the first step of an epoch is slower than the others */
+    e->step_ns = e->steps++ > 1 ? e->step_ns + (wall - e->step_ns) / 8 : wall;
+    e->step_predicted_ns = t->p->timing->step_ns;
+    if (!e->reports) return;
     e->reports = 0;
+    pst_log(PST_LOG_DEBUG,
+            "elastic: the set-up has taken %.3f s, the state %.3f s, the step %.3f s",
+            (double)e->rest_ns * 1e-9, (double)e->moved_ns * 1e-9, wall * 1e-9);
     if (!t->metrics) return;
     const pst_elastic_members *m = &e->page->member[e->epoch];
     const pst_metrics_recovery r = {.step = t->step - 1,

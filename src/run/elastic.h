@@ -39,7 +39,10 @@ int pst_elastic_find_folder(const pst_trainer *t, char folder[PST_TRAINER_FOLDER
 void pst_elastic_note_folder(const pst_trainer *t);
 /* Reads weights, optimizer state and counters from memory. Collective. */
 pst_status pst_elastic_read(pst_trainer *t);
-/* Rank 0: says that the run goes on, and how long that will take. */
+/* The weights were set since began_ns: this depends on their size, unlike the rest of the set-up.
+ */
+void pst_elastic_moved(const pst_trainer *t, uint64_t began_ns);
+/* Behind pst_setup_prepare. Rank 0 says that the run goes on, and how long that will take. */
 void pst_elastic_say(const pst_trainer *t);
 /* Of this process's requests (stop.h) those that concern all ranks: with SIGTERM to this rank
  * alone, it leaves before the next step, if the others can go on without it. */
@@ -49,7 +52,7 @@ uint64_t pst_elastic_requests(const pst_trainer *t, uint64_t requests);
 pst_status pst_elastic_share(pst_trainer *t);
 /* Before each step: the present state is complete on this rank. ENOMEM. */
 pst_status pst_elastic_commit(pst_trainer *t);
-/* After each step: rank 0 reports a recovery in the metrics. */
+/* After each step: notes how long it took; rank 0 reports a recovery in the metrics. */
 void pst_elastic_report(pst_trainer *t);
 /* All ranks have finished, and none is missed from now on. Collective. EPEER: a rank has died
  * before. */

@@ -61,7 +61,6 @@ static pst_status train_epoch(pst_elastic *e, const pst_config *given, const pst
     pst_config *c;
     pst_world *world;
     sched_setaffinity(0, sizeof e->processors, &e->processors);
-    e->began_ns = pst_monotonic_ns();
     e->leaves = e->stays = 0;
     PST_TRY(config_of(given, e->epoch, &c));
     pst_status status = pst_elastic_world(e->page, e->epoch, e->process, &world);

@@ -22,8 +22,12 @@ struct pst_elastic {
     uint64_t at[2];
     int described[2];
     uint64_t commits, committed_ns; /* states completed in this epoch, and how long that took */
-    /* for predictions: when this epoch began here; how long the last one took to its first step */
-    uint64_t began_ns, set_up_ns;
+    /* For predictions. In this epoch: when it was prepared; from then to the first step, without
+     * what depends on the size of the state, and the time of the latter. Of the last steps: how long
+     * it took, and how long the layout was predicted to need for it. */
+    uint64_t prepared_ns, rest_ns, moved_ns, steps, step_predicted_ns;
+    double step_ns;     /* of the last steps, a moving average */
+    double ns_per_byte; /* of the state: to reserve its memory, or to read it */
     double predicted_s;
     int reports; /* 1: the recovery is not reported yet */
 };

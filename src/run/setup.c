@@ -1,6 +1,7 @@
 /* Set-up before the first step: makes every check that is possible, creates the run's folder, and
  * initialises the weights. */
 #include "backends/machine.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "checkpoint/base.h"
@@ -345,13 +346,15 @@ pst_status pst_setup_folder(pst_trainer *t) {
 /* --- weights, metrics ------------------------------------------------------------------------- */
 
 pst_status pst_setup_weights(pst_trainer *t) {
+    const uint64_t began = pst_monotonic_ns();
+    int in_memory;
+    pst_elastic_goes_on(t, &in_memory);
     for (uint32_t i = 0; i < t->group->n_local; i++)
-        PST_TRY(pst_rank_init_weights(t->group->local[i]));
+        PST_TRY(in_memory ? pst_rank_init_others(t->group->local[i])
+                          : pst_rank_init_weights(t->group->local[i]));
     t->best_loss = INFINITY;
     t->validation_loss = t->chosen_loss = NAN;
     t->checkpointed = UINT64_MAX;
-    int in_memory;
-    pst_elastic_goes_on(t, &in_memory);
     if (*t->config->model.weights && ((!*t->resume && !in_memory) || pst_ckpt_has_base(t->config)))
         PST_TRY(pst_resume_read_hf_all(t, t->config->model.weights));
     for (uint32_t i = 0; i < t->group->n_local; i++)
@@ -359,6 +362,7 @@ pst_status pst_setup_weights(pst_trainer *t) {
     if (in_memory) PST_TRY(pst_elastic_read(t));
     else if (*t->resume) PST_TRY(pst_resume_read(t));
     for (uint32_t i = 0; i < t->group->n_local; i++) PST_TRY(pst_rank_refresh(t->group->local[i]));
+    pst_elastic_moved(t, began);
     return PST_OK;
 }
 
