@@ -147,7 +147,7 @@ void pst_launch_elastic_watch(launcher *l) {
     uint32_t any = 0;
     for (uint32_t i = 0; i < l->n; i++) any += e->lost[i];
     if (!any || !all_are_gone(l)) return;
-    if (!pst_elastic_announce(e->page, e->alive, e->lost, e->lost_ns)) return;
+    if (!pst_elastic_announce(e->page, e->alive, e->lost_ns)) return;
     memset(e->lost, 0, sizeof e->lost);
     e->lost_ns = 0;
     l->page = e->heartbeat[atomic_load(&e->page->epoch)];

@@ -48,8 +48,8 @@ typedef struct {
 } rank_process;
 
 /* Of an elastic job. page: shared with the processes (descriptor fd); heartbeat: [n + 1] pages of
- * the epochs, of which launcher.page is the current one. alive, lost: [n] as in
- * pst_elastic_announce; lost_ns: when the first of these was lost; 0: none. */
+ * the epochs, of which launcher.page is the current one. alive: [n]; lost: [n] 1: has
+ * died since the last announcement; lost_ns: when the first of these was lost; 0: none. */
 typedef struct {
     pst_elastic_page *page;
     int fd;

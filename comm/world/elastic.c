@@ -88,13 +88,21 @@ void pst_elastic_close(pst_elastic_page *page, int fd) {
     close(fd);
 }
 
+/* Whether a step of the epoch was completed: a state behind that before its first step. */
 static int has_trained(pst_elastic_page *page, uint32_t epoch) {
     for (uint32_t i = 0; i < page->n; i++)
         for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++) {
             pst_elastic_state *s = &page->state[i][k];
-            if (atomic_load(&s->number) && s->epoch == epoch) return 1;
+            if (s->epoch == epoch && atomic_load(&s->number) > page->member[epoch].source + 1)
+                return 1;
         }
     return 0;
+}
+
+/* The last epoch before `epoch` with a step; 0 if there is none. */
+static uint32_t last_trained(pst_elastic_page *page, uint32_t epoch) {
+    while (epoch > 1 && !has_trained(page, epoch - 1)) epoch--;
+    return epoch - 1;
 }
 
 /* When what the next epoch recovers from began: with a loss during a recovery, the first one. */
@@ -103,17 +111,15 @@ static uint64_t first_loss(pst_elastic_page *page, uint32_t epoch, uint64_t lost
     return before && before < lost_ns && !has_trained(page, epoch - 1) ? before : lost_ns;
 }
 
-int pst_elastic_announce(pst_elastic_page *page, const uint8_t *alive, const uint8_t *lost,
-                         uint64_t lost_ns) {
+int pst_elastic_announce(pst_elastic_page *page, const uint8_t *alive, uint64_t lost_ns) {
     uint32_t epoch = atomic_load(&page->epoch) + 1, living = 0;
     if (epoch >= PST_ELASTIC_EPOCHS) return 0;
     for (uint32_t i = 0; i < page->n; i++) living += alive[i] != 0;
     pst_elastic_members *next = &page->member[epoch];
     *next = (pst_elastic_members){.alive = living, .lost_ns = first_loss(page, epoch, lost_ns)};
-    for (uint32_t i = 0; i < page->n; i++) {
-        const uint32_t rank = pst_elastic_rank(page, epoch - 1, i);
-        if (lost[i] && rank != UINT32_MAX) next->lost[next->n_lost++] = rank;
-    }
+    const pst_elastic_members *before = &page->member[last_trained(page, epoch)];
+    for (uint32_t r = 0; r < before->n_rank; r++)
+        if (!alive[before->process[r]]) next->lost[next->n_lost++] = r;
     for (uint32_t i = 0; i < page->n && next->n_rank < page->ranks_of[living]; i++)
         if (alive[i]) next->process[next->n_rank++] = i;
     if (!next->n_rank) return 0;

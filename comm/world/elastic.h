@@ -32,8 +32,9 @@ enum { PST_ELASTIC_LEFT = 143 };
 typedef enum { PST_ELASTIC_RUNS, PST_ELASTIC_DONE, PST_ELASTIC_ENDING } pst_elastic_end;
 
 /* The ranks of an epoch. process: [n_rank] the process of each rank; alive: processes that lived
- * when it was announced, those without a rank included; lost: [n_lost] ranks of the epoch before
- * that it replaces; lost_ns: monotonic clock of the first loss since a step was trained. */
+ * when it was announced, those without a rank included; lost: [n_lost] ranks of the last
+ * epoch in which a step was completed that have died since; lost_ns: monotonic clock of the first
+ * loss since a step was trained. */
 typedef struct {
     uint32_t n_rank, alive, n_lost;
     uint32_t process[PST_ELASTIC_RANKS], lost[PST_ELASTIC_RANKS];
@@ -78,10 +79,10 @@ typedef struct {
 pst_status pst_elastic_open(uint32_t n, const uint32_t *ranks_of, int *fd, pst_elastic_page **page);
 void pst_elastic_inherit(const pst_elastic_page *page, int fd);
 void pst_elastic_close(pst_elastic_page *page, int fd);
-/* Announces the next epoch, of the lowest living processes. alive: [n]. lost: [n] 1: has died since
- * the last announcement. Returns 0 if too few live: nothing changes. */
-int pst_elastic_announce(pst_elastic_page *page, const uint8_t *alive, const uint8_t *lost,
-                         uint64_t lost_ns);
+/* Announces the next epoch, of the lowest living processes. alive: [n]. lost_ns: when the first of
+ * those that have died since the last announcement did. Returns 0 if too few live: nothing changes.
+ */
+int pst_elastic_announce(pst_elastic_page *page, const uint8_t *alive, uint64_t lost_ns);
 /* The rank of a process in the last epoch; UINT32_MAX: it has none. */
 uint32_t pst_elastic_rank(const pst_elastic_page *page, uint32_t epoch, uint32_t process);
 

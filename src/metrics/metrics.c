@@ -388,9 +388,11 @@ void pst_metrics_spiked(pst_metrics *m, const pst_metrics_spike *s) {
 void pst_metrics_recovered(pst_metrics *m, const pst_metrics_recovery *r) {
     json_t *lost = json_array();
     for (uint32_t i = 0; i < r->n_lost; i++) json_array_append_new(lost, json_integer(r->lost[i]));
-    write_line(m, json_pack("{s:s,s:I,s:o,s:i,s:f,s:f}", "event", "recovery", "step",
+    json_t *by = json_pack("{s:f,s:f,s:f,s:f}", "prepare", r->prepared_s, "set_up", r->set_up_s,
+                           "state", r->state_s, "step", r->step_s);
+    write_line(m, json_pack("{s:s,s:I,s:o,s:i,s:f,s:f,s:o}", "event", "recovery", "step",
                             (json_int_t)r->step, "lost", lost, "ranks", (int)r->ranks, "seconds",
-                            r->seconds, "predicted_seconds", r->predicted_s));
+                            r->seconds, "predicted_seconds", r->predicted_s, "seconds_by", by));
     pst_metrics_newline(m);
     if (!m->quiet) printf("recovered in %.2f s (predicted %.2f)\n", r->seconds, r->predicted_s);
     flush_stdout(m);

@@ -96,12 +96,12 @@ typedef struct {
 void pst_metrics_spiked(pst_metrics *m, const pst_metrics_spike *spike);
 /* An elastic run goes on without some ranks. step: steps that were done and did not have to be
  * repeated; lost: [n_lost] ranks before; ranks: their number now; seconds: from the loss to the end
- * of the first step. */
+ * of the first step: until the others had prepared, set-up, memory of the state, step. */
 typedef struct {
     uint64_t step;
     const uint32_t *lost;
     uint32_t n_lost, ranks;
-    double seconds, predicted_s;
+    double seconds, predicted_s, prepared_s, set_up_s, state_s, step_s;
 } pst_metrics_recovery;
 void pst_metrics_recovered(pst_metrics *m, const pst_metrics_recovery *recovery);
 /* Drops the lines of steps after `step`, to which the run has gone back. ENOMEM: the file cannot be

@@ -229,9 +229,6 @@ void pst_elastic_report(pst_trainer *t) {
     e->step_predicted_ns = t->p->timing->step_ns;
     if (!e->reports) return;
     e->reports = 0;
-    pst_log(PST_LOG_DEBUG,
-            "elastic: the set-up has taken %.3f s, the state %.3f s, the step %.3f s",
-            (double)e->rest_ns * 1e-9, (double)e->moved_ns * 1e-9, wall * 1e-9);
     if (!t->metrics) return;
     const pst_elastic_members *m = &e->page->member[e->epoch];
     const pst_metrics_recovery r = {.step = t->step - 1,
@@ -239,7 +236,11 @@ void pst_elastic_report(pst_trainer *t) {
                                     .n_lost = m->n_lost,
                                     .ranks = m->n_rank,
                                     .seconds = since(m->lost_ns),
-                                    .predicted_s = e->predicted_s};
+                                    .predicted_s = e->predicted_s,
+                                    .prepared_s = (double)(e->prepared_ns - m->lost_ns) * 1e-9,
+                                    .set_up_s = (double)e->rest_ns * 1e-9,
+                                    .state_s = (double)e->moved_ns * 1e-9,
+                                    .step_s = wall * 1e-9};
     pst_metrics_recovered(t->metrics, &r);
 }
 

@@ -23,8 +23,8 @@ struct pst_elastic {
     int described[2];
     uint64_t commits, committed_ns; /* states completed in this epoch, and how long that took */
     /* For predictions. In this epoch: when it was prepared; from then to the first step, without
-     * what depends on the size of the state, and the time of the latter. Of the last steps: how long
-     * it took, and how long the layout was predicted to need for it. */
+     * what depends on the size of the state, and the time of the latter. step_predicted_ns: how
+     * long a step of the layout was predicted to take. */
     uint64_t prepared_ns, rest_ns, moved_ns, steps, step_predicted_ns;
     double step_ns;     /* of the last steps, a moving average */
     double ns_per_byte; /* of the state: to reserve its memory, or to read it */

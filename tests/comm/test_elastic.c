@@ -27,19 +27,17 @@ static int close_page(void **state) {
     return 0;
 }
 
-/* -1: dead before, 0: dies now, 1: lives */
-static int announce(const int state[4]) {
-    uint8_t alive[4], lost[4];
-    for (int i = 0; i < 4; i++) {
-        alive[i] = state[i] > 0;
-        lost[i] = state[i] == 0;
-    }
-    return pst_elastic_announce(page, alive, lost, 7);
+static int announce(const uint8_t alive[4]) { return pst_elastic_announce(page, alive, 7); }
+
+static void write_state(uint32_t process, uint32_t epoch, uint64_t number) {
+    pst_elastic_state *s = &page->state[process][number % PST_ELASTIC_FILES];
+    s->epoch = epoch;
+    s->number = number;
 }
 
 static void test_members(void **state) {
     (void)state;
-    assert_true(announce((int[]){1, 0, 1, 1}));
+    assert_true(announce((uint8_t[]){1, 0, 1, 1}));
     const pst_elastic_members *m = &page->member[1];
     assert_int_equal(m->n_rank, 3);
     assert_int_equal(m->process[1], 2);
@@ -48,27 +46,35 @@ static void test_members(void **state) {
     assert_int_equal(m->lost_ns, 7);
     assert_int_equal(pst_elastic_rank(page, 1, 3), 2);
     assert_int_equal(pst_elastic_rank(page, 1, 1), UINT32_MAX);
-    assert_true(announce((int[]){1, -1, 1, 0}));
+    write_state(0, 1, 1); /* before the first step */
+    assert_true(announce((uint8_t[]){1, 0, 1, 0}));
+    m = &page->member[2];
+    assert_int_equal(m->n_lost, 2); /* both, since no step was completed between the losses */
+    assert_int_equal(m->lost[0], 1);
+    assert_int_equal(m->lost[1], 3);
+    assert_int_equal(page->epoch, 2);
+    assert_false(announce((uint8_t[]){1, 0, 0, 0}));
+    assert_int_equal(page->epoch, 2);
+}
+
+static void test_lost_after_a_step(void **state) {
+    (void)state;
+    assert_true(announce((uint8_t[]){1, 0, 1, 1}));
+    write_state(0, 1, 1);
+    write_state(0, 1, 2); /* a step was completed */
+    assert_true(announce((uint8_t[]){1, 0, 1, 0}));
+    assert_int_equal(page->member[2].n_lost, 1);
     assert_int_equal(page->member[2].lost[0], 2); /* its rank, not its process */
-    assert_int_equal(page->epoch, 2);
-    assert_false(announce((int[]){1, -1, 0, -1}));
-    assert_int_equal(page->epoch, 2);
 }
 
 /* With a layout for two or four ranks only, one of three processes waits. */
 static void test_process_without_rank(void **state) {
     (void)state;
     page->ranks_of[3] = 2;
-    assert_true(announce((int[]){0, 1, 1, 1}));
+    assert_true(announce((uint8_t[]){0, 1, 1, 1}));
     assert_int_equal(page->member[1].n_rank, 2);
     assert_int_equal(page->member[1].alive, 3);
     assert_int_equal(pst_elastic_rank(page, 1, 3), UINT32_MAX);
-}
-
-static void write_state(uint32_t process, uint32_t epoch, uint64_t number) {
-    pst_elastic_state *s = &page->state[process][number % PST_ELASTIC_FILES];
-    s->epoch = epoch;
-    s->number = number;
 }
 
 static void test_newest(void **state) {
@@ -96,7 +102,7 @@ static void test_newest_of_epochs(void **state) {
     uint64_t number;
     for (uint32_t i = 0; i < 4; i++) write_state(i, 0, 4);
     for (uint32_t i = 0; i < 3; i++) write_state(i, 0, 5);
-    assert_true(announce((int[]){1, 1, 1, 0}));
+    assert_true(announce((uint8_t[]){1, 1, 1, 0}));
     write_state(0, 1, 5);
     write_state(1, 1, 5);
     assert_true(pst_elastic_newest(page, &epoch, &number));
@@ -146,7 +152,7 @@ static void test_world(void **state) {
         assert_int_equal(pthread_create(&thread[i], NULL, join, &m[i]), 0);
     }
     pthread_join(thread[0], NULL);
-    assert_true(announce((int[]){0, 1, 1, 1}));
+    assert_true(announce((uint8_t[]){0, 1, 1, 1}));
     for (uint32_t i = 1; i < 4; i++) pthread_join(thread[i], NULL);
     for (uint32_t i = 0; i < 4; i++) assert_int_equal(m[i].joined, PST_OK);
     for (uint32_t i = 1; i < 4; i++) assert_int_equal(m[i].again, PST_EPEER);
@@ -163,6 +169,7 @@ static void test_too_many(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_members, open_page, close_page),
+        cmocka_unit_test_setup_teardown(test_lost_after_a_step, open_page, close_page),
         cmocka_unit_test_setup_teardown(test_process_without_rank, open_page, close_page),
         cmocka_unit_test_setup_teardown(test_newest, open_page, close_page),
         cmocka_unit_test_setup_teardown(test_newest_of_epochs, open_page, close_page),
