@@ -1,4 +1,4 @@
-/* Advice on packed gradients (parallel.compress), which change results and so are not chosen by the
+/* Advice on packed messages (parallel.compress), which change results and so are not chosen by the
  * search: the best layout is compiled and simulated with them. planning/planning.h declares it. */
 #include "base/clock.h"
 #include "planning/planning.h"
@@ -6,8 +6,12 @@
 #include <string.h>
 
 static const struct {
-    const char *up, *down;
-} tried[PST_PLANNING_PACKED] = {{"int8", "none"}, {"int4", "none"}, {"int8", "int8"}};
+    const char *up, *down, *stages;
+} tried[PST_PLANNING_PACKED] = {{"int8", "none", "none"},
+                                {"int4", "none", "none"},
+                                {"int8", "int8", "none"},
+                                {"none", "none", "int8"},
+                                {"int8", "none", "int8"}};
 
 /* Messages within a node are not packed, and GPUs do not pack. */
 static int may_pack(const pst_planning *x) {
@@ -17,9 +21,9 @@ static int may_pack(const pst_planning *x) {
         if (pst_planning_is_gpu(x, x->cluster->device + i)) return 0;
         nodes |= x->cluster->device[i].node != x->cluster->device[0].node;
     }
-    return nodes && !x->local && !x->unverified && x->result->best->layout.data > 1 &&
-           !strcmp(x->program.name, "penstock") && !strcmp(c->parallel.compress.up, "none") &&
-           !strcmp(c->parallel.compress.down, "none") && pst_prepare_islands(c, 2) < 2;
+    return nodes && !x->local && !x->unverified && !strcmp(x->program.name, "penstock") &&
+           !strcmp(c->parallel.compress.up, "none") && !strcmp(c->parallel.compress.down, "none") &&
+           !strcmp(c->parallel.compress.stages, "none");
 }
 
 /* Replaces a text of the configuration; the caller frees *old or puts it back. */
@@ -40,32 +44,47 @@ static pst_status simulate(pst_planning *x, uint32_t i) {
     PST_TRY(status);
     if (p->compression > 1)
         x->packed[x->n_packed++] = (pst_planning_packing){
-            .up = tried[i].up, .down = tried[i].down, .step_ns = (uint64_t)pst_prepared_step_ns(p)};
+
+            .up = tried[i].up,
+            .down = tried[i].down,
+            .stages = tried[i].stages,
+            .step_ns = (uint64_t)pst_prepared_step_ns(p)};
     pst_prepared_close(p);
     return PST_OK;
 }
 
 static pst_status try_one(pst_planning *x, uint32_t i) {
     pst_config *c = x->filled_config;
-    char *up = NULL, *down = NULL;
-    PST_TRY(set(&c->parallel.compress.up, tried[i].up, &up));
-    pst_status status = set(&c->parallel.compress.down, tried[i].down, &down);
-    if (status == PST_OK) {
-        status = simulate(x, i);
-        free(c->parallel.compress.down);
-        c->parallel.compress.down = down;
+    char **const key[] = {&c->parallel.compress.up, &c->parallel.compress.down,
+                          &c->parallel.compress.stages};
+    const char *const value[] = {tried[i].up, tried[i].down, tried[i].stages};
+    char *was[3];
+    uint32_t n = 0;
+    pst_status status = PST_OK;
+    for (; status == PST_OK && n < 3; n += status == PST_OK)
+        status = set(key[n], value[n], &was[n]);
+    if (status == PST_OK) status = simulate(x, i);
+    while (n--) {
+        free(*key[n]);
+        *key[n] = was[n];
     }
-    free(c->parallel.compress.up);
-    c->parallel.compress.up = up;
     return status;
+}
+
+/* Whether the layout has messages for all codecs. */
+static int goes(const pst_planning *x, uint32_t i) {
+    const pst_layout *l = &x->result->best->layout;
+    const int gradients = strcmp(tried[i].up, "none") != 0;
+    if (gradients && (l->data == 1 || l->servers || pst_prepare_islands(x->config, 2) > 1))
+        return 0;
+    if (strcmp(tried[i].down, "none") != 0 && l->zero != 1) return 0;
+    return !strcmp(tried[i].stages, "none") || l->pipeline > 1;
 }
 
 pst_status pst_planning_compress(pst_planning *x) {
     if (!may_pack(x) || !x->filled_config) return PST_OK;
-    for (uint32_t i = 0; i < PST_PLANNING_PACKED && pst_monotonic_ns() < x->end_ns; i++) {
-        const int weights = strcmp(tried[i].down, "none") != 0;
-        if (!weights || x->result->best->layout.zero == 1) PST_TRY(try_one(x, i));
-    }
+    for (uint32_t i = 0; i < PST_PLANNING_PACKED && pst_monotonic_ns() < x->end_ns; i++)
+        if (goes(x, i)) PST_TRY(try_one(x, i));
     return PST_OK;
 }
 

@@ -160,9 +160,9 @@ static json_t *servers_of(const pst_planning *x) {
 static json_t *packings_of(const pst_planning *x) {
     json_t *all = json_array();
     for (uint32_t i = 0; i < x->n_packed; i++)
-        json_array_append_new(all, json_pack("{s:s,s:s,s:f}", "up", x->packed[i].up, "down",
-                                             x->packed[i].down, "step_s",
-                                             seconds(x->packed[i].step_ns)));
+        json_array_append_new(all, json_pack("{s:s,s:s,s:s,s:f}", "up", x->packed[i].up, "down",
+                                             x->packed[i].down, "stages", x->packed[i].stages,
+                                             "step_s", seconds(x->packed[i].step_ns)));
     return all;
 }
 

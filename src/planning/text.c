@@ -152,19 +152,29 @@ static void print_servers(const pst_planning *x, FILE *out) {
     fputc('\n', out);
 }
 
-/* The shortest step with packed gradients; if none is shorter, that of the first codec. */
+static void print_codecs(const pst_planning_packing *packing, FILE *out) {
+    static const char *const key[] = {"up", "down", "stages"};
+    const char *const value[] = {packing->up, packing->down, packing->stages};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(value[i], "none") != 0)
+            fprintf(out, " parallel.compress.%s=%s", key[i], value[i]);
+}
+
+/* The shortest step with packed messages; if none is shorter, that of the first codec. */
 static void print_packings(const pst_planning *x, FILE *out) {
     const pst_planning_packing *best = pst_planning_best_packing(x);
     if (!x->n_packed) return;
     fprintf(out, "compress    ");
     if (!best) {
-        fprintf(out, "does not pay; with parallel.compress.up=%s: ", x->packed[0].up);
+        fputs("does not pay; with", out);
+        print_codecs(x->packed, out);
+        fputs(": ", out);
         print_seconds(x->packed[0].step_ns, out);
         fputs(" per step\n", out);
         return;
     }
-    fprintf(out, "with parallel.compress.up=%s", best->up);
-    if (strcmp(best->down, "none") != 0) fprintf(out, " parallel.compress.down=%s", best->down);
+    fputs("with", out);
+    print_codecs(best, out);
     fputs(": ", out);
     print_seconds(best->step_ns, out);
     fputs(" per step; that changes results\n", out);

@@ -180,12 +180,14 @@ case $said in
 *) fail "no packing is said at 1 Mbit/s: $(cat out)" ;;
 esac
 "$PENSTOCK" plan run.yaml --cluster '2x1 cpu ethernet:1Mb/s' pipeline=1 zero=1 micro_batch=4 schedule=1f1b channels=256 --json >json || fail "json"
-both=$(tr -d ' \n' <json | sed -n 's/.*"down":"int8","step_s":\([0-9.e-]*\).*/\1/p')
+both=$(tr -d ' \n' <json | sed -n 's/.*"down":"int8","stages":"none","step_s":\([0-9.e-]*\).*/\1/p')
 "$PENSTOCK" plan run.yaml --cluster '2x1 cpu ethernet:1Mb/s' pipeline=1 zero=1 micro_batch=4 schedule=1f1b channels=256 parallel.compress.up=int8 parallel.compress.down=int8 -o packed.yaml >out || fail "packed"
 ! grep -q '^compress' out || fail "advice on keys that are set: $(cat out)"
 [ "$(awk "BEGIN {printf \"%.0f\", $both * 1e9}")" = "$(step_ns)" ] || fail "$both s were said, and $(step_ns) ns are planned"
 plan_pair 100Gb/s micro_batch=4
 grep -q '^compress  *does not pay' out || fail "packing on a fast link: $(cat out)"
+"$PENSTOCK" plan run.yaml --cluster '2x1 cpu ethernet:1Mb/s' pipeline=2 micro_batch=4 schedule=1f1b channels=256 >out || fail "stages"
+grep -q '^compress  *with parallel.compress.stages=int8: ' out || fail "packed activations: $(cat out)"
 plan_pair 1Mb/s parallel.compress.min_bytes=1G
 ! grep -q '^compress' out || fail "advice on codecs that pack nothing: $(cat out)"
 expect_plan 2 'leave those options out' run.yaml --graph x
