@@ -36,8 +36,8 @@ typedef struct {
     uint32_t servers;
     uint64_t step_ns;
 } pst_planning_servers;
-/* The step of the best layout if replicas pack gradients and weights, and stages what they send each
- * other (parallel.compress). */
+/* The step of the best layout if replicas pack gradients and weights, and stages what they send
+ * (parallel.compress). */
 enum { PST_PLANNING_PACKED = 5 };
 typedef struct {
     const char *up, *down, *stages;
