@@ -186,7 +186,8 @@ endforeach()
 
 # A back end as tests of runs load it: the CPU's kernels on a device that the host cannot reach.
 if(NOT PST_FUZZ)
-  add_library(pst_far MODULE tests/far/far_module.c tests/far/far_arith.c tests/far/far_choices.c tests/far/far_direct.c
+  add_library(pst_far MODULE tests/far/far_module.c tests/far/far_arith.c tests/far/far_queue.c
+    tests/far/far_choices.c tests/far/far_direct.c
     tests/far/far_f8.c tests/far/far_gaps.c kernels/module_host.c)
   target_include_directories(pst_far PRIVATE tests)
   set_target_properties(pst_far PROPERTIES OUTPUT_NAME pst-far)

@@ -69,28 +69,6 @@ static void *serve(void *arg) {
     return NULL;
 }
 
-job *far_job(pst_status (*run)(far *, job *)) {
-    job *j = calloc(1, sizeof *j);
-    if (!j) abort();
-    j->run = run;
-    j->event = UINT64_MAX;
-    return j;
-}
-
-void far_put(far *d, pst_queue where, job *j) {
-    if (where == PST_Q_COMPUTE && d->capturing) {
-        *d->last_noted = j;
-        d->last_noted = &j->next;
-        return;
-    }
-    pthread_mutex_lock(&d->lock);
-    queue *q = &d->queue[where];
-    *q->last = j;
-    q->last = &j->next;
-    pthread_cond_signal(&q->filled);
-    pthread_mutex_unlock(&d->lock);
-}
-
 static pst_status run_other(far *d, job *j) {
     (void)d;
     return j->other(j->other_arg);
