@@ -38,6 +38,7 @@ pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
         pst_prepare_options options = {.threads = 1,
                                        .isa = pst_prepare_isa_to_inspect(s->config),
                                        .plan = plan,
+                                       .twins = s->config->elastic.min > 0,
                                        .n_eval_micro = plan->layout.n_micro};
         options.n_rank = plan->layout.data
                              ? pst_plan_job_ranks(plan)

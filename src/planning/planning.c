@@ -143,17 +143,19 @@ static double change_bytes(const pst_config *c) {
     return down.kind == PST_CODEC_NONE ? 0 : (double)pst_codec_bytes(down, down.block) / down.block;
 }
 
-/* Bytes per element of a parameter: weights, and optimizer state with masters. */
+/* Bytes per element of a parameter: weights, and optimizer state with masters. Elastic runs have
+ * two sides of both. */
 static void fill_problem(pst_planning *x) {
     const pst_config *c = x->config;
     int half = pst_dtype_is_half(pst_dtype_stored(x->model.dtype));
     uint32_t states = pst_optim_least_states(x->optim) * (uint32_t)pst_optim_state_bytes(x->optim);
+    const uint32_t sides = c->elastic.min ? 2 : 1;
     x->problem = (pst_search_problem){.cluster = x->cluster,
                                       .program = &x->program,
                                       .batch = (uint32_t)c->train.batch,
                                       .least_batch = (uint32_t)c->train.batch_warmup.from,
                                       .weight_bytes = half ? 2 : 4,
-                                      .state_bytes = states + (half ? 4 : 0),
+                                      .state_bytes = sides * (states + (half ? 4 : 0)),
                                       .grad_bytes = 4,
                                       .sum_bytes = sum_bytes(c),
                                       .sum_share = sum_share(c),
@@ -184,6 +186,8 @@ pst_status pst_planning_search(pst_planning *x) {
         x->parameters += own;
         x->frozen += part->graph->param[i].frozen ? own : 0;
     }
+    /* frozen weights have one side */
+    if (x->config->elastic.min && x->frozen == 0) x->problem.weight_bytes *= 2;
     PST_TRY(pst_planning_calibrate(x));
     PST_TRY(pst_planning_profile(x, part->graph));
     PST_TRY(pst_planning_shorten(x));

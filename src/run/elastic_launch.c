@@ -13,7 +13,7 @@ pst_status pst_elastic_needs_ranks(void) {
     return pst_fail(PST_EINPUT,
                     "--elastic (elastic.min): the run has one process, so none is left "
                     "when it dies; start more ranks with -n, without parallel.transport "
-                    "self");
+                    "self, or set elastic.min=0 without --elastic");
 }
 
 static pst_status refuse(const char *what, const char *fix) {

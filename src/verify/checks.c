@@ -26,6 +26,7 @@ pst_status pst_verify_lists(pst_verifying *v) {
     pst_prepared *p = NULL;
     pst_prepare_options options = {
         .n_rank = v->shape.n_rank, .threads = 1, .plan = v->plan, .smaller = 1};
+    options.twins = v->config->elastic.min > 0;
     pst_check *check =
         pst_check_add(&v->table, "instruction lists and memory map", "checked at full size");
     options.isa = pst_prepare_isa_to_inspect(v->config);

@@ -144,6 +144,8 @@ static void add_steps(const pst_config *c, int64_t micro_batch, pst_shape *s) {
     pst_shape_add(keys, "eval.tokens=1");
     pst_shape_add(keys, "checkpoint.every=1");
     pst_shape_add(keys, "checkpoint.keep=1000");
+    pst_shape_add(keys, "elastic.min=0"); /* no rank is lost, and some runs have one */
+    pst_shape_add(keys, "elastic.max=0");
     pst_shape_add(keys, "parallel.graphs=false");
     pst_shape_add(keys, "parallel.compress.moments=owner"); /* gradients can be compared */
     pst_shape_add(keys, "log.level=error");

@@ -1,6 +1,7 @@
 #!/bin/sh
 # test: isa=any
-# What elastic runs do not go with is refused before ranks start, with what to change.
+# What elastic runs do not go with is refused before ranks start, with what to change; plans and simulations count both
+# sides of the state.
 . "$(dirname "$0")/../script.sh"
 write_run 2
 
@@ -30,4 +31,20 @@ refused "elastic.max is 2, but the run has 3" -n 3 elastic.max=2
 refused "elastic.max is 5, but the run starts with 3" -n 3 elastic.max=5
 refused "cannot lose a rank: no number of ranks from 1 (elastic.min) to 1 is a multiple of" -n 2 parallel.data=2
 RANK=0 WORLD_SIZE=1 refused "another launcher starts" -n 2
+
+# peaks WORDS...: bytes of both ranks, as a plan predicts them
+peaks() {
+    "$PENSTOCK" plan run.yaml -n 2 parallel.pipeline=2 parallel.schedule=1f1b parallel.recompute=none \
+        train.micro_batch=1 "$@" -o plan.yaml >out 2>err || fail "plan $*: $(cat out err)"
+    sed -n 's/^ *peak_bytes: //p' plan.yaml
+}
+"$PENSTOCK" train run.yaml -n 2 -q elastic.min=1 parallel.schedule=1f1b train.micro_batch=1 --runs own name=run ||
+    fail "train elastic.min=1"
+trained=$(sed -n 's/^ *peak_bytes: //p' own/run/plan.yaml)
+[ -n "$trained" ] && [ "$(peaks elastic.min=1)" = "$trained" ] || fail "a plan has $(peaks elastic.min=1), a run $trained"
+[ "$(peaks)" != "$trained" ] || fail "a run that is not elastic has the same peaks: $trained"
+peaks elastic.min=1 >/dev/null
+"$PENSTOCK" simulate plan.yaml >out || fail "simulate"
+first=$(echo "$trained" | sed 's/\[\([0-9]*\),.*/\1/')
+grep -q "^ *0 .* $first\$" out || fail "simulate has not $first on rank 0: $(cat out)"
 exit $bad

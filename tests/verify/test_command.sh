@@ -14,7 +14,7 @@ passes() {
         fail "verify $*: status $rc, expected 0 and $checks checks: $(cat out err)"
 }
 
-passes 12 -n 4 parallel.tensor=2 parallel.recompute=selective model.dropout=0.1
+passes 12 -n 4 parallel.tensor=2 parallel.recompute=selective model.dropout=0.1 elastic.min=1
 
 "$PENSTOCK" verify run.yaml -n 2 --json >out 2>err || fail "verify --json: $(cat out err)"
 grep -q '"verify": "passed"' out || fail "no result in JSON: $(cat out)"
