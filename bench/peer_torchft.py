@@ -4,8 +4,8 @@ and torchft.
 
     peer_torchft.py [--preset nano] [-B 32] [-T 256] [--kill-after 8] [--tuned]
 
-Two processes train the same model with torchft's Manager, which averages their gradients; one of them is killed with SIGKILL in
-a step. Printed is the time from then until the other one has committed its next step. Default: the timeouts of torchft,
+Two processes train the same model with torchft's Manager, which averages their gradients; one of them is killed with
+SIGKILL in a step. Printed is the time from then until the other one has committed its next step. Default: the timeouts of torchft,
 60 s; --tuned: 5 s, and 0.5 s for heartbeats. Compare with `elastic.py --kills`."""
 
 import argparse
@@ -95,6 +95,15 @@ def wait_for(processes, true, limit):
         time.sleep(0.005)
 
 
+def check_packages():
+    import forms
+    forms.torch_or_exit()
+    try:
+        import torchft  # noqa: F401
+    except ImportError as why:
+        raise SystemExit(f"{os.path.basename(sys.argv[0])}: needs torchft: pip install torchft: {why}") from None
+
+
 def kill_one(args):
     import torch.distributed as dist
     from torchft.coordination import LighthouseServer
@@ -126,6 +135,7 @@ def main():
     args = arguments()
     if args.replica is not None:
         train(args)
+    check_packages()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         kill_one(args)
