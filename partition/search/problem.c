@@ -35,7 +35,7 @@ int pst_search_is_small(const pst_search_problem *problem) {
 int pst_search_allows_size(const pst_search_problem *p, uint64_t size) {
     int may = size == p->cluster->n_device || (!p->all_devices && size < p->cluster->n_device);
     for (uint32_t i = 0; i < p->fewer.n; i++) may |= p->fewer.value[i] == size;
-    return may;
+    return may && (!p->capable || size <= p->capable);
 }
 
 uint64_t pst_search_effort(const pst_search_context *x) {

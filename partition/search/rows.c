@@ -104,6 +104,11 @@ static pst_status add_sets(list *l) {
             PST_EINPUT,
             "infeasible: %u pipeline stages need at least one operator each, but the model has %u",
             p->pipeline.value[0], p->n_item);
+    if (p->capable)
+        return pst_fail(PST_EINPUT,
+                        "infeasible: no allowed values of pipeline, tensor and data fit on the %u "
+                        "of %llu devices that support this train.precision",
+                        p->capable, (unsigned long long)n);
     return pst_fail(PST_EINPUT,
                     "infeasible: no allowed values of pipeline, tensor and data %s the %llu "
                     "devices of the cluster",

@@ -91,6 +91,7 @@ typedef struct {
      * 0: any number of ranks */
     int all_devices;
     pst_search_values fewer;
+    uint32_t capable; /* the most ranks, where other devices lack the precision; 0: no limit */
     int tensor_across_nodes; /* 1: a tensor group may extend over several nodes */
     /* [data] micro-batches of each replica, if the user gives them; data then has one value. NULL:
      * distributed by speed */

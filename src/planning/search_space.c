@@ -109,6 +109,16 @@ static pst_status choose_fewer(pst_planning *x) {
     return PST_OK;
 }
 
+/* The number of devices that support the precision, if some do and some do not; else 0. */
+static uint32_t count_capable(const pst_planning *x) {
+    const pst_cluster *c = x->cluster;
+    const pst_dtype dtype = pst_dtype_of_precision(x->config->train.precision);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->n_device; i++)
+        n += !c->kind || c->kind[c->device[i].kind].flops[dtype] > 0;
+    return n < c->n_device ? n : 0;
+}
+
 /* Reads parallel.tensor. A list (tensor ranks of each stage) also fixes the number of stages.
  * *ranks: least number of ranks of a replica. */
 static pst_status choose_tensors(pst_planning *x, int64_t tensor, int64_t *pipeline,
@@ -197,6 +207,7 @@ static pst_status choose_degrees(pst_planning *x) {
         p->all_devices &= fills_nodes(x->cluster, tensor);
     p->fewer.n = 0;
     if (p->all_devices && !x->all_ranks) PST_TRY(choose_fewer(x));
+    p->capable = count_capable(x);
     if (p->all_devices) {
         divisors_of(&p->pipeline, n, &p->fewer, p->n_item);
         divisors_of(&p->data, n, &p->fewer, n);

@@ -36,6 +36,13 @@ grep -q "\"makespan_ns\": $planned" simulated || fail "planned $planned ns: $(gr
 "$PENSTOCK" train large.yaml -n 2048 >out 2>err && fail "2048 ranks are trained"
 grep -q 'from 1 to 1024' err || fail "$(cat err)"
 
+# devices that lack the precision are no part of any layout, so the first one that is tried can be compiled
+limited --cluster '8x8 h100 + 8x8 v100 ib:100Gb/s' --time-limit 0.01 --top 60
+[ $rc = 0 ] && grep -q 'on 128 devices' out || fail "status $rc: $(cat out err)"
+awk '/^pipeline /, /^step ms/ { if ($1 * $2 * $3 > 64) exit 1 }' out || fail "more ranks than H100: $(cat out)"
+limited --cluster '1x8 h100 + 1x4 v100 ib:100Gb/s' pipeline=12 tensor=1 data=1
+[ $rc = 2 ] && grep -q 'fit on the 8 of 12 devices that support this train.precision' err || fail "status $rc: $(cat err)"
+
 # a deep model is cut between its layers
 cat >deep.yaml <<'END_OF_FILE'
 model: {kind: gpt, layers: 1000, heads: 2, channels: 32, context: 16}
