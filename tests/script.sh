@@ -1,10 +1,10 @@
 # What script tests begin with: `. "$(dirname "$0")/../script.sh"`. They work in a folder of their own, which goes with
-# them, and end with `exit $bad`.
+# them, and end with `exit $bad`; one that forgets it, or is skipped after it failed, fails nevertheless.
 set -u
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
 bad=0
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"; [ "$bad" = 0 ] || exit 1' EXIT
+cd "$folder" || exit 1
 
 fail() {
     echo "FAILED: $*"
