@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "run/order.h"
 #include "run/step.h"
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,52 @@ struct pst_async {
     pst_async_age age[PST_REPORTS];
     uint64_t aged_from; /* its first step */
 };
+
+/* --- steps after which all meet --------------------------------------------------------------- */
+
+static int due(int64_t every, uint64_t step) { return every > 0 && step % (uint64_t)every == 0; }
+
+/* Whether the timeline of this step, or of the one after it, is drawn. */
+static int is_drawn(const pst_config *c, uint64_t step) {
+    const uint64_t steps = (uint64_t)c->train.steps, asked = (uint64_t)c->log.trace;
+    const uint64_t drawn = asked && asked < steps ? asked : steps - (steps > 1 && !asked);
+    return step == drawn || step + 1 == drawn;
+}
+
+/* The key for which everybody must have the same weights after a step, or for which its timeline is
+ * drawn; NULL: none. */
+static const char *common_key(const pst_config *c, uint64_t step) {
+    if (due(c->eval.every, step)) return "eval.every";
+    if (due(c->checkpoint.every, step)) return "checkpoint.every";
+    if (due(c->checkpoint.keep_every, step)) return "checkpoint.keep_every";
+    return is_drawn(c, step) ? "log.trace" : NULL;
+}
+
+/* Workers do not meet inside a period of an order that is repeated. */
+static pst_status check_common(const pst_config *c, const pst_order *o, uint64_t from) {
+    const uint64_t steps = (uint64_t)c->train.steps;
+    for (uint32_t i = 0; i < o->n; i++) {
+        const pst_order_period *period = &o->period[i];
+        if (period->from < from || period->to > steps) continue;
+        for (uint64_t step = period->from + 1; step < period->to; step++) {
+            const char *key = common_key(c, step);
+            if (!key) continue;
+            return pst_fail(PST_EINPUT,
+                            "--replay: for %s all workers must meet after step %" PRIu64
+                            ", but in the order they take steps %" PRIu64 " to %" PRIu64
+                            " without meeting; use the %s of the run that wrote it%s",
+                            key, step, period->from + 1, period->to, key,
+                            strcmp(key, "log.trace") ? ", or 0" : ", or 1");
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status read_order(const char *path, const pst_prepared *p, uint64_t from,
+                             pst_order *order) {
+    PST_TRY(pst_order_read(path, p, from, order));
+    return check_common(p->config, order, from);
+}
 
 /* --- life ------------------------------------------------------------------------------------- */
 
@@ -47,7 +94,7 @@ static pst_status open_order(pst_trainer *t) {
     if (!a->own || !a->all) return pst_no_memory("for the order of updates");
     if (replay && *replay) {
         a->replays = 1;
-        PST_TRY(pst_order_read(replay, t->p, t->step, &a->given));
+        PST_TRY(read_order(replay, t->p, t->step, &a->given));
         PST_TRY(check_periods(t));
     }
     return open_file(t);
@@ -61,7 +108,7 @@ pst_status pst_async_check(const pst_prepared *p, const pst_train_options *o) {
                                     "parallel.update=async or bounded, or omit --replay");
     const int resumes = o->resume && *o->resume; /* its step is not known yet */
     pst_status status =
-        pst_order_read(o->replay, p, resumes ? (uint64_t)p->config->train.steps : 0, &order);
+        read_order(o->replay, p, resumes ? (uint64_t)p->config->train.steps : 0, &order);
     pst_order_close(&order);
     return status;
 }
@@ -88,22 +135,13 @@ void pst_async_close(pst_async *a) {
 
 /* --- periods ---------------------------------------------------------------------------------- */
 
-static int due(int64_t every, uint64_t step) { return every > 0 && step % (uint64_t)every == 0; }
-
-/* Whether everybody must have the same weights after a step, or its timeline is drawn. */
-static int is_common(const pst_config *c, uint64_t step) {
-    const uint64_t steps = (uint64_t)c->train.steps, asked = (uint64_t)c->log.trace;
-    const uint64_t drawn = asked && asked < steps ? asked : steps - (steps > 1 && !asked);
-    return step >= steps || step == drawn || step + 1 == drawn || due(c->eval.every, step) ||
-           due(c->checkpoint.every, step) || due(c->checkpoint.keep_every, step);
-}
-
 /* The end of the period that begins with t->step. With all ranks in one process, these take each
  * step together. */
 static uint64_t end_of_period(const pst_trainer *t) {
     const uint64_t most = t->group->hub || !t->gather_every ? 1 : t->gather_every;
+    const uint64_t steps = (uint64_t)t->config->train.steps;
     uint64_t end = t->step + 1;
-    while (end < t->step + most && !is_common(t->config, end)) end++;
+    while (end < steps && end < t->step + most && !common_key(t->config, end)) end++;
     return end;
 }
 

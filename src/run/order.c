@@ -2,8 +2,10 @@
 #include "run/order.h"
 #include "base/file.h"
 #include "base/grow.h"
+#include "base/log.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -254,19 +256,52 @@ pst_status pst_order_write(FILE *f, const pst_prepared *p, const pst_order_perio
                                         : pst_fail(PST_ENOMEM, "order.txt: %s", strerror(errno));
 }
 
+/* How many periods end at step `from` or before, if the last of them ends there; else EINPUT. */
+static pst_status find_kept(const pst_order *o, uint64_t from, uint32_t *kept) {
+    uint32_t n = 0;
+    while (n < o->n && o->period[n].to <= from) n++;
+    const uint64_t end = n ? o->period[n - 1].to : 0;
+    if (end != from)
+        return pst_fail(PST_EINPUT, "it has no period that ends after step %" PRIu64, from);
+    *kept = n;
+    return PST_OK;
+}
+
+/* The file of a run that took other steps since, or with another layout: it stays under another
+ * name. */
+static pst_status set_aside(const char *path, uint64_t from) {
+    char aside[PATH_MAX];
+    const size_t n = strlen(path) - strlen(".txt");
+    snprintf(aside, sizeof aside, "%.*s-before-%" PRIu64 ".txt", (int)n, path, from);
+    pst_log(PST_LOG_WARN,
+            "the order of updates cannot be continued (%s): it is kept as %s, and order.txt begins "
+            "with step %" PRIu64,
+            pst_error(), aside, from + 1);
+    pst_error_clear();
+    if (rename(path, aside)) return pst_fail(PST_ENOMEM, "%s: %s", aside, strerror(errno));
+    return PST_OK;
+}
+
+/* *kept: the periods of an existing file that stay. */
+static pst_status read_kept(const char *path, const pst_prepared *p, uint64_t from, pst_order *o,
+                            uint32_t *kept) {
+    *kept = 0;
+    *o = (pst_order){.n = 0};
+    if (!from || access(path, F_OK)) return PST_OK;
+    pst_status status = read_all(path, p, o);
+    if (status == PST_OK) status = find_kept(o, from, kept);
+    return status == PST_EINPUT ? set_aside(path, from) : status;
+}
+
 pst_status pst_order_append(const char *path, const pst_prepared *p, uint64_t from, FILE **out) {
     pst_order o;
-    if (!from || access(path, F_OK) || read_all(path, p, &o) != PST_OK) {
-        pst_error_clear();
-        o = (pst_order){.n = 0};
-    }
-    FILE *f = fopen(path, "we");
-    if (!f) {
-        pst_order_close(&o);
-        return pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
-    }
-    pst_status status = write_facts(f, p);
-    for (uint32_t i = 0; i < o.n && status == PST_OK && o.period[i].to <= from; i++)
+    uint32_t kept;
+    FILE *f = NULL;
+    pst_status status = read_kept(path, p, from, &o, &kept);
+    if (status == PST_OK && !(f = fopen(path, "we")))
+        status = pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
+    if (status == PST_OK) status = write_facts(f, p);
+    for (uint32_t i = 0; i < kept && status == PST_OK; i++)
         status = pst_order_write(f, p, &o.period[i]);
     pst_order_close(&o);
     *out = f;

@@ -27,8 +27,9 @@ void pst_order_close(pst_order *o);
 pst_status pst_order_read(const char *path, const pst_prepared *p, uint64_t from, pst_order *o);
 /* The period that begins at a step, NULL: none does. */
 const pst_order_period *pst_order_at(const pst_order *o, uint64_t step);
-/* Opens order.txt in a run's folder to append periods from step `from` on: those of a file of the
- * same layout stay up to there. ENOMEM: it cannot be written. */
+/* Opens order.txt in a run's folder to append periods from step `from` on. Those of an existing
+ * file stay up to there; if that is of another layout or does not end there, it is renamed, which a
+ * warning says. ENOMEM: it cannot be written. */
 pst_status pst_order_append(const char *path, const pst_prepared *p, uint64_t from, FILE **f);
 /* Writes a period. ENOMEM. */
 pst_status pst_order_write(FILE *f, const pst_prepared *p, const pst_order_period *period);

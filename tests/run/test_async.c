@@ -11,6 +11,7 @@
 #include "checkpoint/checkpoint.h"
 #include "run/runs_assert.h"
 #include <math.h>
+#include <sys/stat.h>
 
 #define COMMON                                                                                     \
     "name: run\n"                                                                                  \
@@ -82,7 +83,7 @@ static void each_gradient_is_an_update(void **state) {
 
 /* --- orders ----------------------------------------------------------------------------------- */
 
-/* Another order: two steps are one period, and worker 1 is first. */
+/* Another order: three steps are one period, and worker 1 is first. */
 static void write_order(char path[600], const char *name) {
     char text[4000], *at;
     snprintf(path, 600, "%s/order.txt", base.folder);
@@ -92,7 +93,7 @@ static void write_order(char path[600], const char *name) {
     fclose(f);
     assert_non_null(at = strstr(text, "steps 0 1\n"));
     snprintf(at, sizeof text - (size_t)(at - text),
-             "steps 0 2\n 1 1 0 0\nsteps 2 5\n 1 0 0 1 1 0\nsteps 5 6\n 1 0\n");
+             "steps 0 3\n 1 1 0 0 1 0\nsteps 3 4\n 0 1\nsteps 4 5\n 1 0\nsteps 5 6\n 0 1\n");
     snprintf(path, 600, "%s/%s", run_folder(), name);
     run_write_file(path, text);
 }
@@ -169,6 +170,25 @@ static void checkpoints_are_resumed(void **state) {
     assert_true(!back.exit_status && back.steps == 6);
 }
 
+static long size_of(const run_result *r, const char *name) {
+    char path[700];
+    struct stat is;
+    snprintf(path, sizeof path, "%s/%s", r->folder, name);
+    return stat(path, &is) ? -1 : (long)is.st_size;
+}
+
+/* Of a run that went on with another layout, the order of the first steps is kept. */
+static void orders_are_not_lost(void **state) {
+    (void)state;
+    run_result same = train(run_copy_until(&base, 3), 3, "");
+    assert_int_equal(size_of(&same, "order.txt"), size_of(&base, "order.txt"));
+    assert_int_equal(size_of(&same, "order-before-3.txt"), -1);
+    run_result other = train(run_copy_until(&base, 3), 3, "parallel.update=bounded");
+    assert_int_equal(other.exit_status, 0);
+    assert_int_equal(size_of(&other, "order-before-3.txt"), size_of(&base, "order.txt"));
+    assert_true(size_of(&other, "order.txt") < size_of(&base, "order.txt"));
+}
+
 /* --- bad input -------------------------------------------------------------------------------- */
 
 static void refuses(int ranks, const char *keys, const char *why) {
@@ -237,6 +257,9 @@ static void damaged_orders(void **state) {
     refuses_order("/nowhere/order.txt", "", "/nowhere/order.txt");
     write_order(cut, "longer.txt");
     refuses_order(cut, "", "another parallel.transport");
+    refuses_order(cut, "checkpoint.every=2", "checkpoint.every all workers must meet after step 2");
+    refuses_order(cut, "eval.every=1", "eval.every all workers must meet after step 1");
+    refuses_order(cut, "log.trace=3", "use the log.trace of the run");
     refuses_order(cut, "train.steps=1 ", "no period of the order ends with step 1");
     FILE *f = fopen(order, "r");
     assert_non_null(f);
@@ -254,6 +277,7 @@ int main(void) {
                                               cmocka_unit_test(orders_are_repeated),
                                               cmocka_unit_test(processes_repeat_orders),
                                               cmocka_unit_test(checkpoints_are_resumed),
+                                              cmocka_unit_test(orders_are_not_lost),
                                               cmocka_unit_test(bad_input),
                                               cmocka_unit_test(damaged_orders)};
     return cmocka_run_group_tests(tests, open_base, close_base);
