@@ -48,10 +48,19 @@ static void print_updates(const pst_job *job) {
                job->staleness, pst_plural(job->staleness));
 }
 
+/* Whether any boundary between stages has packed messages. */
+static int packs_stages(const pst_prepared *p) {
+    const uint8_t *packs = p->cut->packing.packs;
+    int any = 0;
+    for (uint32_t k = 0; packs && k + 1 < p->cut->n_chunk; k++) any |= packs[k];
+    return any;
+}
+
 static void print_compression(const pst_prepared *p) {
     const int replicas = p->job->up.kind != PST_CODEC_NONE || p->job->down.kind != PST_CODEC_NONE;
-    const char *between = p->cut->packing.packs ? "stages" : "replicas";
-    if (p->grid.data > 1 && p->cut->packing.packs) between = "stages and replicas";
+    const int stages = packs_stages(p);
+    const char *between = stages ? "stages" : "replicas";
+    if (p->grid.data > 1 && stages) between = "stages and replicas";
     if (p->compression <= 1) return;
     printf("compress:  ");
     if (p->job->up.kind != PST_CODEC_NONE)
@@ -60,8 +69,8 @@ static void print_compression(const pst_prepared *p) {
     if (p->job->down.kind != PST_CODEC_NONE) print_codec("changes of weights as", p->job->down);
     const int islands = p->job->islands_codec.kind != PST_CODEC_NONE;
     if (islands) print_codec("differences of islands as", p->job->islands_codec);
-    if ((replicas || islands) && p->cut->packing.packs) printf(", ");
-    if (p->cut->packing.packs) print_codec("activations as", p->cut->packing.codec);
+    if ((replicas || islands) && stages) printf(", ");
+    if (stages) print_codec("activations as", p->cut->packing.codec);
     printf("; messages between %s have %.1f%% of the bytes\n", between, 100 / p->compression);
     if (p->config->parallel.compress.after)
         printf("           from step %lld on\n", (long long)p->config->parallel.compress.after + 1);
@@ -76,14 +85,11 @@ static int packs_any(const pst_job *job) {
 
 /* parallel.compress.stages without any message that gets smaller. */
 static void warn_of_stages(const pst_prepared *p) {
-    const pst_cut_packing *packing = &p->cut->packing;
-    int any = 0;
     if (!strcmp(p->config->parallel.compress.stages, "none")) return;
-    for (uint32_t k = 0; packing->packs && k + 1 < p->cut->n_chunk; k++) any |= packing->packs[k];
     if (p->grid.pipeline == 1)
         pst_log(PST_LOG_WARN, "parallel.compress.stages has no effect without parallel.pipeline: "
                               "one stage sends no activations");
-    else if (!any)
+    else if (!packs_stages(p))
         pst_log(PST_LOG_WARN,
                 "parallel.compress.stages packs nothing: no neighbouring stages are on different "
                 "hosts; parallel.compress.links=all packs on one host, too");
@@ -115,6 +121,12 @@ static void warn_of_compression(const pst_prepared *p) {
 }
 
 static void warn_of_islands(const pst_prepared *p) {
+    const int adds_gradients = p->config->parallel.local.steps && p->job->islands == 1;
+    if (adds_gradients && p->grid.data > 1 && strcmp(p->config->parallel.local.compress, "none"))
+        pst_log(PST_LOG_WARN,
+                "parallel.local.compress has no effect: with these keys islands of one step would "
+                "have the bits of parallel.zero=1, so gradients are added instead; "
+                "parallel.compress.up packs these, without parallel.local");
     if (p->n_turns && p->config->eval.every > 0)
         pst_log(PST_LOG_WARN,
                 "eval.every: with parallel.local.fragments or delay islands have the same weights, "

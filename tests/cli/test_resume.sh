@@ -85,6 +85,9 @@ done
 expect 0 'warning: parallel.compress.block has no effect: parallel.compress.up is powersgd and parallel.compress.down is none and' \
     run.yaml name=products "$@" parallel.compress.up=powersgd parallel.compress.block=64
 expect 0 'parallel.local has no effect without parallel.data' run.yaml name=island parallel.local.steps=2
+expect 0 'parallel.local.compress has no effect: with these keys' -n 2 run.yaml name=sums parallel.data=2 parallel.pipeline=1 \
+    train.optimizer=sgd train.clip=0 parallel.local.steps=1 \
+    parallel.local.compress=int8 parallel.local.outer.lr=1 parallel.local.outer.momentum=0
 expect 0 'warning: elastic.max has no effect without elastic.min or the option --elastic$' run.yaml name=most elastic.max=2
 set --
 
