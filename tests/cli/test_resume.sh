@@ -82,6 +82,9 @@ for rate in 'rank=64' 'min_rate=1000000'; do
     expect 0 'warning: parallel.compress packs nothing: with parallel.compress.rank=.* lower rank or min_rate$' \
         run.yaml name=products "$@" parallel.compress.up=powersgd parallel.compress.$rate
 done
+expect 0 'from step 3 on$' -n 2 run.yaml name=packed-stages parallel.pipeline=2 parallel.compress.stages=int8 \
+    parallel.compress.links=all parallel.compress.after=2
+grep 'has no effect' out && bad=1
 expect 0 'warning: parallel.compress.block has no effect: parallel.compress.up is powersgd and parallel.compress.down is none and' \
     run.yaml name=products "$@" parallel.compress.up=powersgd parallel.compress.block=64
 expect 0 'parallel.local has no effect without parallel.data' run.yaml name=island parallel.local.steps=2
