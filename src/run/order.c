@@ -229,7 +229,10 @@ pst_status pst_order_read(const char *path, const pst_prepared *p, uint64_t from
     if (last < steps)
         return pst_fail(PST_EINPUT,
                         "%s: the order ends after step %" PRIu64 ", but this run has %" PRIu64
-                        " steps; use train.steps=%" PRIu64,
+                        " steps: complete the run that wrote it with --resume, or use "
+                        "train.steps=%" PRIu64
+                        ", with which learning rates that fall until the last step (train.decay) "
+                        "are others, and so the weights",
                         path, last, steps, last);
     for (uint32_t i = 0; i < o->n && !(end && end->to == steps); i++) end = &o->period[i];
     if (!end || end->to != steps)
