@@ -296,17 +296,29 @@ static pst_status read_kept(const char *path, const pst_prepared *p, uint64_t fr
     return status == PST_EINPUT ? set_aside(path, from) : status;
 }
 
+/* What a file of this run begins with: the facts, and periods that stay. */
+typedef struct {
+    const pst_prepared *p;
+    const pst_order *order;
+    uint32_t kept;
+} beginning;
+
+static pst_status print_beginning(const void *what, FILE *out) {
+    const beginning *b = what;
+    PST_TRY(write_facts(out, b->p));
+    for (uint32_t i = 0; i < b->kept; i++)
+        PST_TRY(pst_order_write(out, b->p, &b->order->period[i]));
+    return PST_OK;
+}
+
 pst_status pst_order_append(const char *path, const pst_prepared *p, uint64_t from, FILE **out) {
     pst_order o;
-    uint32_t kept;
-    FILE *f = NULL;
-    pst_status status = read_kept(path, p, from, &o, &kept);
-    if (status == PST_OK && !(f = fopen(path, "we")))
-        status = pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
-    if (status == PST_OK) status = write_facts(f, p);
-    for (uint32_t i = 0; i < kept && status == PST_OK; i++)
-        status = pst_order_write(f, p, &o.period[i]);
+    beginning b = {.p = p, .order = &o};
+    *out = NULL;
+    pst_status status = read_kept(path, p, from, &o, &b.kept);
+    if (status == PST_OK) status = pst_file_replace_own(path, print_beginning, &b);
     pst_order_close(&o);
-    *out = f;
+    if (status == PST_OK && !(*out = fopen(path, "ae")))
+        status = pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
     return status;
 }
