@@ -624,7 +624,7 @@ static void unread_keys_of_codecs_are_said(void **state) {
         "parallel.compress.min_bytes=1K", "parallel.compress.links=all"};
     static const char *const keys[] = {"block", "after", "min_bytes", "links"};
     static const char *const none = " and parallel.compress.stages is none";
-    const char *const stages[] = {none, "", "", none};
+    const char *const stages[] = {none, none, "", none};
     const char *const local = " and parallel.local.compress is none";
     static const struct {
         const char *up, *down;
