@@ -297,10 +297,12 @@ typedef struct {
 } offsets;
 
 static offsets offsets_of(const pst_cuda_attention_shape *s, part p) {
-    const uint64_t group = pst_cuda_attention_group(s), d = s->c / s->heads,
-                   q_ld = s->kv_heads ? s->c : 3 * s->c,
-                   kv_ld = s->kv_heads ? s->c / group : 3 * s->c, head = p.head * group + p.member,
-                   row = p.b * s->t;
+    const uint64_t group = pst_cuda_attention_group(s);
+    const uint64_t d = s->c / s->heads;
+    const uint64_t q_ld = s->kv_heads ? s->c : 3 * s->c;
+    const uint64_t kv_ld = s->kv_heads ? s->c / group : 3 * s->c;
+    const uint64_t head = p.head * group + p.member;
+    const uint64_t row = p.b * s->t;
     return (offsets){.q = (row * q_ld + head * d) * HALF,
                      .kv = (row * kv_ld + p.head * d) * HALF,
                      .out = (row * s->c + head * d) * HALF,

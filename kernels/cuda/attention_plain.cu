@@ -368,7 +368,8 @@ __device__ inline void gradient_tile(float (&weight)[EACH][EACH], float (&ds)[EA
         float factor[EACH];
         kept<DROPS>(factor, a, p, queries + query + m, (keys + key) / EACH);
         for (uint32_t n = 0; n < EACH; n++) {
-            float &w = KEYS ? weight[n][m] : weight[m][n], &d = KEYS ? ds[n][m] : ds[m][n];
+            float &w = KEYS ? weight[n][m] : weight[m][n];
+            float &d = KEYS ? ds[n][m] : ds[m][n];
             const bool seen = sees(a, p, queries + query + m, keys + key + n);
             w = seen ? expf(w * a.scale - of.lse[query + m]) : 0.0f;
             d = w * (factor[n] * d - of.delta[query + m]) * a.scale;
