@@ -101,9 +101,10 @@ static pst_status least_sum(pst_search_context *x, const least_times *l, parts_o
             const pst_search_table *at;
             PST_TRY(table_of(x, l, k, t, &at));
             const pst_cost_table *of = at->table;
-            const double ranks = nearest(p, l, k) * p->tensor.value[t],
-                         f = part.path + ranks * part.forward,
-                         b = part.path + ranks * part.backward, w = ranks * part.backward;
+            const double ranks = nearest(p, l, k) * p->tensor.value[t];
+            const double f = part.path + ranks * part.forward;
+            const double b = part.path + ranks * part.backward;
+            const double w = ranks * part.backward;
             for (uint32_t i = 0; of && i < p->n_item; i++)
                 l->sum[i] =
                     pst_search_min(l->sum[i], f * (double)of->f_ns[i] + b * (double)of->b_ns[i] +

@@ -165,7 +165,8 @@ static pst_status check_chunk_rewrites(const pst_checker *c, uint32_t rank, uint
         last[l->buffer] = i;
         for (uint32_t j = before[i]; j != PST_NONE; j = before[j]) {
             const int is_later = chunk->local[j].birth < l->birth;
-            const uint32_t earlier = is_later ? j : i, later = is_later ? i : j;
+            const uint32_t earlier = is_later ? j : i;
+            const uint32_t later = is_later ? i : j;
             if (chunk->local[j].birth == l->birth || is_known_rewrite(c, &known, k, earlier, later))
                 continue;
             PST_TRY(check_rewrite(c, rank, k, earlier, later));

@@ -133,9 +133,9 @@ static const char *section_of(int i) {
  * *at becomes the next one, NULL: none. */
 static const char *next_name(int i, const char **at, char name[NAME_TEXT]) {
     const size_t n = strcspn(*at, "|");
-    const int whole = memchr(*at, '.', n) != NULL;
-    snprintf(name, NAME_TEXT, "%s%s%.*s", whole ? "" : section_of(i), whole ? "" : ".", (int)n,
-             *at);
+    const int has_section = memchr(*at, '.', n) != NULL;
+    if (has_section) snprintf(name, NAME_TEXT, "%.*s", (int)n, *at);
+    else snprintf(name, NAME_TEXT, "%s.%.*s", section_of(i), (int)n, *at);
     *at = (*at)[n] ? *at + n + 1 : NULL;
     return name;
 }
