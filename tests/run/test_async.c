@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "checkpoint/checkpoint.h"
+#include "run/embedding.h"
 #include "run/runs_assert.h"
 #include <math.h>
 #include <sys/stat.h>
@@ -24,7 +24,7 @@
 #define PROCESSES                                                                                  \
     COMMON "parallel: {threads: 1, data: 3, servers: 1, update: async, replicas: [4, 2, 2]}\n"
 
-enum { MOST = 256 * 24 };
+enum { MOST = 256 * 24 }; /* elements of the token embedding */
 
 static run_result base;
 
@@ -50,16 +50,6 @@ static int close_base(void **state) {
     "train.optimizer=sgd train.momentum=0 train.weight_decay=0 train.clip=0 train.warmup=0 "       \
     "train.decay=none model.dropout=0 checkpoint.every=1 "
 
-static void read_weights(const run_result *r, int step, float *out) {
-    char path[700];
-    pst_ckpt *c = NULL;
-    if (r->exit_status) fail_msg("%s", pst_error());
-    snprintf(path, sizeof path, "%s/checkpoints/step-%08d", r->folder, step);
-    if (pst_ckpt_open(path, &c) != PST_OK) fail_msg("%s", pst_error());
-    if (pst_ckpt_read(c, "wte.weight", out, MOST) != PST_OK) fail_msg("%s", pst_error());
-    pst_ckpt_close(c);
-}
-
 /* Two updates of SGD, each with the mean over the samples of one of two workers and both with the
  * same weights, are an update with the mean over all and twice the rate. In the second step, whose
  * gradients are of the same weights again, likewise. */
@@ -70,8 +60,8 @@ static void each_gradient_is_an_update(void **state) {
                sync = train("", 2, PLAIN "train.lr=0.2 parallel.update=sync parallel.servers=0");
     for (int step = 1; step <= 2; step++) {
         double most = 0, moved = 0;
-        read_weights(&sync, step, was);
-        read_weights(&async, step, is);
+        read_embedding(&sync, step, was, MOST);
+        read_embedding(&async, step, is, MOST);
         for (int i = 0; i < MOST; i++) {
             most = fmax(most, fabs((double)was[i] - (double)is[i]));
             moved = fmax(moved, step > 1 ? fabs((double)is[i] - (double)before[i]) : 1);

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "checkpoint/checkpoint.h"
 #include "prepare/prepare.h"
+#include "run/embedding.h"
 #include "run/runs_assert.h"
 #include <math.h>
 
@@ -21,7 +21,7 @@
     "parallel: {transport: self, threads: 1, data: 2, update: delayed}\n"                          \
     "checkpoint: {every: 1, keep: 20}\n"
 
-enum { MOST = 256 * 24 };
+enum { MOST = 256 * 24 }; /* elements of the token embedding */
 
 static run_result base;
 
@@ -111,30 +111,20 @@ static void other_replicas_resume(void **state) {
 
 /* --- the update ------------------------------------------------------------------------------- */
 
-static void read_weights(const run_result *r, int step, float *out) {
-    char path[700];
-    pst_ckpt *c = NULL;
-    if (r->exit_status) fail_msg("%s", pst_error());
-    snprintf(path, sizeof path, "%s/checkpoints/step-%08d", r->folder, step);
-    if (pst_ckpt_open(path, &c) != PST_OK) fail_msg("%s", pst_error());
-    if (pst_ckpt_read(c, "wte.weight", out, MOST) != PST_OK) fail_msg("%s", pst_error());
-    pst_ckpt_close(c);
-}
-
 /* The first update is that of the first step, s steps later. */
 static void first_update(void **state) {
     (void)state;
     static float was[MOST], is[MOST], start[MOST];
     run_result sync = train("", 2, "parallel.update=sync"),
                two = train("", 2, "parallel.staleness=2");
-    read_weights(&sync, 1, was);
-    read_weights(&base, 2, is);
+    read_embedding(&sync, 1, was, MOST);
+    read_embedding(&base, 2, is, MOST);
     assert_memory_equal(was, is, sizeof was);
-    read_weights(&two, 3, is);
+    read_embedding(&two, 3, is, MOST);
     assert_memory_equal(was, is, sizeof was);
-    read_weights(&two, 2, start);
+    read_embedding(&two, 2, start, MOST);
     assert_memory_not_equal(was, start, sizeof was);
-    read_weights(&base, 1, is);
+    read_embedding(&base, 1, is, MOST);
     assert_memory_equal(start, is, sizeof is);
 }
 
@@ -155,15 +145,15 @@ static void gradients_are_of_older_weights(void **state) {
                tripled = train("", 2,
                                PLAIN "train.lr=0.3 train.batch=24 train.steps=1 "
                                      "parallel.update=sync");
-    read_weights(&delayed, 1, start);
-    read_weights(&doubled, 1, was);
-    read_weights(&delayed, 3, is);
+    read_embedding(&delayed, 1, start, MOST);
+    read_embedding(&doubled, 1, was, MOST);
+    read_embedding(&delayed, 3, is, MOST);
     for (int i = 0; i < MOST; i++) {
         most = fmax(most, fabs((double)was[i] - (double)is[i]));
         moved = fmax(moved, fabs((double)was[i] - (double)start[i]));
     }
-    read_weights(&tripled, 1, was);
-    read_weights(&delayed, 4, is);
+    read_embedding(&tripled, 1, was, MOST);
+    read_embedding(&delayed, 4, is, MOST);
     for (int i = 0; i < MOST; i++) later = fmax(later, fabs((double)was[i] - (double)is[i]));
     assert_true(moved > 1e-3 && most < 1e-6);
     assert_true(later > 100 * most);
@@ -177,8 +167,8 @@ static void synchronous_runs_resume(void **state) {
     run_result sync = train(run_copy_until(&base, 4), 2, "parallel.update=sync");
     assert_int_equal(sync.exit_status, 0);
     run_result back = train(run_copy_until(&sync, 5), 2, "");
-    read_weights(&sync, 5, was);
-    read_weights(&back, 6, is); /* a first step changes no weights */
+    read_embedding(&sync, 5, was, MOST);
+    read_embedding(&back, 6, is, MOST); /* a first step changes no weights */
     assert_memory_equal(was, is, sizeof was);
     run_result other = train(run_copy_until(&base, 4), 2, "parallel.staleness=2");
     assert_int_equal(other.exit_status, 2);
