@@ -154,8 +154,9 @@ static void check_left_early(launcher *l) {
 static void check_late(launcher *l, uint64_t now) {
     uint32_t late = l->n, absent = 0;
     if (!l->began_ns || l->ending) return;
-    for (uint32_t i = 0; i < l->n; i++) absent += pst_heartbeat_page_absent(l->page, i) != 0;
-    if (absent == l->n) l->began_ns = now;
+    for (uint32_t i = l->own_from; i < l->own_to; i++)
+        absent += pst_heartbeat_page_absent(l->page, i) != 0;
+    if (absent == l->own_to - l->own_from) l->began_ns = now;
     if (now < l->began_ns + START_NS) return;
     l->began_ns = 0;
     for (uint32_t i = l->n; i-- > 0;)
@@ -216,7 +217,8 @@ static void read_abort(launcher *l) {
 
 /* Also polls the heartbeat page: ranks that have accused another one may hang while they leave. */
 static void watch_ranks(launcher *l) {
-    while (l->live) {
+    while (l->live || pst_launch_elastic_host_is_wanted(l)) {
+        if (pst_launch_elastic_host_watch(l)) pst_launch_host_cut(l);
         pst_launch_elastic_watch(l);
         uint64_t now = pst_monotonic_ns(), next = earlier(now + POLL_NS, check_stopped(l, now));
         check_left_early(l);
@@ -299,7 +301,12 @@ static pst_status run(launcher *l, const uint32_t *ranks_of, pst_launch_end *end
     l->page_fd = l->signals.fd = l->null_fd = -1;
     if (!l->n || l->n > 65535)
         return pst_fail(PST_EINPUT, "cannot start %u ranks; expected 1 to 65535", l->n);
-    if (l->hosts) l->first = l->hosts->first;
+    l->own_to = l->n;
+    if (l->hosts && l->elastic) {
+        l->own_from = l->hosts->first;
+        l->own_to = l->own_from + l->n;
+        l->n = l->hosts->size;
+    } else if (l->hosts) l->first = l->hosts->first;
     if (l->hosts) snprintf(l->host, sizeof l->host, "%.63s", l->hosts->name);
     else if (gethostname(l->host, sizeof l->host - 1)) strcpy(l->host, "localhost");
     l->rank = calloc(l->n, sizeof *l->rank);
@@ -307,7 +314,8 @@ static pst_status run(launcher *l, const uint32_t *ranks_of, pst_launch_end *end
     l->began_ns = pst_monotonic_ns();
     fflush(NULL);
     pst_status status = prepare(l, ranks_of);
-    for (uint32_t i = 0; status == PST_OK && i < l->n; i++) status = start_rank(l, i);
+    for (uint32_t i = l->own_from; status == PST_OK && i < l->own_to; i++)
+        status = start_rank(l, i);
     if (status != PST_OK && l->live) pst_launch_kill_ranks(l, pst_monotonic_ns());
     watch_ranks(l);
     if (l->any_killed) pst_ucx_sweep();
@@ -318,8 +326,11 @@ static pst_status run(launcher *l, const uint32_t *ranks_of, pst_launch_end *end
 
 pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const argv[],
                             uint32_t grace_ms, pst_launch_end *end) {
+    launch_elastic e = {.fd = -1};
     launcher l = {.n = n, .hosts = hosts, .argv = argv, .grace_ns = grace_ms * UINT64_C(1000000)};
-    return run(&l, NULL, end);
+    const int elastic = hosts && hosts->n_host;
+    if (elastic) l.elastic = &e;
+    return run(&l, elastic ? hosts->ranks_of : NULL, end);
 }
 
 pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms,

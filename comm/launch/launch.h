@@ -60,6 +60,12 @@ pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms, p
 pst_status pst_launch_local_elastic(uint32_t n, const uint32_t *ranks_of, char *const argv[],
                                     uint32_t grace_ms, pst_launch_end *end);
 
+/* ranks_of: NULL, or of an elastic job, as in pst_launch_local_elastic: the job goes on without a
+ * rank or a host. */
+typedef struct {
+    uint32_t ranks, wait_s;
+    const uint32_t *ranks_of;
+} pst_launch_hosts_options;
 /* Starts `ranks` ranks of argv, host after host in the order of the file, in world `tcp` with a new
  * random secret. argv[0] is this same program, at the same path and in the same folder on every
  * host (launch_ssh.h). No rank starts before all hosts have answered, within wait_s seconds.
@@ -71,8 +77,8 @@ pst_status pst_launch_local_elastic(uint32_t n, const uint32_t *ranks_of, char *
  * which has named the rank. 3 if a host was lost, 2 if a host could not be reached; a message names
  * that host and its address. EINPUT: a name has no address or resolves to loopback, or there are
  * too few slots. */
-pst_status pst_launch_hosts(pst_hosts *hosts, uint32_t ranks, uint32_t wait_s, char *const argv[],
-                            pst_launch_end *end);
+pst_status pst_launch_hosts(pst_hosts *hosts, const pst_launch_hosts_options *options,
+                            char *const argv[], pst_launch_end *end);
 /* pst_launch_host: the launcher that pst_launch_hosts starts on each host. pst_launch_is_host: 1:
  * this process was started as such a launcher. */
 int pst_launch_is_host(void);

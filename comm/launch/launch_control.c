@@ -41,21 +41,27 @@ pst_status pst_launch_host_wait(pst_launch_host_job *job, char line[PST_LAUNCH_L
 
 static void obey(launcher *l, const char *line) {
     int signal = 0;
+    if (l->elastic && pst_launch_elastic_host_obey(l, line)) return;
     if (sscanf(line, "signal %d", &signal) != 1) return;
     if (signal == SIGTSTP || signal == SIGCONT) pst_launch_suspend(l, signal == SIGTSTP);
     else pst_launch_interrupt(l, signal);
 }
 
+void pst_launch_host_cut(launcher *l) {
+    l->control_ended = 1;
+    if (!l->blame) {
+        l->blame = CULPRIT;
+        l->exit_status = pst_status_exit(PST_EPEER);
+    }
+    pst_launch_kill_ranks(l, pst_monotonic_ns());
+}
+
 void pst_launch_host_read(launcher *l) {
     char line[PST_LAUNCH_LINE];
     if (!hear(l->hosts)) {
-        l->control_ended = 1;
-        if (!l->blame) {
-            l->blame = CULPRIT;
-            l->exit_status = pst_status_exit(PST_EPEER);
-        }
-        pst_launch_kill_ranks(l, pst_monotonic_ns());
+        pst_launch_host_cut(l);
         return;
     }
+    l->hosts->heard_ns = pst_monotonic_ns();
     while (take_line(l->hosts, line)) obey(l, line);
 }

@@ -2,6 +2,7 @@
  * others. */
 #include "base/clock.h"
 #include "comm/launch/launch_parts.h"
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,13 @@
 /* A page for each epoch: ranks of the last one may still write their lines. */
 pst_status pst_launch_elastic_open(launcher *l, const uint32_t *ranks_of) {
     launch_elastic *e = l->elastic;
-    pst_status status = pst_elastic_open(l->n, ranks_of, &e->fd, &e->page);
+    pst_status status = PST_OK;
+    if (l->hosts) {
+        e->page = l->hosts->page;
+        e->fd = l->hosts->page_fd;
+    } else {
+        status = pst_elastic_open(l->n, ranks_of, &e->fd, &e->page);
+    }
     for (uint32_t k = 0; status == PST_OK && k <= l->n; k++)
         status = pst_heartbeat_page_open(l->n, &e->page->heartbeat_fd[k], &e->heartbeat[k]);
     memset(e->alive, 1, l->n);
@@ -28,7 +35,8 @@ void pst_launch_elastic_close(launcher *l) {
         pst_heartbeat_page_close(e->heartbeat[k]);
         if (e->page->heartbeat_fd[k] >= 0) close(e->page->heartbeat_fd[k]);
     }
-    pst_elastic_close(e->page, e->fd);
+    /* threads may still give memory out, until this process ends */
+    if (!l->hosts) pst_elastic_close(e->page, e->fd);
 }
 
 int pst_launch_elastic_done(const launcher *l) {
@@ -134,6 +142,21 @@ static int all_are_gone(const launcher *l) {
     return 1;
 }
 
+int pst_launch_elastic_announce(launcher *l, const uint8_t *alive, uint64_t lost_ns) {
+    launch_elastic *e = l->elastic;
+    if (!pst_elastic_announce(e->page, alive, lost_ns)) return 0;
+    l->page = e->heartbeat[atomic_load(&e->page->epoch)];
+    return 1;
+}
+
+/* To the starting launcher, which announces epochs on all hosts. */
+static void report(const launcher *l) {
+    const launch_elastic *e = l->elastic;
+    for (uint32_t i = l->own_from; i < l->own_to; i++)
+        if (e->lost[i])
+            pst_launch_host_report("lost %u %" PRIu64, i, pst_monotonic_ns() - e->lost_ns);
+}
+
 void pst_launch_elastic_watch(launcher *l) {
     launch_elastic *e = l->elastic;
     if (!e) return;
@@ -147,8 +170,8 @@ void pst_launch_elastic_watch(launcher *l) {
     uint32_t any = 0;
     for (uint32_t i = 0; i < l->n; i++) any += e->lost[i];
     if (!any || !all_are_gone(l)) return;
-    if (!pst_elastic_announce(e->page, e->alive, e->lost_ns)) return;
+    if (l->hosts) report(l);
+    else if (!pst_launch_elastic_announce(l, e->alive, e->lost_ns)) return;
     memset(e->lost, 0, sizeof e->lost);
     e->lost_ns = 0;
-    l->page = e->heartbeat[atomic_load(&e->page->epoch)];
 }

@@ -65,7 +65,6 @@ static int add_tcp(const launcher *l, uint32_t rank, char ***env, uint32_t *n) {
            add_text(env, n, "MASTER_ADDR", h->address) &&
            add_text(env, n, "MASTER_PORT", h->port) &&
            add_text(env, n, "PENSTOCK_SECRET", h->secret) &&
-           add_text(env, n, "PENSTOCK_HOST", h->name) &&
            (rank || h->listener < 0 || add_number(env, n, "PENSTOCK_LISTEN_FD", h->listener));
 }
 
@@ -82,12 +81,13 @@ pst_status pst_launch_environment(const launcher *l, uint32_t rank, char ***out)
         if (!left_by_another(*at)) ok = environment_add(&env, &n, strdup(*at));
     /* UCX patches mmap and related calls when it is loaded, for the registration caches of RDMA,
      * which one host does not need. */
-    int alone = !l->hosts || l->hosts->size == l->n;
+    int alone = !l->hosts || l->hosts->size == l->own_to - l->own_from;
     if (ok && alone && !getenv("UCX_MEM_MMAP_HOOK_MODE"))
         ok = environment_add(&env, &n, strdup("UCX_MEM_MMAP_HOOK_MODE=none"));
     ok = ok && add_number(&env, &n, "PENSTOCK_LAUNCHER", (long)getpid()) &&
          add_number(&env, &n, "PENSTOCK_HEARTBEAT_FD", l->page_fd) &&
-         (!l->hosts || add_tcp(l, rank, &env, &n)) &&
+         (!l->hosts || l->elastic || add_tcp(l, rank, &env, &n)) &&
+         (!l->hosts || add_text(&env, &n, "PENSTOCK_HOST", l->hosts->name)) &&
          (!l->elastic || add_elastic(l, rank, &env, &n));
     pst_status status =
         ok ? PST_OK : pst_fail(PST_ENOMEM, "no memory for rank %u", l->first + rank);

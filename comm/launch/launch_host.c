@@ -2,9 +2,11 @@
  * ranks of its host in world `tcp`. Its standard input brings the secret, then the address of rank
  * 0, then signals. */
 #include "comm/launch/launch_parts.h"
+#include "comm/world/elastic_hosts.h"
 #include "comm/world/tcp.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static const char variable[] = "PENSTOCK_HOST_JOB";
@@ -30,18 +32,26 @@ static pst_status meet(pst_launch_host_job *job) {
     if (sscanf(line, "secret %63s", job->secret) != 1)
         return pst_fail(PST_EINTERNAL, "host %s: the starting launcher has sent no secret",
                         job->name);
+    char memory_port[8] = "0";
+    const int elastic = strstr(line, " elastic ") != NULL;
     snprintf(job->port, sizeof job->port, "0");
     pst_status status =
-        job->first ? PST_OK : pst_tcp_listen(job->address, job->port, &job->listener);
+        job->first && !elastic ? PST_OK : pst_tcp_listen(job->address, job->port, &job->listener);
+    if (status == PST_OK && elastic)
+        status = pst_launch_elastic_host_open(job, strstr(line, " elastic "), memory_port);
     if (status != PST_OK) return pst_fail_in(status, "host %s", job->name);
-    pst_launch_host_report("ready %s", job->port);
+    pst_launch_host_report("ready %s %s", job->port, memory_port);
     PST_TRY(pst_launch_host_wait(job, line));
+    while (elastic && !strncmp(line, "host ", 5)) {
+        PST_TRY(pst_launch_elastic_host_add(job, line));
+        PST_TRY(pst_launch_host_wait(job, line));
+    }
     if (sscanf(line, "go %63s %7s", job->address, job->port) != 2)
         return pst_fail(
             PST_EINTERNAL,
             "host %s: expected 'go ADDRESS PORT' from the starting launcher, found '%.40s'",
             job->name, line);
-    return PST_OK;
+    return job->n_host ? pst_elastic_ping(job->page) : PST_OK;
 }
 
 /* Reports what the exit status does not tell; ssh reports no status when a signal ends this

@@ -3,7 +3,7 @@
  * passes through here; lines that begin with a mark are reports to this launcher. Signals are sent
  * to the hosts as lines. */
 #include "base/clock.h"
-#include "comm/launch/launch_parts.h"
+#include "comm/launch/launch_hosts_parts.h"
 #include "comm/launch/launch_ssh.h"
 #include "comm/world/secret.h"
 #include <errno.h>
@@ -17,61 +17,17 @@
 #include <unistd.h>
 
 /* A host that has not answered is named after LATE_NS, and given up after the caller's limit. When
- * a job ends, the hosts have CLOSE_NS to leave; then their input is closed, and KILL_NS later they
- * are killed. */
+ * a job ends, the hosts have PST_LAUNCH_CLOSE_NS to leave; then their input is closed, and KILL_NS
+ * later they are killed. */
 #define SECOND UINT64_C(1000000000)
 #define LATE_NS (8 * SECOND)
-#define CLOSE_NS (5 * SECOND)
 #define KILL_NS (3 * SECOND)
 #define LINGER_NS (SECOND / 2)
 
-/* How certain it is that a host is the culprit. FAILED: it has named the failed rank itself. */
-typedef enum { FINE, FOLLOWED, LOST, FAILED } host_end;
-
-typedef struct {
-    const pst_host *host;
-    uint32_t first, n;
-    pid_t pid; /* 0: the process has ended */
-    /* when the process ended, while its standard error is still open; PST_NEVER: not ended, or
-     * closed */
-    uint64_t ended_ns;
-    int in, err; /* -1: closed */
-    int ready, wait_status;
-    /* the signal after which the host's ranks saved and exited; the signal that ended them without
-     * saving; 0: none */
-    int stopped, killed_by;
-    char port[8];
-    char line[4096]; /* an incomplete line from the host's standard error */
-    size_t used;
-    /* why the first of the host's ranks left the job; "": no report */
-    char followed[PAGE_VERDICT + 64];
-} host_process;
-
-typedef struct {
-    uint32_t n, size, n_ready, live;
-    host_process *host; /* [n] */
-    pst_launch_signals signals;
-    const pst_hosts *file;
-    char secret[33];
-    int running, interrupts, last_signal, late_named;
-    int stopped; /* of any host */
-    uint64_t interrupted_ns, began_ns;
-    uint32_t wait_s;
-    uint64_t close_ns, kill_ns; /* PST_NEVER: not set yet */
-    host_end end;
-    uint32_t culprit;
-} hosts_job;
-
 /* --- sending ---------------------------------------------------------------------------------- */
 
-static void send_line(host_process *h, const char *text) {
-    if (h->in < 0) return;
-    /* a closed connection is noticed elsewhere */
-    (void)!send(h->in, text, strlen(text), MSG_NOSIGNAL);
-}
-
 static void send_all(hosts_job *j, const char *text) {
-    for (uint32_t i = 0; i < j->n; i++) send_line(&j->host[i], text);
+    for (uint32_t i = 0; i < j->n; i++) pst_launch_hosts_send(&j->host[i], text);
 }
 
 static void hang_up(host_process *h) {
@@ -79,21 +35,10 @@ static void hang_up(host_process *h) {
     h->in = -1;
 }
 
-static void begin_end(hosts_job *j, uint64_t grace) {
-    uint64_t at = pst_monotonic_ns() + grace;
-    if (at < j->close_ns) j->close_ns = at;
-}
-
-static void blame(hosts_job *j, host_end how, uint32_t host) {
-    begin_end(j, CLOSE_NS);
-    if (j->end >= how) return;
-    j->end = how;
-    j->culprit = host;
-}
-
 /* All hosts are ready and rank 0 listens: the ranks may start. */
 static void start_ranks(hosts_job *j) {
     char text[128];
+    pst_hosts_elastic_tell(j);
     snprintf(text, sizeof text, "go %s %s\n", j->host[0].host->address, j->host[0].port);
     send_all(j, text);
     j->running = 1;
@@ -102,13 +47,14 @@ static void start_ranks(hosts_job *j) {
 static void obey(hosts_job *j, host_process *h, const char *text) {
     if (!strncmp(text, "followed ", 9)) snprintf(h->followed, sizeof h->followed, "%s", text + 9);
     int signal;
+    if (pst_hosts_elastic_obey(j, h, text)) return;
     if (sscanf(text, "stopped %d", &signal) == 1) {
         h->stopped = signal;
         j->stopped = signal;
     } else if (sscanf(text, "cut %d", &signal) == 1) {
         h->killed_by = signal;
     }
-    if (h->ready || sscanf(text, "ready %7s", h->port) != 1) return;
+    if (h->ready || sscanf(text, "ready %7s %7s", h->port, h->memory_port) != 2) return;
     h->ready = 1;
     if (++j->n_ready == j->n && !j->last_signal) start_ranks(j);
 }
@@ -153,6 +99,18 @@ static host_end meaning_of_end(const host_process *h) {
     return *h->followed ? FOLLOWED : FAILED;
 }
 
+/* A host's launcher has ended. */
+static void judge(hosts_job *j, uint32_t i, uint64_t now) {
+    char how[PST_LAUNCH_HOW];
+    const host_end end = meaning_of_end(&j->host[i]);
+    if (end == FINE) pst_hosts_elastic_ended(j, i);
+    if (end == FINE || j->close_ns <= now) return; /* it was told to leave */
+    if (j->elastic && j->elastic->is_lost[i]) return;
+    if (end == LOST && pst_hosts_elastic_lose(j, i, pst_launch_hosts_how(j, &j->host[i], how), now))
+        return;
+    pst_launch_hosts_blame(j, end, i);
+}
+
 /* An ssh that shares a connection keeps standard error open: it is read for LINGER_NS more. */
 static void reap(hosts_job *j, uint64_t now) {
     for (uint32_t i = 0; i < j->n; i++) {
@@ -166,8 +124,7 @@ static void reap(hosts_job *j, uint64_t now) {
         h->ended_ns = PST_NEVER;
         j->live--;
         hang_up(h);
-        host_end how = meaning_of_end(h);
-        if (how != FINE && j->close_ns > now) blame(j, how, i); /* else it was told to leave */
+        judge(j, i, now);
     }
 }
 
@@ -176,7 +133,7 @@ static void reap(hosts_job *j, uint64_t now) {
 static void send_signal(host_process *h, int signal) {
     char text[32];
     snprintf(text, sizeof text, "signal %d\n", signal);
-    send_line(h, text);
+    pst_launch_hosts_send(h, text);
 }
 
 /* Before the ranks start, hosts only wait for input, so they notice that it is closed. */
@@ -189,7 +146,9 @@ static void forward(hosts_job *j, int signal) {
 static void interrupt(hosts_job *j, int signal) {
     uint64_t now = pst_monotonic_ns();
     if (signal == SIGUSR1) {
-        if (j->running) send_signal(&j->host[0], signal);
+        uint32_t first = 0; /* of which ranks live */
+        while (first + 1 < j->n && j->host[first].in < 0) first++;
+        if (j->running) send_signal(&j->host[first], signal);
         return;
     }
     if (signal == SIGHUP && j->last_signal) return;
@@ -198,7 +157,7 @@ static void interrupt(hosts_job *j, int signal) {
     j->last_signal = signal;
     j->interrupts += signal != SIGHUP;
     if (j->interrupts > 1 || signal == SIGQUIT || !j->running)
-        begin_end(j, j->running ? SECOND : 0);
+        pst_launch_hosts_end(j, j->running ? SECOND : 0);
     forward(j, signal);
 }
 
@@ -224,7 +183,7 @@ static void check_late(hosts_job *j, uint64_t now) {
     for (uint32_t i = 0; i < j->n; i++) {
         const host_process *h = &j->host[i];
         if (h->ready || !h->pid) continue;
-        if (now >= limit) blame(j, LOST, i);
+        if (now >= limit) pst_launch_hosts_blame(j, LOST, i);
         else if (!j->late_named)
             pst_launch_print("host %s (%s, ranks %u to %u) has not answered yet", h->host->name,
                              h->host->address, h->first, h->first + h->n - 1);
@@ -249,7 +208,9 @@ static void watch(hosts_job *j, struct pollfd *fds) {
     while (j->live) {
         uint64_t now = pst_monotonic_ns();
         check_late(j, now);
-        if (j->end && !j->running) begin_end(j, 0); /* no rank has started: no need to wait */
+        pst_hosts_elastic_watch(j);
+        if (j->end && !j->running)
+            pst_launch_hosts_end(j, 0); /* no rank has started: no need to wait */
         end_the_rest(j, now);
         fds[0] = (struct pollfd){.fd = j->signals.fd, .events = POLLIN};
         for (uint32_t i = 0; i < j->n; i++)
@@ -265,19 +226,8 @@ static void watch(hosts_job *j, struct pollfd *fds) {
 /* --- launching -------------------------------------------------------------------------------- */
 
 static void print_lost(const hosts_job *j, const host_process *h) {
-    char how[128];
-    if (h->pid || (WIFSIGNALED(h->wait_status) && j->kill_ns != PST_NEVER))
-        snprintf(how, sizeof how, "there was no answer within %u s", j->wait_s);
-    else if (WIFSIGNALED(h->wait_status))
-        snprintf(how, sizeof how, "the ssh process was killed by signal %d",
-                 WTERMSIG(h->wait_status));
-    else
-        snprintf(how, sizeof how, "%s ended with status %d",
-                 h->host->is_here && !getenv("PENSTOCK_SSH") ? "it" : "the connection",
-                 WEXITSTATUS(h->wait_status));
-    pst_launch_print("%s:%u: host %s (%s) with ranks %u to %u %s: %s", j->file->path, h->host->line,
-                     h->host->name, h->host->address, h->first, h->first + h->n - 1,
-                     h->ready ? "is lost" : "could not be reached or started", how);
+    char how[PST_LAUNCH_HOW], text[PST_LAUNCH_LOST];
+    pst_launch_print("%s", pst_launch_hosts_lost(j, h, pst_launch_hosts_how(j, h, how), text));
 }
 
 /* Ended by the user's own signal, without saving. */
@@ -301,8 +251,7 @@ static int finish(const hosts_job *j) {
 /* Ranks fill the hosts in the order of the file. */
 static pst_status start_all(hosts_job *j, char *const argv[]) {
     uint32_t first = 0;
-    char text[64];
-    snprintf(text, sizeof text, "secret %s\n", j->secret);
+    char text[PST_LAUNCH_LINE];
     for (uint32_t i = 0; i < j->n; i++)
         j->host[i] = (host_process){.in = -1, .err = -1, .ended_ns = PST_NEVER};
     for (uint32_t i = 0; i < j->n; i++) {
@@ -320,7 +269,8 @@ static pst_status start_all(hosts_job *j, char *const argv[]) {
         h->err = started.err;
         h->ended_ns = 0;
         j->live++;
-        send_line(h, text);
+        pst_hosts_elastic_secret(j, i, text, sizeof text);
+        pst_launch_hosts_send(h, text);
         first += h->n;
     }
     return PST_OK;
@@ -339,11 +289,14 @@ static uint32_t hosts_for(const pst_hosts *hosts, uint32_t ranks) {
     return n;
 }
 
-pst_status pst_launch_hosts(pst_hosts *hosts, uint32_t ranks, uint32_t wait_s, char *const argv[],
+pst_status pst_launch_hosts(pst_hosts *hosts, const pst_launch_hosts_options *o, char *const argv[],
                             pst_launch_end *end) {
+    const uint32_t ranks = o->ranks;
+    hosts_elastic elastic = {.ranks_of = o->ranks_of};
     hosts_job j = {.size = ranks,
+                   .elastic = o->ranks_of ? &elastic : NULL,
                    .file = hosts,
-                   .wait_s = wait_s,
+                   .wait_s = o->wait_s,
                    .signals.fd = -1,
                    .close_ns = PST_NEVER,
                    .kill_ns = PST_NEVER};
@@ -353,6 +306,7 @@ pst_status pst_launch_hosts(pst_hosts *hosts, uint32_t ranks, uint32_t wait_s, c
                         "or request fewer ranks",
                         ranks, hosts->path, hosts->slots);
     j.n = hosts_for(hosts, ranks);
+    PST_TRY(pst_hosts_elastic_check(&j));
     PST_TRY(pst_hosts_resolve(hosts, j.n));
     PST_TRY(draw_secret(j.secret));
     j.host = calloc(j.n, sizeof *j.host);
@@ -364,7 +318,7 @@ pst_status pst_launch_hosts(pst_hosts *hosts, uint32_t ranks, uint32_t wait_s, c
     pst_status signals = pst_launch_signals_open(&j.signals);
     if (status == PST_OK) status = signals;
     if (status == PST_OK) status = start_all(&j, argv);
-    if (status != PST_OK) begin_end(&j, 0);
+    if (status != PST_OK) pst_launch_hosts_end(&j, 0);
     if (j.live) watch(&j, fds);
     if (status == PST_OK) {
         end->exit_status = finish(&j);

@@ -33,7 +33,20 @@ typedef struct {
     int control;
     char received[PST_LAUNCH_LINE]; /* received bytes up to the end of a line */
     uint32_t n_received;
+    /* Of an elastic job: [size + 1] as in comm/world/elastic.h; n_host 0: the job is not elastic.
+     * page_fd: of page. heard_ns, beat_ns: when the starting launcher was last heard, and when this
+     * one last sent a sign of life, and last said that the host of rank 0 is silent. */
+    uint32_t ranks_of[PST_ELASTIC_RANKS + 1], n_host;
+    pst_elastic_page *page;
+    int page_fd;
+    uint64_t heard_ns, beat_ns, apart_ns;
 } pst_launch_host_job;
+/* Between launchers of an elastic job: how often they send a sign of life; after what silence a
+ * host is lost; and after what silence of the starting launcher a host ends its ranks, which is no
+ * hurry: the others go on without them. */
+#define PST_LAUNCH_BEAT_NS UINT64_C(500000000)
+#define PST_LAUNCH_SILENT_NS UINT64_C(3000000000)
+#define PST_LAUNCH_CUT_NS UINT64_C(15000000000)
 
 /* How certain it is that a rank caused the failure. A rank that exited with status 3 has usually
  * reacted to the failure of another rank. So may a rank that aborted: UCX calls abort() when it
@@ -65,8 +78,9 @@ typedef struct {
 
 typedef struct {
     /* number of ranks on this host; number of those still running; first of these ranks in the
-     * job */
-    uint32_t n, live, first;
+     * job. Of an elastic job with several hosts n counts all processes, first is 0, and only
+     * [own_from, own_to) are started here; else these are [0, n) */
+    uint32_t n, live, first, own_from, own_to;
     char host[64];
     char *const *argv;
     uint64_t grace_ns;
@@ -126,6 +140,19 @@ void pst_launch_suspend(launcher *l, int stop);
 pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const argv[],
                             uint32_t grace_ms, pst_launch_end *end);
 
+/* launch_elastic_host.c: an elastic job's launcher of one host among several. open: makes the page,
+ * and gives its memory out (elastic_hosts.h); line: " elastic HOST HOSTS RANKS,RANKS,...", index
+ * and number of hosts, and ranks_of. add: a line "host INDEX FIRST N ADDRESS PORT MEMORY_PORT NAME"
+ * with a host of the job. is_wanted: 1: this launcher goes on although no process of it lives,
+ * because others may read the memory of those that have died. report: tells the starting launcher
+ * which processes are lost. obey: 1: the line was one of such a job. watch: signs of life. */
+pst_status pst_launch_elastic_host_open(pst_launch_host_job *job, const char *line,
+                                        char memory_port[8]);
+pst_status pst_launch_elastic_host_add(pst_launch_host_job *job, const char *line);
+int pst_launch_elastic_host_is_wanted(const launcher *l);
+int pst_launch_elastic_host_obey(launcher *l, const char *line);
+int pst_launch_elastic_host_watch(launcher *l);
+
 /* launch_elastic.c. open: creates the job's pages; lose: 1: the job can go on without this rank,
  * which has died, or left by itself (left); kill: kills a rank that is stopped or hangs, if the job
  * can go on without it (else 0); watch: kills ranks that others accuse, and announces the next
@@ -135,6 +162,8 @@ void pst_launch_elastic_close(launcher *l);
 int pst_launch_elastic_lose(launcher *l, uint32_t rank, int left, const char *what);
 int pst_launch_elastic_kill(launcher *l, uint32_t rank, const char *what);
 void pst_launch_elastic_watch(launcher *l);
+/* Announces the next epoch: alive: [n] as in pst_elastic_announce. 0: too few live. */
+int pst_launch_elastic_announce(launcher *l, const uint8_t *alive, uint64_t lost_ns);
 /* 0: a process of an elastic job that has no rank now. */
 int pst_launch_elastic_has_rank(const launcher *l, uint32_t process);
 /* A hung rank that others accuse: 1: it is killed, and the job goes on. */
@@ -144,6 +173,8 @@ int pst_launch_elastic_done(const launcher *l);
 
 /* launch_control.c: handles the lines that have arrived on the control pipe. */
 void pst_launch_host_read(launcher *l);
+/* The starting launcher has ended or does not answer: ends the ranks. */
+void pst_launch_host_cut(launcher *l);
 /* Waits for a complete line. EPEER, without an error message: the starting launcher has ended, or
  * ends the job because of another host and prints the reason. */
 pst_status pst_launch_host_wait(pst_launch_host_job *job, char line[PST_LAUNCH_LINE]);

@@ -20,8 +20,9 @@
 
 struct pst_heartbeat {
     pst_heartbeat_page *page;
-    uint32_t line;  /* ours */
-    int is_accuser; /* 1: this rank has written the verdict */
+    uint32_t line;   /* ours */
+    uint32_t n_here; /* ranks of this host */
+    int is_accuser;  /* 1: this rank has written the verdict */
     char host[64];
     int stop_fd; /* eventfd that ends the thread */
     int has_thread;
@@ -75,7 +76,7 @@ void pst_heartbeat_on_tick(pst_heartbeat *h, void (*tick)(void *arg), void *arg)
     pthread_mutex_unlock(&h->tick_lock);
 }
 
-uint32_t pst_heartbeat_ranks(const pst_heartbeat *h) { return h->page->n; }
+uint32_t pst_heartbeat_ranks(const pst_heartbeat *h) { return h->n_here; }
 
 /* All signals are blocked in this thread: other threads of the program handle them. */
 static pst_status start_thread(pst_heartbeat *h) {
@@ -208,6 +209,7 @@ pst_status pst_heartbeat_open(pst_world *world, pst_heartbeat **heartbeat) {
     pthread_mutex_init(&h->tick_lock, NULL);
     const uint32_t lines = world->lines ? world->lines : world->local_size;
     h->line = world->lines ? world->line : world->local_rank;
+    h->n_here = world->local_size;
     snprintf(h->host, sizeof h->host, "%s", world->host);
     pst_status status = prepare(h, lines);
     pst_status given = world->launched_by_us ? map_launchers_page(world, lines, &h->page) : PST_OK;

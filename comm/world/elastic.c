@@ -74,6 +74,7 @@ void pst_elastic_inherit(const pst_elastic_page *page, int fd) {
     keep(fd);
     keep(page->store_fd);
     for (uint32_t e = 0; e <= page->n; e++) keep(page->heartbeat_fd[e]);
+    if (page->hosts.n) keep(page->hosts.listener);
     for (uint32_t i = 0; i < page->n; i++)
         for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++) keep(page->state_fd[i][k]);
 }

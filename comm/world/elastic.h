@@ -54,6 +54,24 @@ typedef struct {
     uint8_t note[PST_ELASTIC_NOTE];
 } pst_elastic_state;
 
+/* The hosts of a job that a host file describes. All have pages of their own, on which each host's
+ * launcher announces the same epochs; of processes of other hosts a page has no states. */
+enum { PST_ELASTIC_HOSTS = 64, PST_ELASTIC_HOST_NAME = 64 };
+typedef struct {
+    uint32_t first, n; /* its processes */
+    /* where rank 0 of an epoch listens if it is here, and where the launcher gives memory files and
+     * states out (elastic_hosts.h) */
+    char name[PST_ELASTIC_HOST_NAME], address[64], port[8], memory_port[8];
+    _Atomic uint32_t lost_in; /* the epoch that began when the host was lost; 0: it is not lost */
+} pst_elastic_host;
+typedef struct {
+    uint32_t n, own;      /* n 0: all processes are on one host; own: index of this host */
+    int listener;         /* socket that rank 0 of an epoch inherits */
+    uint64_t bytes_per_s; /* between hosts, as last measured; 0: not yet */
+    char secret[64];
+    pst_elastic_host host[PST_ELASTIC_HOSTS];
+} pst_elastic_hosts;
+
 typedef struct {
     uint32_t n;             /* processes */
     _Atomic uint32_t epoch; /* the last one announced */
@@ -71,6 +89,7 @@ typedef struct {
     pst_elastic_state state[PST_ELASTIC_RANKS][PST_ELASTIC_FILES];
     _Atomic uint32_t has_folder;     /* 1: `folder` is complete */
     char folder[PST_ELASTIC_FOLDER]; /* of the run, once it exists */
+    pst_elastic_hosts hosts;
 } pst_elastic_page;
 
 /* The launcher's side. open: ranks_of: [n + 1] as above, ranks_of[n] is n; the processes inherit

@@ -1,7 +1,7 @@
 /* The world of one epoch of an elastic job (elastic.h). Each rank appends its values to a region of
  * a shared memory file, and a fence waits until all ranks have reached it. A fence fails as soon as
  * a later epoch is announced, so no rank waits for a dead one. */
-#include "comm/world/elastic.h"
+#include "comm/world/elastic_hosts.h"
 #include "comm/world/world.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -154,6 +154,11 @@ pst_status pst_elastic_world(pst_elastic_page *page, uint32_t epoch, uint32_t pr
     w->epoch = epoch;
     snprintf(w->base.job, sizeof w->base.job, "penstock-%d-%u", (int)getppid(), epoch);
     if (gethostname(w->base.host, sizeof w->base.host - 1)) strcpy(w->base.host, "localhost");
+    if (page->hosts.n) {
+        pst_status met = pst_elastic_meet(page, epoch, &w->base, world);
+        free(w);
+        return met;
+    }
     pst_status status = map_regions(w);
     if (status != PST_OK) {
         free(w);

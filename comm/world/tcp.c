@@ -212,6 +212,21 @@ static pst_status find_place(pst_tcp_job *job, pst_dmlc_place *met) {
     return PST_OK;
 }
 
+/* Meets the other ranks; closes *w on failure. */
+static pst_status meet(tcp_world *w, const pst_tcp_job *job) {
+    int *fd = malloc(job->size * sizeof *fd);
+    w->watch = calloc(job->size, sizeof *w->watch);
+    pst_status status = fd && w->watch ? pst_tcp_join(job, fd)
+                                       : pst_fail(PST_ENOMEM, "no memory for %u ranks", job->size);
+    if (status == PST_OK) w->fd = fd;
+    else free(fd);
+    if (status == PST_OK) status = publish_place(w);
+    if (status == PST_OK) status = w->base.ops->fence(&w->base);
+    if (status == PST_OK) status = find_neighbours(w);
+    if (status != PST_OK) tcp_close(&w->base);
+    return status;
+}
+
 static pst_status tcp_open(pst_world **world) {
     pst_tcp_job job;
     pst_dmlc_place met;
@@ -222,19 +237,22 @@ static pst_status tcp_open(pst_world **world) {
     w->base = (pst_world){.ops = &pst_world_tcp, .rank = job.rank, .size = job.size};
     snprintf(w->base.job, sizeof w->base.job, "%.40s:%.16s", job.address, job.port);
     name_host(&w->base);
-    int *fd = malloc(job.size * sizeof *fd);
-    w->watch = calloc(job.size, sizeof *w->watch);
-    pst_status status = fd && w->watch ? pst_tcp_join(&job, fd)
-                                       : pst_fail(PST_ENOMEM, "no memory for %u ranks", job.size);
-    if (status == PST_OK) w->fd = fd;
-    else free(fd);
-    if (status == PST_OK) status = publish_place(w);
-    if (status == PST_OK) status = w->base.ops->fence(&w->base);
-    if (status == PST_OK) status = find_neighbours(w);
-    if (status != PST_OK) {
-        tcp_close(&w->base);
-        return status;
-    }
+    PST_TRY(meet(w, &job));
+    *world = &w->base;
+    return PST_OK;
+}
+
+pst_status pst_world_tcp_meet(const pst_tcp_job *job, const pst_world *like, pst_world **world) {
+    tcp_world *w = calloc(1, sizeof *w);
+    if (!w) return pst_fail(PST_ENOMEM, "no memory to join the job");
+    w->scheduler = -1;
+    w->base = *like;
+    w->base.ops = &pst_world_tcp;
+    w->base.rank = job->rank;
+    w->base.size = job->size;
+    w->base.local_rank = w->base.local_size = w->base.sharing = 0;
+    name_host(&w->base);
+    PST_TRY(meet(w, job));
     *world = &w->base;
     return PST_OK;
 }
@@ -319,6 +337,7 @@ static pst_status check_rank(tcp_world *w, uint32_t rank) {
 static pst_status tcp_check(pst_world *world) {
     tcp_world *w = (tcp_world *)world;
     uint64_t now = pst_monotonic_ns();
+    if (pst_tcp_is_over()) return pst_fail(PST_EPEER, "a rank of the job has died");
     if (now < w->next_check) return PST_OK;
     w->next_check = now + CHECK_NS;
     for (uint32_t r = 0; r < world->size; r++) w->watch[r].fd = w->watch[r].events ? w->fd[r] : -1;

@@ -43,6 +43,12 @@ pst_status pst_tcp_accept(int listener, const char *who, int *fd);
  * closed. */
 pst_status pst_tcp_join(const pst_tcp_job *job, int *fd);
 
+struct pst_world;
+/* tcp.c. Opens the world of such a job. like: the members of the world that do not follow from the
+ * job. On failure the job's listener is closed too. */
+pst_status pst_world_tcp_meet(const pst_tcp_job *job, const struct pst_world *like,
+                              struct pst_world **world);
+
 /* tcp_connect.c. Opens a listening socket; port "0" is replaced by the number of a free port. */
 pst_status pst_tcp_listen(const char *address, char port[8], int *listener);
 /* Connects to the job's address, where a process may start to listen later; tries for `seconds`
@@ -55,6 +61,12 @@ void pst_tcp_pause(void); /* sleeps shortly before the next attempt */
  * left as a timeout of poll(), at most a minute; -1: no limit. wait: waits for poll() events of a
  * socket; EPEER: not before the limit. */
 int pst_tcp_milliseconds(uint64_t until);
+/* From now on, waits of this process fail with EPEER as soon as over(arg) is 1, and a rank that is
+ * rejected tries again until its time limit, as in an elastic job, whose ranks meet several times.
+ * NULL: no longer. Called from the training thread only. */
+void pst_tcp_give_up_when(int (*over)(void *arg), void *arg);
+int pst_tcp_meets_again(void); /* 1: such a function is set */
+int pst_tcp_is_over(void);     /* 1: it is set, and returns 1 */
 pst_status pst_tcp_wait(int fd, short events, uint64_t until);
 /* Sets a socket to non-blocking, with TCP_NODELAY and keep-alive probes that detect a lost host
  * after about 25 s. */

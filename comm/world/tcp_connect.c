@@ -129,6 +129,7 @@ pst_status pst_tcp_connect(const pst_tcp_job *job, uint32_t seconds, const char 
     while (!(reached = try_all(&c, list, out))) {
         now = pst_monotonic_ns();
         if (now >= c.until || now >= c.no_route + NO_ROUTE_S * SECOND_NS) break;
+        if (pst_tcp_is_over()) break;
         pst_tcp_pause();
     }
     freeaddrinfo(list);

@@ -7,6 +7,7 @@
 #include "comm/world/secret.h"
 #include "comm/world/tcp.h"
 #include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -100,7 +101,7 @@ static void log_refused(rendezvous *h, int fd, uint32_t rank, const char *why) {
     struct sockaddr_storage from;
     socklen_t bytes = sizeof from;
     char name[64] = "somewhere";
-    if (h->refused++) return;
+    if (h->refused++ || pst_tcp_meets_again()) return; /* a rank of another epoch is no error */
     if (getpeername(fd, (struct sockaddr *)&from, &bytes) == 0)
         getnameinfo((struct sockaddr *)&from, bytes, name, sizeof name, NULL, 0, NI_NUMERICHOST);
     pst_log(PST_LOG_WARN, "rank %u at %s was rejected: %s", rank, name, why);
@@ -203,7 +204,7 @@ static pst_status accept_all(const pst_tcp_job *job, int *fd) {
     uint64_t began = pst_monotonic_ns(), until = began + job->seconds * (uint64_t)SECOND_NS;
     uint64_t log_ns = began + LOG_S * (uint64_t)SECOND_NS, next = log_ns < until ? log_ns : until;
     pst_status status = open_listener(job, &h->listener);
-    while (status == PST_OK && h->missing && pst_monotonic_ns() < until) {
+    while (status == PST_OK && h->missing && pst_monotonic_ns() < until && !pst_tcp_is_over()) {
         status = poll_once(h, next);
         if (next == until || pst_monotonic_ns() < next || !h->missing) continue;
         log_missing(h);
@@ -262,13 +263,16 @@ static pst_status join_root(const pst_tcp_job *job, int *fd) {
     uint64_t until = pst_monotonic_ns() + job->seconds * (uint64_t)SECOND_NS;
     PST_TRY(name_variables(job, pst_tcp_connect(job, job->seconds, "rank 0", fd)));
     pst_status status = introduce(job, *fd, until);
-    for (int i = 1; i < MAX_CALLS && status == PST_EPEER && pst_monotonic_ns() < until; i++) {
+    const int calls = pst_tcp_meets_again() ? INT_MAX : MAX_CALLS;
+    for (int i = 1; i < calls && status == PST_EPEER && pst_monotonic_ns() < until; i++) {
+        if (pst_tcp_is_over()) return status;
         close(*fd);
         *fd = -1;
         pst_tcp_pause();
         PST_TRY(pst_tcp_connect(job, GREET_S, "rank 0", fd));
         status = introduce(job, *fd, until);
     }
+    if (pst_tcp_meets_again()) return status;
     return status == PST_EPEER ? PST_EINPUT : status; /* introduce() has set the message */
 }
 

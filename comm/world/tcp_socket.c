@@ -11,8 +11,23 @@
 #include <stdio.h>
 #include <string.h>
 
+/* How often a wait looks whether it is over. */
+enum { LOOK_MS = 5 };
+static int (*is_over)(void *arg);
+static void *is_over_arg;
+
+void pst_tcp_give_up_when(int (*over)(void *arg), void *arg) {
+    is_over = over;
+    is_over_arg = arg;
+}
+
+int pst_tcp_meets_again(void) { return is_over != NULL; }
+
+int pst_tcp_is_over(void) { return is_over && is_over(is_over_arg); }
+
 int pst_tcp_milliseconds(uint64_t until) {
     uint64_t now = pst_monotonic_ns();
+    if (is_over && until > now + LOOK_MS * UINT64_C(1000000)) return LOOK_MS;
     if (until == PST_NEVER) return -1;
     if (until <= now) return 0;
     return (int)((until - now) / 1000000 + 1 < 60000 ? (until - now) / 1000000 + 1 : 60000);
@@ -24,6 +39,7 @@ pst_status pst_tcp_wait(int fd, short events, uint64_t until) {
         int n = poll(&p, 1, pst_tcp_milliseconds(until));
         if (n > 0) return PST_OK;
         if (n < 0 && errno != EINTR) return pst_fail(PST_EPEER, "cannot wait for a connection: %m");
+        if (pst_tcp_is_over()) return pst_fail(PST_EPEER, "a rank of the job has died");
         if (n == 0 && until != PST_NEVER && pst_monotonic_ns() >= until)
             return pst_fail(PST_EPEER, "no answer within the time limit");
     }

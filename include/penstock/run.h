@@ -27,8 +27,8 @@ typedef struct {
     /* set to the signal (SIGINT, SIGTERM, SIGHUP) that ended the run after a checkpoint, before the
      * last step; else to 0. May be NULL */
     int *stopped;
-    /* 1: the local ranks that this process starts go on when one of them dies (elastic.min 1 unless
-     * the configuration has more) */
+    /* 1: the ranks that this process starts, here or on the hosts of `hostfile`, go on when one of
+     * them dies (elastic.min 1 unless the configuration has more) */
     int elastic;
     /* with parallel.update async or bounded: file with the order of updates (order.txt of a run)
      * that this run repeats; NULL or "": none */

@@ -113,12 +113,17 @@ pst_status pst_ckpt_open(const char *folder, pst_ckpt **out) {
     return status;
 }
 
-/* Reads the part's n numbers as they are stored, for the hash (NULL: none), and widens them. */
-static pst_status read_numbers(const pst_safetensors_file *shard, const pst_safetensors_entry *e,
-                               const pst_ckpt_tensor *t, float *out, uint64_t n, uint64_t *hash) {
-    const uint64_t bytes = n * pst_dtype_bytes(t->dtype);
+/* Reads the part's numbers as they are stored, for the hash (NULL: none), and widens them. */
+static pst_status read_numbers(const pst_ckpt *c, const pst_ckpt_tensor *t,
+                               const pst_ckpt_part *part, float *out, uint64_t *hash) {
+    const uint32_t file = part->file;
+    const pst_safetensors_entry *e = entry_of(c, t, part);
+    const uint64_t n = part->to - part->from, bytes = n * pst_dtype_bytes(t->dtype);
     uint8_t *at = (uint8_t *)out + (n * sizeof *out - bytes);
-    PST_TRY(pst_safetensors_read_bytes(shard, e, 0, at, bytes));
+    pst_status status = PST_OK;
+    if (!c->fetch || !c->fetch(c->fetch_arg, file, e->offset, at, bytes, &status))
+        status = pst_safetensors_read_bytes(c->shard[file], e, 0, at, bytes);
+    PST_TRY(status);
     if (hash) *hash = pst_hash_bytes(at, bytes);
     if (t->dtype == PST_BF16) pst_bf16_unpack(out, n);
     return PST_OK;
@@ -129,7 +134,7 @@ static pst_status read_part(const pst_ckpt *c, const pst_ckpt_tensor *t, const p
     const pst_safetensors_file *shard = c->shard[part->file];
     const pst_safetensors_entry *e = entry_of(c, t, part);
     uint64_t hash = 0;
-    PST_TRY(read_numbers(shard, e, t, out, part->to - part->from, c->unhashed ? NULL : &hash));
+    PST_TRY(read_numbers(c, t, part, out, c->unhashed ? NULL : &hash));
     if (c->unhashed || hash == part->xxh3) return PST_OK;
     return BAD("%s: tensor %s is damaged: its hash is %016" PRIx64
                ", but the index gives %016" PRIx64,

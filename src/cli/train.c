@@ -56,9 +56,9 @@ int pst_cli_train(const pst_cli_call *call) {
          "an earlier run with the same layout, which gives the same weights.",
          &o.replay},
         {0, "elastic", NULL, PST_OPTION_FLAG, 0, 0,
-         "Go on when a rank on this host is killed, stopped or hangs: the others take its part, "
-         "repeat the step, and end with the same weights. Not with --hostfile, other launchers or "
-         "GPUs.",
+         "Go on when a rank is killed, stopped or hangs or, with --hostfile, a host is lost: the "
+         "other ranks take its part, repeat the step, and end with the same weights. Not with "
+         "other launchers or GPUs.",
          &o.elastic},
         {0, "canary", NULL, PST_OPTION_FLAG, 0, 0,
          "Check at the end that nothing was written past the end of any rank's arena.", &o.canary},

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* What goes with a state in addition to what a checkpoint has. */
@@ -134,18 +135,80 @@ static void take_note(pst_trainer *t, const note *n) {
     t->save_requested = n->save_requested;
 }
 
-static pst_status read_state(pst_trainer *t) {
-    const pst_elastic *e = t->elastic;
+/* A local file of which only the header of a file of another host is there. */
+static pst_status copy_header(pst_elastic *e, uint32_t process, uint32_t file, int *fd) {
+    enum { LENGTH = 8 };
+    const off_t sparse = (off_t)1 << 42; /* larger than the memory of any host */
+    const uint32_t host = pst_elastic_host_of(e->page, process);
+    pst_elastic_range range = {process, file, 0, LENGTH};
+    uint64_t length = 0;
+    PST_TRY(pst_elastic_fetch(&e->memory, host, &range, &length));
+    range.bytes = LENGTH + length;
+    uint8_t *text = length < UINT32_MAX ? malloc(range.bytes) : NULL;
+    pst_status status =
+        text ? PST_OK : pst_fail(PST_ENOMEM, "no memory to describe the state of another host");
+    if (status == PST_OK) status = pst_elastic_fetch(&e->memory, host, &range, text);
+    if (status == PST_OK && (*fd = memfd_create("penstock-header", MFD_CLOEXEC)) < 0)
+        status = pst_fail(PST_ENOMEM, "cannot create a memory file: %m");
+    if (status == PST_OK &&
+        (ftruncate(*fd, sparse) || pwrite(*fd, text, range.bytes, 0) != (ssize_t)range.bytes))
+        status = pst_fail(PST_ENOMEM, "cannot write a memory file: %m");
+    free(text);
+    return status;
+}
+
+/* Reads from the launcher of another host; 0: the file is on this host. */
+static int fetch(void *arg, uint32_t file, uint64_t from, void *out, uint64_t bytes,
+                 pst_status *status) {
+    pst_elastic *e = arg;
+    const uint32_t process = e->page->member[e->source_epoch].process[file];
+    const pst_elastic_range range = {process, e->found.file[file], from, bytes};
+    if (pst_elastic_is_here(e->page, process)) return 0;
+    *status = pst_elastic_fetch(&e->memory, pst_elastic_host_of(e->page, process), &range, out);
+    return 1;
+}
+
+static pst_status open_found(pst_elastic *e, const pst_ckpt_info *info, const pst_graph *graph,
+                             pst_ckpt **ckpt) {
+    const pst_elastic_members *m = &e->page->member[e->source_epoch];
+    int fd[PST_ELASTIC_RANKS];
+    pst_status status = PST_OK;
+    memset(fd, -1, sizeof fd);
+    for (uint32_t r = 0; status == PST_OK && r < m->n_rank; r++) {
+        const uint32_t process = m->process[r], file = e->found.file[r];
+        if (pst_elastic_is_here(e->page, process)) fd[r] = dup(e->page->state_fd[process][file]);
+        else status = copy_header(e, process, file, &fd[r]);
+    }
+    const pst_ckpt_memory memory = {fd, m->n_rank};
+    if (status == PST_OK) status = pst_ckpt_open_memory(&memory, info, "", graph, ckpt);
+    for (uint32_t r = 0; r < m->n_rank; r++)
+        if (fd[r] >= 0) close(fd[r]);
+    if (status != PST_OK) return status;
+    (*ckpt)->fetch = fetch;
+    (*ckpt)->fetch_arg = e;
+    return PST_OK;
+}
+
+static pst_status open_here(const pst_elastic *e, const pst_ckpt_info *info, const pst_graph *graph,
+                            pst_ckpt **ckpt) {
     const pst_elastic_members *m = &e->page->member[e->source_epoch];
     const uint32_t k = e->source % PST_ELASTIC_FILES;
     int fd[PST_ELASTIC_RANKS];
-    note n;
-    pst_ckpt *ckpt;
     for (uint32_t r = 0; r < m->n_rank; r++)
         fd[r] = e->page->state_fd[m->process[r]][e->page->state[m->process[r]][k].file];
-    memcpy(&n, e->page->state[m->process[0]][k].note, sizeof n);
-    const pst_ckpt_memory memory = {fd, m->n_rank};
-    PST_TRY(pst_ckpt_open_memory(&memory, &n.info, "", t->p->whole, &ckpt));
+    return pst_ckpt_open_memory(&(pst_ckpt_memory){fd, m->n_rank}, info, "", graph, ckpt);
+}
+
+static pst_status read_state(pst_trainer *t) {
+    pst_elastic *e = t->elastic;
+    const pst_elastic_members *m = &e->page->member[e->source_epoch];
+    const uint32_t k = e->source % PST_ELASTIC_FILES;
+    const int several = e->page->hosts.n != 0;
+    note n;
+    pst_ckpt *ckpt;
+    memcpy(&n, several ? e->found.note : e->page->state[m->process[0]][k].note, sizeof n);
+    if (several) PST_TRY(open_found(e, &n.info, t->p->whole, &ckpt));
+    else PST_TRY(open_here(e, &n.info, t->p->whole, &ckpt));
     pst_status status = pst_resume_load(t, ckpt);
     pst_ckpt_close(ckpt);
     if (status == PST_OK) take_note(t, &n);
@@ -181,6 +244,21 @@ void pst_elastic_note_folder(const pst_trainer *t) {
     if (!t->elastic || atomic_load(&t->elastic->page->has_folder)) return;
     memcpy(t->elastic->page->folder, t->folder, PST_TRAINER_FOLDER);
     atomic_store(&t->elastic->page->has_folder, 1);
+}
+
+/* No state was complete: the run has gone back to its last checkpoint, or to its beginning. */
+void pst_elastic_went_back(pst_trainer *t) {
+    pst_elastic *e = t->elastic;
+    note last;
+    if (!e || !e->epoch || e->source || !e->found.has_last) return;
+    memcpy(&last, e->found.last_note, sizeof last);
+    e->repeated = last.info.step > t->step ? last.info.step - t->step : 0;
+    if (!t->group->leader || t->options->quiet) return;
+    const unsigned long long n = e->repeated;
+    printf("the newest state went with the host: back to %s of step %llu; %llu step%s repeated\n",
+           *t->resume ? "the checkpoint" : "the beginning, the weights",
+           (unsigned long long)t->step, n, n == 1 ? " is" : "s are");
+    fflush(stdout);
 }
 
 static double since(uint64_t ns) { return (double)(pst_monotonic_ns() - ns) * 1e-9; }
@@ -220,6 +298,17 @@ void pst_elastic_say(const pst_trainer *t) {
     fflush(stdout);
 }
 
+/* The hosts that were lost since the last epoch in which a step was completed. */
+static uint32_t lost_hosts(const pst_elastic *e, uint32_t trained,
+                           const char *name[PST_ELASTIC_HOSTS]) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < e->page->hosts.n; i++) {
+        const pst_elastic_host *h = &e->page->hosts.host[i];
+        if (atomic_load(&h->lost_in) > trained) name[n++] = h->name;
+    }
+    return n;
+}
+
 void pst_elastic_report(pst_trainer *t) {
     pst_elastic *e = t->elastic;
     if (!e) return;
@@ -227,11 +316,18 @@ void pst_elastic_report(pst_trainer *t) {
     /* the first step of an epoch is slower than the others */
     e->step_ns = e->steps++ > 1 ? e->step_ns + (wall - e->step_ns) / 8 : wall;
     e->step_predicted_ns = t->p->timing->step_ns;
+    const uint32_t before = e->trained_epoch;
+    e->trained_epoch = e->epoch;
     if (!e->reports) return;
     e->reports = 0;
     if (!t->metrics) return;
     const pst_elastic_members *m = &e->page->member[e->epoch];
+    const char *host[PST_ELASTIC_HOSTS];
     const pst_metrics_recovery r = {.step = t->step - 1,
+                                    .host = host,
+                                    .n_host = lost_hosts(e, before, host),
+                                    .repeated = e->repeated,
+                                    .fetched_bytes = e->memory.bytes,
                                     .lost = m->lost,
                                     .n_lost = m->n_lost,
                                     .ranks = m->n_rank,

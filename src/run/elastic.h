@@ -1,4 +1,4 @@
-/* Elastic runs: when a local rank dies, the other processes go on. Each rank's part of the run's
+/* Elastic runs: when a rank or host dies, the other processes go on. Each rank's part of the run's
  * state lies in two memory files that outlive it (comm/world/elastic.h): STEP reads one and writes
  * the other (pst_memory_map.twin), so nothing is copied, and the state before a step is complete
  * until all ranks have the next one. After a death the processes close everything, join the world
@@ -20,6 +20,9 @@ pst_status pst_elastic_needs_ranks(void); /* EINPUT: the run has one process */
 pst_status pst_elastic_check(const pst_config *c, const pst_train_options *o);
 pst_status pst_elastic_launch(const pst_config *c, const pst_train_options *o, uint32_t n_rank,
                               pst_launch_end *end);
+/* The same on the hosts of a file (pst_launch_hosts). */
+pst_status pst_elastic_launch_hosts(const pst_config *c, const pst_train_options *o,
+                                    pst_hosts *hosts, uint32_t n_rank, pst_launch_end *end);
 
 /* A process of an elastic job: 1: this is one. */
 int pst_elastic_is_process(void);
@@ -42,6 +45,9 @@ pst_status pst_elastic_read(pst_trainer *t);
 /* The weights were set since began_ns: this depends on their size, unlike the rest of the set-up.
  */
 void pst_elastic_moved(const pst_trainer *t, uint64_t began_ns);
+/* When the weights are set: says if the run has gone back, because a host was lost with the only
+ * newer state. */
+void pst_elastic_went_back(pst_trainer *t);
 /* Behind pst_setup_prepare. Rank 0 says that the run goes on, and how long that will take. */
 void pst_elastic_say(const pst_trainer *t);
 /* Of this process's requests (stop.h) those that concern all ranks: with SIGTERM to this rank

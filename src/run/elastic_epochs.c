@@ -42,6 +42,15 @@ static void place_sides(pst_elastic *e) {
 /* Rank 0 decides which state the epoch begins with. */
 static pst_status choose_state(pst_elastic *e, pst_world *world) {
     pst_elastic_members *m = &e->page->member[e->epoch];
+    if (e->page->hosts.n) {
+        const pst_elastic_copies copies = {1, 1};
+        PST_TRY(pst_elastic_agree(&e->memory, world, &copies, &e->found));
+        e->repeated = 0;
+        e->source_epoch = e->found.source_epoch;
+        e->number = e->source = m->source = e->found.source;
+        place_sides(e);
+        return PST_OK;
+    }
     if (!world->rank) pst_elastic_newest(e->page, &m->source_epoch, &m->source);
     PST_TRY(world->ops->fence(world));
     e->source_epoch = m->source_epoch;
@@ -73,6 +82,8 @@ static pst_status train_epoch(pst_elastic *e, const pst_config *given, const pst
         }
     }
     pst_config_close(c);
+    pst_elastic_memory_close(&e->memory);
+    e->memory.bytes = e->memory.ns = 0;
     return status;
 }
 
@@ -117,6 +128,7 @@ pst_status pst_elastic_train(const pst_config *c, const pst_train_options *o) {
     pst_stop_before before;
     PST_TRY(pst_limits_of_process(2));
     PST_TRY(pst_elastic_map(&e.page, &e.process));
+    e.memory.page = e.page;
     sched_getaffinity(0, sizeof e.processors, &e.processors);
     pst_stop_open(&before, 0);
     pst_status status = train_epochs(&e, c, o);

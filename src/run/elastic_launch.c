@@ -46,7 +46,6 @@ pst_status pst_elastic_check(const pst_config *c, const pst_train_options *o) {
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
         if (getenv(other[i]))
             return refuse("ranks that another launcher starts", "start them with -n");
-    if (o->hostfile) return refuse("--hostfile", "omit one of the two");
     if (!o->argv) return refuse("a program that starts no ranks", "use penstock train");
     if (strcmp(c->parallel.device, "auto") != 0 && strcmp(c->parallel.device, "cpu") != 0)
         return refuse("this parallel.device: state in a GPU's memory dies with its process",
@@ -74,15 +73,26 @@ static pst_status check_numbers(const pst_config *c, uint32_t n_rank) {
     return PST_OK;
 }
 
-/* Whether the run can be prepared for this number of ranks. */
-static pst_status try_ranks(const pst_config *given, uint32_t n_rank) {
+/* For ranks on other hosts, of whose memory and processors this machine knows nothing. */
+static pst_status prepare_elsewhere(const pst_config *c, pst_prepare_options options,
+                                    pst_prepared **p) {
+    options.threads = 1;
+    options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
+    PST_TRY(pst_prepare_kind(c, &options));
+    PST_TRY(pst_prepare(c, &options, p));
+    return pst_prepare_fits(*p, (uint64_t)c->parallel.memory);
+}
+
+/* Whether the run can be prepared for this number of ranks. others: 1: they are on other hosts. */
+static pst_status try_ranks(const pst_config *given, uint32_t n_rank, int others) {
     const pst_prepare_options options = {.n_rank = n_rank, .smaller = 1, .twins = 1};
     pst_prepared *p = NULL;
     pst_config *c;
     PST_TRY(pst_config_copy(given, &c));
     pst_status status =
         given->parallel.pipeline ? pst_config_override(c, "parallel", "pipeline", "0") : PST_OK;
-    if (status == PST_OK) status = pst_setup_plan(c, options, NULL, &p);
+    if (status == PST_OK && others) status = prepare_elsewhere(c, options, &p);
+    else if (status == PST_OK) status = pst_setup_plan(c, options, NULL, &p);
     if (status == PST_OK && strcmp(p->options.device->name, "cpu") != 0)
         status =
             refuse("a GPU: state in its memory dies with its process", "use parallel.device=cpu");
@@ -92,7 +102,7 @@ static pst_status try_ranks(const pst_config *given, uint32_t n_rank) {
 }
 
 /* Fills ranks_of (comm/world/elastic.h): [n_rank + 1]. EINPUT: the run cannot lose a rank. */
-static pst_status find_ranks(const pst_config *c, uint32_t n_rank, uint32_t *ranks_of) {
+static pst_status find_ranks(const pst_config *c, uint32_t n_rank, int others, uint32_t *ranks_of) {
     const uint32_t lanes = pst_prepare_lanes(c),
                    min = c->elastic.min ? (uint32_t)c->elastic.min : 1;
     pst_status status = PST_EINPUT;
@@ -103,7 +113,7 @@ static pst_status find_ranks(const pst_config *c, uint32_t n_rank, uint32_t *ran
     for (uint32_t living = 1; living < n_rank; living++) {
         const int fits = living >= lanes && living >= min && living % lanes == 0;
         ranks_of[living] = living >= min ? ranks_of[living - 1] : 0;
-        if (fits && (status = try_ranks(c, living)) == PST_OK) ranks_of[living] = living;
+        if (fits && (status = try_ranks(c, living, others)) == PST_OK) ranks_of[living] = living;
         if (status == PST_ENOMEM) status = PST_EINPUT; /* does not fit the memory */
     }
     ranks_of[n_rank] = n_rank;
@@ -112,14 +122,29 @@ static pst_status find_ranks(const pst_config *c, uint32_t n_rank, uint32_t *ran
 }
 
 /* Below elastic.min, as many ranks as there must at least be. */
-pst_status pst_elastic_launch(const pst_config *c, const pst_train_options *o, uint32_t n_rank,
-                              pst_launch_end *end) {
-    uint32_t ranks_of[PST_ELASTIC_RANKS + 1] = {0};
+static pst_status begin(const pst_config *c, const pst_train_options *o, uint32_t n_rank,
+                        int others, uint32_t *ranks_of) {
     PST_TRY(check_numbers(c, n_rank));
-    PST_TRY(find_ranks(c, n_rank, ranks_of));
+    PST_TRY(find_ranks(c, n_rank, others, ranks_of));
     pst_error_clear();
     if (!o->quiet && ranks_of[n_rank - 1] < n_rank - 1)
         printf("elastic: after the loss of a rank the run goes on with %u rank%s\n",
                ranks_of[n_rank - 1], pst_plural(ranks_of[n_rank - 1]));
+    fflush(stdout);
+    return PST_OK;
+}
+
+pst_status pst_elastic_launch(const pst_config *c, const pst_train_options *o, uint32_t n_rank,
+                              pst_launch_end *end) {
+    uint32_t ranks_of[PST_ELASTIC_RANKS + 1] = {0};
+    PST_TRY(begin(c, o, n_rank, 0, ranks_of));
     return pst_launch_local_elastic(n_rank, ranks_of, o->argv, 3000, end);
+}
+
+pst_status pst_elastic_launch_hosts(const pst_config *c, const pst_train_options *o,
+                                    pst_hosts *hosts, uint32_t n_rank, pst_launch_end *end) {
+    uint32_t ranks_of[PST_ELASTIC_RANKS + 1] = {0};
+    const pst_launch_hosts_options options = {n_rank, (uint32_t)c->parallel.wait, ranks_of};
+    PST_TRY(begin(c, o, n_rank, 1, ranks_of));
+    return pst_launch_hosts(hosts, &options, o->argv, end);
 }

@@ -2,7 +2,7 @@
  * them. */
 #ifndef PST_RUN_ELASTIC_PARTS_H
 #define PST_RUN_ELASTIC_PARTS_H
-#include "comm/world/elastic.h"
+#include "comm/world/elastic_hosts.h"
 #include "run/elastic.h"
 #include <sched.h>
 
@@ -30,5 +30,11 @@ struct pst_elastic {
     double ns_per_byte; /* of the state: to reserve its memory, or to read it */
     double predicted_s;
     int reports; /* 1: the recovery is not reported yet */
+    /* several hosts, else all 0: the state of the epoch; connections to other hosts; steps that are
+     * repeated because no state was complete */
+    pst_elastic_found found;
+    pst_elastic_memory memory;
+    uint64_t repeated;
+    uint32_t trained_epoch; /* the last one in which this process has completed a step */
 };
 #endif

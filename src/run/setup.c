@@ -272,8 +272,11 @@ static pst_status find_resumed(pst_trainer *t) {
     char *found, checkpoints[PST_TRAINER_FOLDER + 16];
     snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", t->folder);
     pst_ckpt_clean(checkpoints); /* incomplete files of a run that died */
-    if (!*t->options->resume) return PST_OK;
-    PST_TRY(pst_ckpt_find(t->options->resume, &found));
+    int in_memory;
+    const int goes_back = pst_elastic_goes_on(t, &in_memory) && !in_memory &&
+                          pst_ckpt_before(checkpoints, 1, UINT64_MAX) != UINT64_MAX;
+    if (!*t->options->resume && !goes_back) return PST_OK;
+    PST_TRY(pst_ckpt_find(goes_back ? t->folder : t->options->resume, &found));
     uint64_t broken = pst_ckpt_before(checkpoints, 0, UINT64_MAX),
              good = pst_ckpt_before(checkpoints, 1, UINT64_MAX);
     if (broken != UINT64_MAX && good != UINT64_MAX && broken > good)
@@ -340,7 +343,9 @@ pst_status pst_setup_folder(pst_trainer *t) {
     }
     PST_TRY(pst_group_agree(t->group, status));
     PST_TRY(pst_group_broadcast(t->group, t->resume, sizeof t->resume, 0));
-    return pst_group_broadcast(t->group, t->folder, sizeof t->folder, 0);
+    PST_TRY(pst_group_broadcast(t->group, t->folder, sizeof t->folder, 0));
+    pst_elastic_note_folder(t);
+    return PST_OK;
 }
 
 /* --- weights, metrics ------------------------------------------------------------------------- */
@@ -363,6 +368,7 @@ pst_status pst_setup_weights(pst_trainer *t) {
     else if (*t->resume) PST_TRY(pst_resume_read(t));
     for (uint32_t i = 0; i < t->group->n_local; i++) PST_TRY(pst_rank_refresh(t->group->local[i]));
     pst_elastic_moved(t, began);
+    pst_elastic_went_back(t);
     return PST_OK;
 }
 

@@ -15,8 +15,10 @@ refused() {
         fail "train --elastic $*: status $rc, expected 2 and '$pattern': $(cat err)"
 }
 
-echo "localhost slots=2" >hosts
-refused "with --hostfile; omit one" --hostfile hosts
+echo "localhost slots=65" >hosts
+refused "65 ranks; an elastic run has at most 64" --hostfile hosts -n 65 parallel.data=65 train.batch=65
+refused "elastic.min is 2, but the run has 2 ranks" --hostfile hosts -n 2 elastic.min=2
+refused "cannot lose a rank: no number of ranks from 1 (elastic.min) to 1" --hostfile hosts -n 2 parallel.data=2
 refused "the run has one process" -n 1
 refused "the run has one process" -n 2 parallel.transport=self
 refused "parallel.plan, which is for one number of ranks" -n 2 parallel.plan=auto

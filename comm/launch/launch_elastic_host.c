@@ -1,0 +1,118 @@
+/* The launcher of one host among several of an elastic job (launch_parts.h). The starting launcher
+ * decides about epochs: this one reports which processes are lost, and announces what it is told.
+ */
+#include "base/clock.h"
+#include "comm/launch/launch_parts.h"
+#include "comm/world/elastic_hosts.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* "0,1,2" to [n + 1] numbers; 0: the text is not of this form. */
+static int read_ranks(const char *text, uint32_t n, uint32_t *ranks_of) {
+    for (uint32_t i = 0; i <= n; i++) {
+        char *end;
+        ranks_of[i] = (uint32_t)strtoul(text, &end, 10);
+        if (end == text || *end != (i < n ? ',' : 0)) return 0;
+        text = end + 1;
+    }
+    return 1;
+}
+
+pst_status pst_launch_elastic_host_open(pst_launch_host_job *job, const char *line,
+                                        char memory_port[8]) {
+    uint32_t own, n;
+    int used = 0;
+    if (sscanf(line, " elastic %u %u %n", &own, &n, &used) != 2 || own >= n ||
+        n > PST_ELASTIC_HOSTS || job->size > PST_ELASTIC_RANKS ||
+        !read_ranks(line + used, job->size, job->ranks_of))
+        return pst_fail(PST_EINTERNAL, "the starting launcher sent '%.40s'", line);
+    PST_TRY(pst_elastic_open(job->size, job->ranks_of, &job->page_fd, &job->page));
+    pst_elastic_hosts *h = &job->page->hosts;
+    h->own = own;
+    h->listener = job->listener;
+    memcpy(h->secret, job->secret, sizeof h->secret);
+    PST_TRY(pst_elastic_memory_serve(job->page, job->page_fd, job->address, memory_port));
+    job->n_host = h->n = n;
+    job->heard_ns = pst_monotonic_ns();
+    return PST_OK;
+}
+
+pst_status pst_launch_elastic_host_add(pst_launch_host_job *job, const char *line) {
+    uint32_t i, first, n;
+    pst_elastic_host h = {0};
+    if (sscanf(line, "host %u %u %u %63s %7s %7s %63s", &i, &first, &n, h.address, h.port,
+               h.memory_port, h.name) != 7 ||
+        i >= job->n_host)
+        return pst_fail(PST_EINTERNAL, "the starting launcher sent '%.40s'", line);
+    h.first = first;
+    h.n = n;
+    job->page->hosts.host[i] = h;
+    return PST_OK;
+}
+
+int pst_launch_elastic_host_is_wanted(const launcher *l) {
+    return l->elastic && l->hosts && !l->ending && !l->control_ended && l->elastic->page &&
+           atomic_load(&l->elastic->page->end) == PST_ELASTIC_RUNS;
+}
+
+/* "epoch EPOCH AGE ALIVE HOSTS": AGE: nanoseconds since the loss; ALIVE: a digit per process, 1: it
+ * lives; HOSTS: a digit per host, 1: it is lost. */
+static void announce(launcher *l, const char *line) {
+    launch_elastic *e = l->elastic;
+    char processes[PST_ELASTIC_RANKS + 1], hosts[PST_ELASTIC_HOSTS + 1];
+    uint8_t alive[PST_ELASTIC_RANKS] = {0};
+    uint32_t epoch;
+    uint64_t age;
+    if (sscanf(line, "epoch %u %" SCNu64 " %64s %64s", &epoch, &age, processes, hosts) != 4 ||
+        epoch != atomic_load(&e->page->epoch) + 1 || strlen(processes) != l->n ||
+        strlen(hosts) != l->hosts->n_host)
+        return;
+    for (uint32_t i = 0; i < l->hosts->n_host; i++) {
+        pst_elastic_host *h = &e->page->hosts.host[i];
+        if (hosts[i] == '1' && !atomic_load(&h->lost_in)) atomic_store(&h->lost_in, epoch);
+    }
+    for (uint32_t i = 0; i < l->n; i++) {
+        alive[i] = processes[i] == '1';
+        if (i < l->own_from || i >= l->own_to) e->alive[i] = alive[i];
+    }
+    pst_launch_elastic_announce(l, alive, pst_monotonic_ns() - age);
+}
+
+/* All ranks of the job have finished. */
+static void end_of_job(launcher *l) {
+    uint32_t runs = PST_ELASTIC_RUNS;
+    atomic_compare_exchange_strong(&l->elastic->page->end, &runs, PST_ELASTIC_DONE);
+}
+
+int pst_launch_elastic_host_obey(launcher *l, const char *line) {
+    if (!strcmp(line, "beat")) return 1;
+    if (!strcmp(line, "done")) end_of_job(l);
+    else if (!strncmp(line, "epoch ", 6)) announce(l, line);
+    else return 0;
+    return 1;
+}
+
+/* The starting launcher decides which of the two hosts is lost. */
+static void watch_link(launcher *l, uint64_t now) {
+    pst_launch_host_job *h = l->hosts;
+    uint32_t host;
+    const uint64_t silence = pst_elastic_silence(l->elastic->page, &host);
+    if (silence < PST_LAUNCH_SILENT_NS || now < h->apart_ns + PST_LAUNCH_BEAT_NS) return;
+    h->apart_ns = now;
+    pst_launch_host_report("apart %u %" PRIu64, host, silence);
+}
+
+int pst_launch_elastic_host_watch(launcher *l) {
+    pst_launch_host_job *h = l->hosts;
+    if (!h || !l->elastic) return 0;
+    const uint64_t now = pst_monotonic_ns();
+    if (now >= h->beat_ns + PST_LAUNCH_BEAT_NS) {
+        pst_launch_host_report("beat");
+        h->beat_ns = now;
+    }
+    watch_link(l, now);
+    if (l->suspended) h->heard_ns = now;
+    return !l->control_ended && now >= h->heard_ns + PST_LAUNCH_CUT_NS;
+}
