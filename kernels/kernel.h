@@ -181,6 +181,13 @@ typedef struct {
      * caller may reuse the list on return. */
     pst_status (*combine)(pst_device *device, pst_dtype type, const void *const *x, uint32_t n_x,
                           void *out, uint64_t n);
+    /* to = scale * from */
+    pst_status (*scale)(pst_device *device, float scale, const float *from, float *to, uint64_t n);
+    /* As those of pst_flat; on a GPU not of the codecs topk and powersgd. `packed` is aligned to 4
+     * bytes. */
+    pst_status (*pack)(pst_device *device, const pst_flat_pack *of);
+    pst_status (*unpack)(pst_device *device, pst_codec codec, const uint8_t *packed, float *y,
+                         uint64_t n, int add);
     /* Like sum_squares, but sums do not depend on how the numbers are divided into lists, each of
      * at most 2^21. NULL: not supported. */
     pst_status (*squares)(pst_device *device, const float *const *x, const uint64_t *n,

@@ -10,7 +10,7 @@
 #include "kernels/kernel.h"
 #include <stdarg.h>
 
-enum { PST_MODULE_VERSION = 11 };
+enum { PST_MODULE_VERSION = 12 };
 
 /* Functions of the host. A module is linked without status.c and log.c; in a module, pst_fail,
  * pst_fail_in, pst_log and pst_error call these functions. The offsets of the members up to `fail`

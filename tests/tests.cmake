@@ -93,7 +93,7 @@ if(CMAKE_CXX_COMPILER AND NOT PST_SANITIZE) # which do not know the stacks that 
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
   endif()
   set(own_kernels kernels/cuda/own.c kernels/cuda/image.c kernels/cuda/convolution_call.c kernels/cuda/arith.c kernels/cuda/sums.c kernels/cuda/whole.c)
-  foreach(kernel elementwise layer_norm llama column_sum embedding cross_entropy flat whole attention_plain fp8 batch_norm image convolution_plain)
+  foreach(kernel elementwise layer_norm llama column_sum embedding cross_entropy flat codec whole attention_plain fp8 batch_norm image convolution_plain)
     set(source ${CMAKE_BINARY_DIR}/cuda_host_${kernel}.cpp)
     file(CONFIGURE OUTPUT ${source} # written only when it changes
       CONTENT "#include \"kernels/emulate.h\"\n#include \"kernels/cuda/${kernel}.cu\"\n")

@@ -90,6 +90,37 @@ static pst_status combine(pst_device *device, pst_dtype type, const void *const 
     return PST_OK;
 }
 
+typedef struct {
+    float *to;
+    const float *from;
+    uint64_t n;
+    float scale;
+} scaling;
+
+static void scale_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const scaling *s = arg;
+    const uint64_t first = tile * PST_FLAT_TILE, end = pst_min_u64(first + PST_FLAT_TILE, s->n);
+    for (uint64_t i = first; i < end; i++) s->to[i] = s->from[i] * s->scale;
+}
+
+static pst_status scale(pst_device *device, float by, const float *from, float *to, uint64_t n) {
+    scaling s = {to, from, n, by};
+    pst_pool_run(device->pool, scale_tile, &s, pst_div_up(n, PST_FLAT_TILE));
+    return PST_OK;
+}
+
+static pst_status pack(pst_device *device, const pst_flat_pack *of) {
+    flat_of(device)->pack(device->pool, of);
+    return PST_OK;
+}
+
+static pst_status unpack(pst_device *device, pst_codec codec, const uint8_t *packed, float *y,
+                         uint64_t n, int add) {
+    flat_of(device)->unpack(device->pool, codec, packed, y, n, add);
+    return PST_OK;
+}
+
 static pst_status lamb_squares(pst_device *device, const pst_optim_hyper *h,
                                const pst_arith_param *p, pst_squares *out) {
     const uint64_t size = pst_dtype_bytes(h->state);
@@ -128,6 +159,9 @@ const pst_arith pst_arith_cpu = {.update = update,
                                  .narrow = narrow,
                                  .average = average,
                                  .combine = combine,
+                                 .scale = scale,
+                                 .pack = pack,
+                                 .unpack = unpack,
                                  .squares = squares,
                                  .lamb_squares = lamb_squares,
                                  .muon_scratch = muon_scratch,

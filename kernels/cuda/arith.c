@@ -58,12 +58,63 @@ static pst_status combine(pst_device *device, pst_dtype type, const void *const 
     return pst_cuda_launched("sum over tensor ranks");
 }
 
+static pst_status scale(pst_device *device, float by, const float *from, float *to, uint64_t n) {
+    if (!n) return PST_OK;
+    pst_cuda_scale(pst_cuda_queue_of(device), PST_F32, by, from, to, n);
+    return pst_cuda_launched("scaling");
+}
+
+/* --- codecs ----------------------------------------------------------------------------------- */
+
+/* Of a packed element; 0: there is no kernel. */
+static uint32_t bits_of(pst_codec_kind kind) {
+    static const uint32_t bits[PST_CODEC_COUNT] = {
+        [PST_CODEC_INT8] = 8, [PST_CODEC_INT4] = 4, [PST_CODEC_2BIT] = 2, [PST_CODEC_BF16] = 16};
+    return bits[kind];
+}
+
+/* Scales of blocks are read and written as numbers. */
+static pst_status check_codec(pst_codec codec, const void *packed) {
+    if (!bits_of(codec.kind))
+        return pst_fail(PST_EINTERNAL, "codec %s has no CUDA kernel", pst_codec_name(codec.kind));
+    if ((uintptr_t)packed % sizeof(float))
+        return pst_fail(PST_EINTERNAL, "a packed message at an odd address");
+    return PST_OK;
+}
+
+static pst_status pack(pst_device *device, const pst_flat_pack *of) {
+    PST_TRY(check_codec(of->codec, of->packed));
+    const pst_cuda_pack p = {.x = of->x,
+                             .error = of->error,
+                             .packed = of->packed,
+                             .next = of->next,
+                             .n = of->n,
+                             .bits = bits_of(of->codec.kind),
+                             .block = of->codec.block,
+                             .scale = of->scale,
+                             .threshold = of->codec.threshold,
+                             .decode = of->decode};
+    if (p.n) pst_cuda_pack_numbers(pst_cuda_queue_of(device), &p);
+    return pst_cuda_launched("packing");
+}
+
+static pst_status unpack(pst_device *device, pst_codec codec, const uint8_t *packed, float *y,
+                         uint64_t n, int add) {
+    PST_TRY(check_codec(codec, packed));
+    const pst_cuda_unpack u = {packed, y, n, bits_of(codec.kind), codec.block, add};
+    if (n) pst_cuda_unpack_numbers(pst_cuda_queue_of(device), &u);
+    return pst_cuda_launched("unpacking");
+}
+
 const pst_arith pst_cuda_arith = {.update = update,
                                   .sum_squares = pst_cuda_sums_of_squares,
                                   .accumulate = accumulate,
                                   .narrow = narrow,
                                   .average = average,
                                   .combine = combine,
+                                  .scale = scale,
+                                  .pack = pack,
+                                  .unpack = unpack,
                                   .lamb_squares = pst_cuda_whole_squares,
                                   .muon_scratch = pst_cuda_whole_scratch,
                                   .muon_prepare = pst_cuda_muon_prepare,

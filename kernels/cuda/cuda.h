@@ -34,6 +34,7 @@ typedef struct {
     cublasLtHandle_t lt;
     cudnnHandle_t dnn;     /* cuDNN handle, which queues on the compute stream */
     pst_cuda_fault *fault; /* in pinned memory: an index out of range that a kernel has read */
+    pst_queue queue;       /* of the launch that is being queued: COMPUTE or SIDE */
     /* number of the launch that is being queued, which is also the number of its event */
     uint64_t launch;
     double *sums;                       /* memory for sums of squares (pst_cuda_sums_of) */
@@ -46,8 +47,9 @@ typedef struct {
     struct pst_cuda_captures *captures; /* owned by capture.c; NULL: nothing captured yet */
 } pst_cuda_device;
 
-static inline cudaStream_t pst_cuda_stream(const pst_device *d) {
-    return ((const pst_cuda_device *)d)->stream[PST_Q_COMPUTE];
+static inline cudaStream_t pst_cuda_stream(const pst_device *device) {
+    const pst_cuda_device *d = (const pst_cuda_device *)device;
+    return d->stream[d->queue];
 }
 
 /* status.c: turn a library's error into a status with the message "CUDA: <what>: <the library's

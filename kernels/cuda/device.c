@@ -1,4 +1,4 @@
-/* The device "cuda": one GPU, or a part of one that several ranks share. Four streams, one per
+/* The device "cuda": one GPU, or a part of one that several ranks share. A stream for each
  * queue; work in a stream runs in the order in which it was queued. Queues do not wait for each
  * other: work that depends on another queue's is queued after that has ended.
  *
@@ -201,27 +201,41 @@ static pst_status staging(pst_device *device, uint64_t bytes, void **base) {
 
 /* --- work ------------------------------------------------------------------------------------- */
 
+/* The launch goes to the stream of this queue. */
+static pst_status launch_in(cuda_device *d, pst_queue queue, pst_launch_fn fn, const void *call,
+                            uint64_t *event) {
+    uint64_t submit = pst_monotonic_ns();
+    if (pst_cuda_events_lost(d->events)) return PST_EINTERNAL;
+    pst_cuda_take_name();
+    d->shared.launch = pst_cuda_events_next(d->events);
+    d->shared.queue = queue;
+    pst_status status = fn(&d->shared.base, call);
+    d->shared.queue = PST_Q_COMPUTE;
+    const char *name = pst_cuda_take_name();
+    if (status != PST_OK) { /* this launch's error, or an earlier one's that it has met */
+        cudaError_t error = pst_cuda_answer(cudaStreamQuery(d->shared.stream[queue]));
+        int fine = error == cudaSuccess || error == cudaErrorNotReady;
+        if (fine) return status;
+        return pst_cuda_events_failed(d->events, error, name ? name : "launch");
+    }
+    return pst_cuda_events_add(d->events, queue, name ? name : "an operator", submit, event);
+}
+
 static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call, uint64_t after_ns,
                          uint64_t ns, uint64_t *event) {
     (void)after_ns;
     (void)ns;
     cuda_device *d = enter(device);
-    uint64_t submit = pst_monotonic_ns();
     cudaGetLastError(); /* clears errors that earlier calls have returned already */
     if (pst_cuda_capturing(device)) return pst_cuda_capture_launch(device, fn, call, event);
-    if (pst_cuda_events_lost(d->events)) return PST_EINTERNAL;
-    pst_cuda_take_name();
-    d->shared.launch = pst_cuda_events_next(d->events);
-    pst_status status = fn(device, call);
-    const char *name = pst_cuda_take_name();
-    if (status != PST_OK) { /* this launch's error, or an earlier one's that it has met */
-        cudaError_t error = pst_cuda_answer(cudaStreamQuery(d->shared.stream[PST_Q_COMPUTE]));
-        int fine = error == cudaSuccess || error == cudaErrorNotReady;
-        if (fine) return status;
-        return pst_cuda_events_failed(d->events, error, name ? name : "launch");
-    }
-    return pst_cuda_events_add(d->events, PST_Q_COMPUTE, name ? name : "an operator", submit,
-                               event);
+    return launch_in(d, PST_Q_COMPUTE, fn, call, event);
+}
+
+static pst_status launch_beside(pst_device *device, pst_launch_fn fn, const void *call,
+                                uint64_t *event) {
+    cuda_device *d = enter(device);
+    cudaGetLastError();
+    return launch_in(d, PST_Q_SIDE, fn, call, event);
 }
 
 static pst_status test(pst_device *device, uint64_t event, uint64_t *start_ns, uint64_t *end_ns) {
@@ -282,6 +296,7 @@ const pst_device_ops pst_device_cuda = {.name = "cuda",
                                         .reject = pst_cuda_reject,
                                         .open = open_device,
                                         .launch = launch,
+                                        .launch_beside = launch_beside,
                                         .test = test,
                                         .next_ns = next_ns,
                                         .close = close_device,

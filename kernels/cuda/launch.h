@@ -307,6 +307,28 @@ void pst_cuda_scale_by_own(pst_cuda_queue q, const pst_cuda_round *round);
  * values of the histories. wide: bit i: tensor i is E5M2. */
 void pst_cuda_scale_by_history(pst_cuda_queue q, pst_cuda_scaling *list, uint32_t n, uint32_t wide);
 
+/* --- codec.cu: kernels/kernel.h has the meaning of the members -------------------------------- */
+/* bits: 8, 4 or 2 of a codec's whole numbers, 16 of bf16. */
+typedef struct {
+    float *x;
+    const float *error;
+    uint8_t *packed;
+    float *next;
+    uint64_t n;
+    uint32_t bits, block;
+    float scale, threshold;
+    int decode;
+} pst_cuda_pack;
+void pst_cuda_pack_numbers(pst_cuda_queue q, const pst_cuda_pack *p);
+typedef struct {
+    const uint8_t *packed;
+    float *y;
+    uint64_t n;
+    uint32_t bits, block;
+    int add;
+} pst_cuda_unpack;
+void pst_cuda_unpack_numbers(pst_cuda_queue q, const pst_cuda_unpack *u);
+
 #ifdef __cplusplus
 }
 #endif

@@ -318,6 +318,24 @@ static pst_status add_virtually(pst_executor *x, const pst_instr *instr, uint32_
     return PST_OK;
 }
 
+/* On an asynchronous device additions run beside the passes that are queued already. */
+static pst_status add_ahead(pst_executor *x, const pst_instr *instr, uint32_t *moved) {
+    pst_device *d = x->config.device;
+    const pst_executor_hooks *hooks = &x->config.hooks;
+    pst_launch_fn fn = NULL;
+    const void *call = NULL;
+    uint64_t start, end;
+    if (!x->adds) {
+        PST_TRY(hooks->flush(hooks->arg, instr, &fn, &call));
+        PST_TRY(d->ops->launch_beside(d, fn, call, &x->side_event));
+        x->adds = 1;
+        ++*moved;
+    }
+    pst_status status = d->ops->test(d, x->side_event, &start, &end);
+    if (status == PST_OK) finish_addition(x, start, end, moved);
+    return status == PST_BUSY ? PST_OK : status;
+}
+
 /* A device that computes has completed the launch on return. */
 static pst_status add_now(pst_executor *x, const pst_instr *instr, uint32_t *moved) {
     pst_device *d = x->config.device;
@@ -334,10 +352,13 @@ static pst_status add_now(pst_executor *x, const pst_instr *instr, uint32_t *mov
 
 /* Between two operators: all additions of the SIDE queue that can run. */
 static pst_status add_beside(pst_executor *x, uint32_t *moved) {
+    pst_status (*add)(pst_executor *, const pst_instr *, uint32_t *) = add_now;
     const pst_instr *instr;
+    if (x->is_virtual) add = add_virtually;
+    if (x->ahead) add = add_ahead;
     while ((instr = ready(x, PST_Q_SIDE)) != NULL) {
         const uint32_t at = x->cursor[PST_Q_SIDE];
-        pst_status status = (x->is_virtual ? add_virtually : add_now)(x, instr, moved);
+        pst_status status = add(x, instr, moved);
         if (status != PST_OK) return fail_at(x, at, status);
         if (x->adds) break;
     }

@@ -10,7 +10,7 @@ uint64_t pst_executor_next_ns(const pst_executor *x) {
     pst_transport *t = x->config.transport;
     uint64_t compute_ns =
         x->launched && !x->exchanging && d->ops->next_ns ? d->ops->next_ns(d) : PST_NEVER;
-    if (x->adds && x->side_end_ns < compute_ns) compute_ns = x->side_end_ns;
+    if (x->adds && x->is_virtual && x->side_end_ns < compute_ns) compute_ns = x->side_end_ns;
     uint64_t transfer_ns = t && t->ops->next_ns ? t->ops->next_ns(t) : PST_NEVER;
     return compute_ns < transfer_ns ? compute_ns : transfer_ns;
 }
@@ -21,7 +21,9 @@ const pst_span *pst_executor_spans(const pst_executor *x, uint64_t *origin) {
 }
 
 int pst_executor_finished(const pst_executor *x) { return !x->n_left && !x->serving; }
-int pst_executor_computes(const pst_executor *x) { return x->launched && !x->exchanging; }
+int pst_executor_computes(const pst_executor *x) {
+    return x->adds || (x->launched && !x->exchanging);
+}
 pst_transport *pst_executor_transport(const pst_executor *x) {
     return x->n_left || x->serving ? x->config.transport : NULL;
 }

@@ -68,10 +68,10 @@ struct pst_executor {
     pst_executor_captures *captures; /* NULL: the device does not capture graphs */
     /* the operators of the current instruction before this one are launched one by one */
     uint32_t plain;
-    /* The SIDE queue on the timed device: 1 while its instruction at the cursor runs; its end, or
-     * that of the one before */
+    /* The SIDE queue: 1 while its instruction at the cursor runs; on the timed device its end, or
+     * that of the one before; on an asynchronous device its event */
     int adds;
-    uint64_t side_end_ns;
+    uint64_t side_end_ns, side_event;
     /* a server with asynchronous updates, while its list runs; else NULL */
     pst_serving *serving;
     int is_virtual;    /* 1: the device is the timed one */

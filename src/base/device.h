@@ -88,6 +88,9 @@ typedef struct {
      * covers this launch too. On a CPU the launch has completed on return. */
     pst_status (*launch)(pst_device *d, pst_launch_fn fn, const void *call, uint64_t after_ns,
                          uint64_t ns, uint64_t *event);
+    /* Set on asynchronous devices: queues fn(device, call) like `launch`, but in queue SIDE, whose
+     * work runs beside that of launches and waits for none of it. No capture is under way. */
+    pst_status (*launch_beside)(pst_device *d, pst_launch_fn fn, const void *call, uint64_t *event);
     /* OK: the work of `event` ran from *start_ns to *end_ns. BUSY: the work has not completed.
      * Other statuses: the device has failed. `event` must be among the latest 1024. */
     pst_status (*test)(pst_device *d, uint64_t event, uint64_t *start_ns, uint64_t *end_ns);

@@ -26,7 +26,8 @@ enum {
     PACK, /* and UNPACK, for each codec */
     NARROW = PACK + 2 * CODECS,
     UPDATE_BF16,
-    N_FLAT
+    N_FLAT,
+    FAR_ROWS = PACK + 4 /* with int8 and 2bit */
 };
 /* pack replaces a gradient by what is left of it; unpack adds to a sum. */
 static const pst_codec codecs[CODECS] = {{.kind = PST_CODEC_INT8, .block = 256},
@@ -152,6 +153,22 @@ typedef struct {
     uint64_t *piece_n;
 } far_flat;
 
+/* Packs the gradient with the residual in the first state, or unpacks to that. */
+static pst_status run_far_codec(pst_device *d, const far_flat *f) {
+    const pst_arith *arith = f->s->target.arith;
+    const pst_codec codec = codecs[(f->what - PACK) / 2];
+    float *grad = f->x + f->n, *sum = grad + f->n;
+    uint8_t *packed = (uint8_t *)(void *)(sum + f->n);
+    if ((f->what - PACK) % 2) return arith->unpack(d, codec, packed, sum, f->n, 1);
+    return arith->pack(d, &(pst_flat_pack){.x = grad,
+                                           .error = sum,
+                                           .scale = 1,
+                                           .packed = packed,
+                                           .next = grad,
+                                           .n = f->n,
+                                           .codec = codec});
+}
+
 static pst_status run_far_flat(pst_device *d, const void *block) {
     const far_flat *f = block;
     const pst_arith *arith = f->s->target.arith;
@@ -160,6 +177,7 @@ static pst_status run_far_flat(pst_device *d, const void *block) {
         return arith->sum_squares(d, f->piece, f->piece_n, (uint32_t)(f->n / PST_PIECE),
                                   (double *)(void *)behind);
     if (f->what == ACCUMULATE) return arith->accumulate(d, x, x + f->n, f->n);
+    if (f->what >= PACK) return run_far_codec(d, f);
     pst_arith_param all = {.weight = x, .grad = x + f->n, .n = f->n, .decay = adamw.decay};
     all.state[0] = x + 2 * f->n;
     all.state[1] = x + 3 * f->n;
@@ -179,7 +197,7 @@ static pst_status time_far_rows(suite *s, far_flat *f) {
     uint64_t all, shared;
     double time[FLAT_RUNS];
     count_elements(s->graph, &all, &shared);
-    for (f->what = UPDATE; f->what <= ACCUMULATE; f->what++) {
+    for (f->what = UPDATE; f->what < FAR_ROWS; f->what++) {
         for (int run = 0; run < FLAT_RUNS; run++)
             PST_TRY(pst_bench_time_once(s, run_far_flat, f, &time[run]));
         add_flat(s, f->what, s->target.device->ops->name,

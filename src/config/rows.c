@@ -435,7 +435,7 @@ static const pst_row rows[] = {
      AT(parallel.compress.stages), 0,
      "Codec with which stages pack the activations, and the gradients of these, that they send to "
      "other stages (fp32). The receiver computes with what it unpacks; what is left out is lost, "
-     "so results depend on where the model is cut. Evaluations pack nothing. CPUs only.",
+     "so results depend on where the model is cut. Evaluations pack nothing.",
      NULL},
     {"parallel.compress", "block", PST_ROW_WHOLE, "0", 0, 4096, FULL, NULL,
      AT(parallel.compress.block), 0,

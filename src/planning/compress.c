@@ -13,14 +13,12 @@ static const struct {
                                 {"none", "none", "int8"},
                                 {"int8", "none", "int8"}};
 
-/* Messages within a node are not packed, and GPUs do not pack. */
+/* Messages within a node are not packed. */
 static int may_pack(const pst_planning *x) {
     const pst_config *c = x->config;
     int nodes = 0;
-    for (uint32_t i = 0; i < x->cluster->n_device; i++) {
-        if (pst_planning_is_gpu(x, x->cluster->device + i)) return 0;
+    for (uint32_t i = 0; i < x->cluster->n_device; i++)
         nodes |= x->cluster->device[i].node != x->cluster->device[0].node;
-    }
     return nodes && !x->local && !x->unverified && !strcmp(x->program.name, "penstock") &&
            !strcmp(c->parallel.compress.up, "none") && !strcmp(c->parallel.compress.down, "none") &&
            !strcmp(c->parallel.compress.stages, "none");

@@ -136,24 +136,32 @@ static pst_status check_moments(const pst_prepared *p) {
     return PST_OK;
 }
 
-/* key: "up", "down" or "stages", which is set. */
-static pst_status check_any(const pst_prepared *p, const char *key) {
+/* GPUs lack kernels that select elements or approximate matrices. */
+static pst_status check_device(const pst_prepared *p, const char *key, pst_codec codec) {
+    const int on_host = !p->options.device || !(p->options.device->flags & PST_DEVICE_OWN_MEMORY);
+    if (on_host || (codec.kind != PST_CODEC_TOPK && codec.kind != PST_CODEC_POWERSGD))
+        return PST_OK;
+    return pst_config_at(
+        p->config, "parallel.compress", key,
+        pst_fail(PST_EINPUT,
+                 "parallel.compress.%s: device %s does not pack with %s; use int8, "
+                 "int4, 2bit or bf16, or parallel.device=cpu",
+                 key, p->options.device->name, pst_codec_name(codec.kind)));
+}
+
+/* key: "up", "down" or "stages", which is set; the codec that it names. */
+static pst_status check_any(const pst_prepared *p, const char *key, pst_codec codec) {
     const pst_config *c = p->config;
     const int64_t block = c->parallel.compress.block;
-    if (p->options.device && p->options.device->flags & PST_DEVICE_OWN_MEMORY)
-        return pst_config_at(c, "parallel.compress", key,
-                             pst_fail(PST_EINPUT,
-                                      "parallel.compress is supported on CPUs only; use "
-                                      "parallel.compress.%s=none with device %s",
-                                      key, p->options.device->name));
+    PST_TRY(check_device(p, key, codec));
     if (block && (block < PST_CODEC_BLOCK_MIN || (block & (block - 1)) != 0))
         return refuse(p, "block",
                       "parallel.compress.block: expected a power of two from 32 to 4096, or 0");
     return PST_OK;
 }
 
-/* key: "up" or "down", which is set. */
-static pst_status check(const pst_prepared *p, const char *key) {
+/* key: "up" or "down", which is set; the codec that it names. */
+static pst_status check(const pst_prepared *p, const char *key, pst_codec codec) {
     const pst_config *c = p->config;
     if (p->plan->layout.zero == 2)
         return refuse(p, key,
@@ -175,7 +183,7 @@ static pst_status check(const pst_prepared *p, const char *key) {
                                       "formats of messages between replicas; use "
                                       "parallel.gradients=fp32",
                                       key));
-    return check_any(p, key);
+    return check_any(p, key, codec);
 }
 
 /* Of messages between stages. */
@@ -189,7 +197,7 @@ static pst_status check_stages(const pst_prepared *p) {
         return refuse(p, "stages",
                       "parallel.compress.stages needs train.precision fp32: in 16 bits activations "
                       "are sent in 16 bits");
-    return check_any(p, "stages");
+    return check_any(p, "stages", pst_prepare_codec_stages(c));
 }
 
 /* Unknown hosts count as one. */
@@ -212,9 +220,9 @@ pst_status pst_prepare_compress(const pst_prepared *p, pst_job_spec *spec, uint8
     if ((up.kind == PST_CODEC_NONE && down.kind == PST_CODEC_NONE) || p->grid.data == 1)
         return PST_OK;
     if (p->grid.data == spec->islands) return PST_OK;
-    if (up.kind != PST_CODEC_NONE) PST_TRY(check(p, "up"));
+    if (up.kind != PST_CODEC_NONE) PST_TRY(check(p, "up", up));
     if (up.moments) PST_TRY(check_moments(p));
-    if (down.kind != PST_CODEC_NONE) PST_TRY(check(p, "down"));
+    if (down.kind != PST_CODEC_NONE) PST_TRY(check(p, "down", down));
     if (down.kind != PST_CODEC_NONE) PST_TRY(check_down(p));
     if (!(*packs = calloc(p->grid.pipeline, 1))) return pst_no_memory("to prepare a run");
     for (uint32_t r = 0; r < p->options.n_rank; r++)

@@ -80,9 +80,7 @@ static pst_status check(const pst_prepared *p) {
         {is(c->train.non_finite, "skip"),
          "parallel.update=delayed skips no steps; use train.non_finite=stop"},
         {is(c->train.spike, "skip") || is(c->train.spike, "rewind"),
-         "parallel.update=delayed skips no steps; use train.spike=warn or off"},
-        {p->options.device && p->options.device->flags & (PST_DEVICE_OWN_MEMORY | PST_DEVICE_ASYNC),
-         "parallel.update=delayed is supported on CPUs only"}};
+         "parallel.update=delayed skips no steps; use train.spike=warn or off"}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         if (row[i].given)
             return pst_config_at(c, "parallel", "update", pst_fail(PST_EINPUT, "%s", row[i].why));

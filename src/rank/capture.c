@@ -9,6 +9,7 @@ uint32_t pst_rank_captures(void *arg, const void *block, uint64_t words[PST_EXEC
     const pst_rank *r = arg;
     const pst_rank_call *c = block;
     uint32_t n = 0;
+    if (!c->kernel) return 0; /* packs a message between stages */
     if (r->replay || !c->kernel->captures || !c->kernel->captures(r->device, &c->call)) return 0;
     *sample = c->call.sample;
     words[n++] = (uintptr_t)c->step;

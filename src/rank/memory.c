@@ -115,11 +115,20 @@ pst_status pst_rank_write(const pst_rank *r, void *to, const void *from, uint64_
     return PST_OK;
 }
 
-pst_status pst_rank_copy(const pst_rank *r, void *to, const void *from, uint64_t bytes) {
+static pst_status queue_copy(const pst_rank *r, pst_queue queue, void *to, const void *from,
+                             uint64_t bytes) {
     uint64_t event;
-    if (r->on_device) return ops_of(r)->copy(r->device, PST_Q_COMPUTE, to, from, bytes, &event);
+    if (r->on_device) return ops_of(r)->copy(r->device, queue, to, from, bytes, &event);
     memcpy(to, from, bytes);
     return PST_OK;
+}
+
+pst_status pst_rank_copy(const pst_rank *r, void *to, const void *from, uint64_t bytes) {
+    return queue_copy(r, PST_Q_COMPUTE, to, from, bytes);
+}
+
+pst_status pst_rank_copy_beside(const pst_rank *r, void *to, const void *from, uint64_t bytes) {
+    return queue_copy(r, PST_Q_SIDE, to, from, bytes);
 }
 
 pst_status pst_rank_fill(const pst_rank *r, void *to, uint8_t value, uint64_t bytes) {
@@ -131,6 +140,11 @@ pst_status pst_rank_fill(const pst_rank *r, void *to, uint8_t value, uint64_t by
 pst_status pst_rank_wait(const pst_rank *r) {
     const void *host;
     return r->on_device ? pst_rank_peek(r, r->arena.base, 1, &host) : PST_OK;
+}
+
+pst_status pst_rank_wait_beside(const pst_rank *r) {
+    if (!r->on_device) return PST_OK;
+    return ops_of(r)->copy(r->device, PST_Q_SIDE, r->bounce, r->arena.base, 1, NULL);
 }
 
 pst_status pst_rank_peek(const pst_rank *r, const void *at, uint64_t bytes, const void **host) {

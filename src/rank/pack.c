@@ -6,7 +6,6 @@
 #include "base/arena.h"
 #include "rank/rank.h"
 #include <math.h>
-#include <string.h>
 
 /* The replica's step is the one of its own mean gradient, weighted with its share of the
  * micro-batches. The loss scale is in the gradient, and in `codec.moments` steps it is not. */
@@ -36,18 +35,16 @@ static pst_status pack_gradient(pst_rank *r, const pst_instr *in) {
                               .n = in->n,
                               .codec =
                                   pst_job_codec(r->p->job, r->graph->param + in->param, in->from)};
-    pst_flat_choose(r->device->isa)->pack(r->device->pool, &of);
-    return PST_OK;
+    return r->arith->pack(r->device, &of);
 }
 
 static pst_status unpack_gradient(const pst_rank *r, const pst_instr *in) {
     const pst_memory_view view = pst_rank_view(r);
     float *sum, *operand;
     pst_memory_map_reduce(&view, in, &sum, &operand);
-    pst_flat_choose(r->device->isa)
-        ->unpack(r->device->pool, pst_job_codec(r->p->job, r->graph->param + in->param, in->from),
-                 pst_memory_map_packed(&view, in), sum, in->n, 0);
-    return PST_OK;
+    return r->arith->unpack(r->device,
+                            pst_job_codec(r->p->job, r->graph->param + in->param, in->from),
+                            pst_memory_map_packed(&view, in), sum, in->n, 0);
 }
 
 /* --- weights ---------------------------------------------------------------------------------- */
@@ -55,35 +52,28 @@ static pst_status unpack_gradient(const pst_rank *r, const pst_instr *in) {
 /* A change that is all bytes 0 adds 0, whatever the codec. */
 static pst_status pack_change(pst_rank *r, const pst_instr *in) {
     const pst_memory_view view = pst_rank_view(r);
-    const pst_flat *flat = pst_flat_choose(r->device->isa);
     const pst_codec codec = r->p->job->down;
     float *copy = pst_rank_copied(r, in->param) + in->from;
     float *weight = pst_rank_weight(r, in->param) + (in->from - r->memory->step_from[in->param]);
     uint8_t *packed = pst_memory_map_message(&view, in);
-    if (!r->applied) {
-        if (in->packed) memset(packed, 0, pst_codec_bytes(codec, in->n));
-        return PST_OK;
-    }
+    if (!r->applied && !in->packed) return PST_OK;
+    if (!r->applied) return pst_rank_fill(r, packed, 0, pst_codec_bytes(codec, in->n));
     pst_rank_await_checkpoint(r, in->param);
-    if (!in->packed) {
-        memcpy(copy, weight, in->n * sizeof *copy);
-        return PST_OK;
-    }
-    flat->pack(
-        r->device->pool,
-        &(pst_flat_pack){
-            .x = weight, .error = copy, .scale = -1, .packed = packed, .n = in->n, .codec = codec});
-    flat->unpack(r->device->pool, codec, packed, copy, in->n, 1);
-    return PST_OK;
+    if (!in->packed) return pst_rank_copy(r, copy, weight, in->n * sizeof *copy);
+    PST_TRY(r->arith->pack(r->device, &(pst_flat_pack){.x = weight,
+                                                       .error = copy,
+                                                       .scale = -1,
+                                                       .packed = packed,
+                                                       .n = in->n,
+                                                       .codec = codec}));
+    return r->arith->unpack(r->device, codec, packed, copy, in->n, 1);
 }
 
 static pst_status unpack_change(const pst_rank *r, const pst_instr *in) {
     const pst_memory_view view = pst_rank_view(r);
-    if (r->applied)
-        pst_flat_choose(r->device->isa)
-            ->unpack(r->device->pool, r->p->job->down, pst_memory_map_message(&view, in),
-                     pst_rank_copied(r, in->param) + in->from, in->n, 1);
-    return PST_OK;
+    if (!r->applied) return PST_OK;
+    return r->arith->unpack(r->device, r->p->job->down, pst_memory_map_message(&view, in),
+                            pst_rank_copied(r, in->param) + in->from, in->n, 1);
 }
 
 pst_status pst_rank_pack(pst_device *device, const void *block) {
@@ -104,7 +94,7 @@ pst_status pst_rank_unpack(pst_device *device, const void *block) {
 /* --- between stages --------------------------------------------------------------------------- */
 
 /* Nothing is added to a value before it is packed: scale 0. */
-static void pack_value(const pst_rank_call *c, const pst_codec codec, uint64_t n) {
+static pst_status pack_value(const pst_rank_call *c, const pst_codec codec, uint64_t n) {
     const pst_rank *r = c->rank;
     const pst_flat_pack of = {.x = c->arg[0],
                               .error = c->arg[0],
@@ -112,7 +102,7 @@ static void pack_value(const pst_rank_call *c, const pst_codec codec, uint64_t n
                               .packed = c->arg[1],
                               .n = n,
                               .codec = codec};
-    pst_flat_choose(r->device->isa)->pack(r->device->pool, &of);
+    return r->arith->pack(r->device, &of);
 }
 
 pst_status pst_rank_launch(const pst_rank_call *c) {
@@ -120,10 +110,8 @@ pst_status pst_rank_launch(const pst_rank_call *c) {
     const pst_codec codec = r->cut->packing.codec;
     const uint64_t n = c->step->flops;
     switch (c->step->extra) {
-    case PST_EXTRA_PACK: pack_value(c, codec, n); return PST_OK;
-    case PST_EXTRA_UNPACK:
-        pst_flat_choose(r->device->isa)->unpack(r->device->pool, codec, c->arg[0], c->arg[1], n, 0);
-        return PST_OK;
+    case PST_EXTRA_PACK: return pack_value(c, codec, n);
+    case PST_EXTRA_UNPACK: return r->arith->unpack(r->device, codec, c->arg[0], c->arg[1], n, 0);
     default: return c->kernel->launch(r->device, &c->call);
     }
 }

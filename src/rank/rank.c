@@ -118,16 +118,20 @@ static pst_status reduce(pst_device *device, const void *block) {
     const pst_memory_view view = pst_rank_view(r);
     pst_memory_map_reduce(&view, in, &sum, &operand);
     if (in->packed) {
-        pst_flat_choose(device->isa)
-            ->unpack(device->pool, pst_job_codec(r->p->job, r->graph->param + in->param, in->from),
-                     pst_memory_map_packed(&view, in), sum, n, 1);
+        PST_TRY(r->arith->unpack(device,
+                                 pst_job_codec(r->p->job, r->graph->param + in->param, in->from),
+                                 pst_memory_map_packed(&view, in), sum, n, 1));
         return r->replay ? pst_replay_reduced(r, in->param, sum, in->from, n) : PST_OK;
     }
     if (in->bytes) pst_bf16_round(in->into ? operand : sum, n);
-    if (in->into == PST_INTO_ACCUMULATOR && in->micro == 0) /* first round of the reduction */
-        PST_TRY(pst_rank_copy(r, sum, operand, n * sizeof *sum));
+    const int copies = in->into == PST_INTO_ACCUMULATOR && in->micro == 0; /* first round */
+    const int beside = in->queue == PST_Q_SIDE;
+    if (copies && beside) PST_TRY(pst_rank_copy_beside(r, sum, operand, n * sizeof *sum));
+    else if (copies) PST_TRY(pst_rank_copy(r, sum, operand, n * sizeof *sum));
     else PST_TRY(r->arith->accumulate(device, sum, operand, n));
-    return r->replay ? pst_replay_reduced(r, in->param, sum, in->from, n) : PST_OK;
+    if (!r->replay) return PST_OK;
+    if (beside) PST_TRY(pst_rank_wait_beside(r));
+    return pst_replay_reduced(r, in->param, sum, in->from, n);
 }
 
 static pst_status run_flush(pst_device *device, const void *block) {

@@ -210,10 +210,13 @@ pst_status pst_rank_read_aside(void *rank, void *to, const void *from, uint64_t 
 pst_status pst_rank_write(const pst_rank *r, void *to, const void *from, uint64_t bytes);
 /* Copies within the arena; queued: the copy may still run when the function returns. */
 pst_status pst_rank_copy(const pst_rank *r, void *to, const void *from, uint64_t bytes);
+/* The same in queue SIDE, for instructions there. */
+pst_status pst_rank_copy_beside(const pst_rank *r, void *to, const void *from, uint64_t bytes);
 pst_status pst_rank_fill(const pst_rank *r, void *to, uint8_t value, uint64_t bytes);
 /* Waits until all launches, copies and fills queued so far have ended. Then other threads may read
  * the memory. */
 pst_status pst_rank_wait(const pst_rank *r);
+pst_status pst_rank_wait_beside(const pst_rank *r); /* of queue SIDE */
 /* *host: a readable address of `bytes` bytes of the arena, at most PST_RANK_BOUNCE; valid until the
  * next call. */
 pst_status pst_rank_peek(const pst_rank *r, const void *at, uint64_t bytes, const void **host);

@@ -285,46 +285,30 @@ static pst_status apply_all(pst_rank *r, const pst_optim_hyper *h, int keeps) {
 
 /* --- residuals -------------------------------------------------------------------------------- */
 
-typedef struct {
-    float *to;
-    const float *from;
-    uint64_t n;
-    float scale;
-} keeping;
-
-static void keep_tile(void *arg, uint64_t tile, uint32_t thread) {
-    (void)thread;
-    const keeping *k = arg;
-    const uint64_t first = tile * (COPY_TILE / sizeof(float)), left = k->n - first;
-    const uint64_t n = left < COPY_TILE / sizeof(float) ? left : COPY_TILE / sizeof(float);
-    for (uint64_t i = first; i < first + n; i++) k->to[i] = k->from[i] * k->scale;
-}
-
 /* Elements [from, to) of the residual of a parameter become those that `next` begins with. */
-static void keep_range(const pst_rank *r, uint32_t param, uint64_t from, uint64_t to,
-                       const float *next) {
+static pst_status keep_range(const pst_rank *r, uint32_t param, uint64_t from, uint64_t to,
+                             const float *next) {
     float *residual = pst_rank_on_side(r, r->memory->residual[param], pst_rank_next_side(r));
     const double scale = pst_rank_second(r, param) ? 1 : r->loss_scale;
-    keeping k = {residual + from, next, to - from, (float)(1 / scale)};
-    if (to > from)
-        pst_pool_run(r->device->pool, keep_tile, &k,
-                     (k.n * sizeof(float) + COPY_TILE - 1) / COPY_TILE);
+    if (to == from) return PST_OK;
+    return r->arith->scale(r->device, (float)(1 / scale), next, residual + from, to - from);
 }
 
 /* Once a step is applied: what its messages have left out is the residual of the next one. Until
  * then it was beside the residual, or in the accumulator, so that a step that is not applied leaves
  * the residual as it was. */
-static void keep_residuals(pst_rank *r) {
+static pst_status keep_residuals(pst_rank *r) {
     const pst_memory_map *x = r->memory;
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
         if (!pst_rank_residual(r, i) || r->p->job->plain) continue;
         const float *gradient = pst_rank_grad(r, i, 0);
         const uint64_t from = x->next_from[i], to = x->next_to[i];
         pst_rank_await_checkpoint(r, i);
-        keep_range(r, i, 0, from, gradient);
-        keep_range(r, i, from, to, pst_rank_on_side(r, x->next[i], r->side));
-        keep_range(r, i, to, pst_param_elements(r->graph->param + i), gradient + to);
+        PST_TRY(keep_range(r, i, 0, from, gradient));
+        PST_TRY(keep_range(r, i, from, to, pst_rank_on_side(r, x->next[i], r->side)));
+        PST_TRY(keep_range(r, i, to, pst_param_elements(r->graph->param + i), gradient + to));
     }
+    return PST_OK;
 }
 
 /* What this step has not changed, or changes later: residuals of a step without codecs, and copies
@@ -349,7 +333,7 @@ pst_status pst_rank_turn(pst_rank *r) {
 
 /* All of the new state is written: with two sides, it is now the state. */
 static pst_status take_new(pst_rank *r) {
-    keep_residuals(r);
+    PST_TRY(keep_residuals(r));
     if (pst_rank_next_side(r) == r->side) return PST_OK;
     PST_TRY(carry_others(r));
     return pst_rank_turn(r);

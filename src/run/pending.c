@@ -65,13 +65,23 @@ static pst_status read_param(const pst_rank *r, const source *s, uint32_t replic
     return PST_OK;
 }
 
+/* to: in the rank's memory. */
+static pst_status read_to(const pst_rank *r, const source *s, uint32_t replicas, float *to) {
+    const uint64_t bytes = pst_param_elements(s->param) * sizeof *to;
+    void *host;
+    PST_TRY(pst_rank_map(r, to, bytes, 0, &host));
+    pst_status status = read_param(r, s, replicas, host);
+    pst_status unmapped = pst_rank_unmap(r, to, bytes, status == PST_OK, host);
+    return status == PST_OK ? unmapped : status;
+}
+
 static pst_status read_rank(const pst_rank *r, const pst_ckpt *ckpt, uint32_t replicas) {
     if (r->memory->serves) return PST_OK;
     for (uint32_t age = 1; age <= r->p->job->staleness; age++)
         for (uint32_t i = 0; i < r->graph->n_param; i++) {
             const source s = {ckpt, r->graph->param + i, age};
             float *to = accumulator_of(r, i, pst_rank_aged(r, ckpt->info.step, age));
-            if (to) PST_TRY(read_param(r, &s, replicas, to));
+            if (to) PST_TRY(read_to(r, &s, replicas, to));
         }
     return PST_OK;
 }

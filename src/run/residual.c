@@ -39,7 +39,7 @@ static pst_status divide(const pst_ckpt *ckpt, const dividing *d, float *to) {
 
 /* The tensor of this replica or, if the checkpoint is of another number of replicas, what it gets
  * of theirs (d->n: replicas). */
-static pst_status read_replica(const pst_rank *r, const pst_ckpt *ckpt, dividing *d, float *to) {
+static pst_status read_host(const pst_rank *r, const pst_ckpt *ckpt, dividing *d, float *to) {
     const uint64_t elements = pst_param_elements(d->param);
     char name[PST_CKPT_NAME];
     if (d->n == r->p->grid.data)
@@ -50,6 +50,30 @@ static pst_status read_replica(const pst_rank *r, const pst_ckpt *ckpt, dividing
     pst_status status = divide(ckpt, d, to);
     free(d->scratch);
     return status;
+}
+
+/* `to` is in the rank's memory, as in what follows. */
+static pst_status unmap(const pst_rank *r, float *to, uint64_t elements, pst_status status,
+                        void *host) {
+    const pst_status unmapped =
+        pst_rank_unmap(r, to, elements * sizeof *to, status == PST_OK, host);
+    return status == PST_OK ? unmapped : status;
+}
+
+static pst_status read_replica(const pst_rank *r, const pst_ckpt *ckpt, dividing *d, float *to) {
+    const uint64_t elements = pst_param_elements(d->param);
+    void *host;
+    PST_TRY(pst_rank_map(r, to, elements * sizeof *to, 0, &host));
+    return unmap(r, to, elements, read_host(r, ckpt, d, host), host);
+}
+
+/* A tensor that has as many elements as the parameter. */
+static pst_status read_named(const pst_rank *r, const pst_ckpt *ckpt, const pst_param *param,
+                             const char *name, float *to) {
+    const uint64_t elements = pst_param_elements(param);
+    void *host;
+    PST_TRY(pst_rank_map(r, to, elements * sizeof *to, 0, &host));
+    return unmap(r, to, elements, pst_ckpt_read_held(ckpt, name, param, 0, elements, host), host);
 }
 
 /* Whether the checkpoint has residuals of the kind of this run, of steps or of gradients. */
@@ -63,8 +87,7 @@ static pst_status read_residual(const pst_rank *r, const pst_ckpt *ckpt, uint32_
     d.n = stored(ckpt, param->name, d.name_of);
     if (d.n && same_kind(ckpt, param->name, pst_rank_second(r, i) != NULL))
         return read_replica(r, ckpt, &d, pst_rank_residual(r, i));
-    memset(pst_rank_residual(r, i), 0, pst_param_elements(param) * sizeof(float));
-    return PST_OK;
+    return pst_rank_fill(r, pst_rank_residual(r, i), 0, pst_param_elements(param) * sizeof(float));
 }
 
 /* Without those of replicas, the optimizer's. */
@@ -77,19 +100,21 @@ static pst_status read_second(const pst_rank *r, const pst_ckpt *ckpt, uint32_t 
     if (d.n) return read_replica(r, ckpt, &d, pst_rank_second(r, i));
     snprintf(name, sizeof name, "%s.%s", param->name, r->p->optim->state_name[1]);
     if (pst_ckpt_tensor_find(ckpt, name))
-        return pst_ckpt_read_held(ckpt, name, param, 0, elements, pst_rank_second(r, i));
-    memset(pst_rank_second(r, i), 0, elements * sizeof(float));
-    return PST_OK;
+        return read_named(r, ckpt, param, name, pst_rank_second(r, i));
+    return pst_rank_fill(r, pst_rank_second(r, i), 0, elements * sizeof(float));
 }
 
 /* Without a copy in the checkpoint, the weight itself. */
 static pst_status read_copy(const pst_rank *r, const pst_ckpt *ckpt, uint32_t i) {
     const pst_param *param = r->graph->param + i;
     const uint64_t elements = pst_param_elements(param);
+    float *copy = pst_rank_copied(r, i);
     char name[PST_CKPT_NAME];
-    if (!pst_ckpt_tensor_find(ckpt, pst_ckpt_copy_name(param->name, name)))
-        return pst_ckpt_read_weight(ckpt, param, 0, elements, pst_rank_copied(r, i));
-    return pst_ckpt_read_held(ckpt, name, param, 0, elements, pst_rank_copied(r, i));
+    void *host;
+    if (pst_ckpt_tensor_find(ckpt, pst_ckpt_copy_name(param->name, name)))
+        return read_named(r, ckpt, param, name, copy);
+    PST_TRY(pst_rank_map(r, copy, elements * sizeof *copy, 0, &host));
+    return unmap(r, copy, elements, pst_ckpt_read_weight(ckpt, param, 0, elements, host), host);
 }
 
 pst_status pst_residual_read(const pst_rank *r, const pst_ckpt *ckpt) {

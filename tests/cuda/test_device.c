@@ -82,6 +82,33 @@ static void runs_ahead_in_order(void **state) {
     close_one(d);
 }
 
+/* What is launched beside the passes waits for nothing that was launched before; a failure names
+ * its kernel. */
+static void runs_beside(void **state) {
+    (void)state;
+    pst_device *d = open_one();
+    const kernel pass = {.ns = 3000000, .name = "pass"}, add = {.ns = 200000, .name = "addition"};
+    const kernel bad = {.ns = 1000, .name = "bad", .error = cudaErrorIllegalAddress};
+    const uint64_t began = fake.now;
+    uint64_t queued = launch(d, &pass), event, start, end;
+    assert_int_equal(ops->launch_beside(d, run, &add, &event), PST_OK);
+    const uint64_t next = launch(d, &pass); /* behind the first pass, not behind the addition */
+    assert_int_equal(ops->test(d, event, &start, &end), PST_BUSY);
+    fake.now = began + 300000;
+    assert_int_equal(ops->test(d, event, &start, &end), PST_OK);
+    assert_near(start, began, 30000);
+    assert_near(end, began + 200000, 30000);
+    assert_int_equal(ops->test(d, queued, &start, &end), PST_BUSY);
+    fake.now = began + 7000000;
+    assert_int_equal(ops->test(d, next, &start, &end), PST_OK);
+    assert_near(start, began + 3000000, 30000);
+    assert_int_equal(ops->launch_beside(d, run, &bad, &event), PST_OK);
+    fake.now += 1000000;
+    assert_int_equal(ops->test(d, event, &start, &end), PST_EINTERNAL);
+    assert_non_null(strstr(pst_error(), "bad failed"));
+    close_one(d);
+}
+
 /* What another call has left behind is no failure of a launch: the answer that an event has not
  * happened yet, least of all. */
 static void launches_answer_for_themselves(void **state) {
@@ -610,6 +637,7 @@ static void captures_that_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_ahead_in_order),
+        cmocka_unit_test(runs_beside),
         cmocka_unit_test(launches_answer_for_themselves),
         cmocka_unit_test(only_the_last_is_asked_for),
         cmocka_unit_test(copies_and_fills),

@@ -29,7 +29,7 @@ static pst_status queue_params(far *d, job *j, const pst_optim_hyper *h, pst_dty
         p->state[0] = far_real(d, p->state[0]);
         p->state[1] = far_real(d, p->state[1]);
     }
-    far_put(d, PST_Q_COMPUTE, j);
+    far_put(d, d->now, j);
     return PST_OK;
 }
 
@@ -64,7 +64,7 @@ static pst_status sum_squares(pst_device *device, const float *const *x, const u
     j->bytes = count;
     j->to = far_real(d, out);
     for (uint32_t i = 0; i < count; i++) j->x[i] = far_real(d, x[i]);
-    far_put(d, PST_Q_COMPUTE, j);
+    far_put(d, d->now, j);
     return PST_OK;
 }
 
@@ -78,7 +78,7 @@ static pst_status accumulate(pst_device *device, float *y, const float *x, uint6
     j->to = far_real(d, y);
     j->from = far_real(d, x);
     j->bytes = n;
-    far_put(d, PST_Q_COMPUTE, j);
+    far_put(d, d->now, j);
     return PST_OK;
 }
 
@@ -97,7 +97,7 @@ static pst_status combine(pst_device *device, pst_dtype type, const void *const 
     j->value = (int)type;
     j->bytes = n;
     for (uint32_t i = 0; i < n_x; i++) j->x[i] = far_real(d, x[i]);
-    far_put(d, PST_Q_COMPUTE, j);
+    far_put(d, d->now, j);
     return PST_OK;
 }
 
@@ -113,7 +113,54 @@ static pst_status narrow(pst_device *device, pst_dtype type, const float *x, uin
     j->from = far_real(d, x);
     j->value = (int)type;
     j->bytes = n;
-    far_put(d, PST_Q_COMPUTE, j);
+    far_put(d, d->now, j);
+    return PST_OK;
+}
+
+static pst_status run_scale(far *d, job *j) {
+    return pst_arith_cpu.scale(d->cpu, j->hyper.lr, j->from, j->to, j->bytes);
+}
+
+static pst_status scale(pst_device *device, float by, const float *from, float *to, uint64_t n) {
+    far *d = (far *)device;
+    job *j = far_job(run_scale);
+    j->hyper.lr = by;
+    j->to = far_real(d, to);
+    j->from = far_real(d, from);
+    j->bytes = n;
+    far_put(d, d->now, j);
+    return PST_OK;
+}
+
+static pst_status run_pack(far *d, job *j) { return pst_arith_cpu.pack(d->cpu, &j->packs); }
+
+static pst_status pack(pst_device *device, const pst_flat_pack *of) {
+    far *d = (far *)device;
+    job *j = far_job(run_pack);
+    if (of->moments) return pst_fail(PST_EINTERNAL, "far: a codec of CPUs");
+    j->packs = *of;
+    j->packs.x = far_real(d, of->x);
+    j->packs.error = far_real(d, of->error);
+    j->packs.packed = far_real(d, of->packed);
+    j->packs.next = far_real(d, of->next);
+    far_put(d, d->now, j);
+    return PST_OK;
+}
+
+static pst_status run_unpack(far *d, job *j) {
+    return pst_arith_cpu.unpack(d->cpu, j->packs.codec, j->from, j->to, j->bytes, j->value);
+}
+
+static pst_status unpack(pst_device *device, pst_codec codec, const uint8_t *packed, float *y,
+                         uint64_t n, int add) {
+    far *d = (far *)device;
+    job *j = far_job(run_unpack);
+    j->packs.codec = codec;
+    j->from = far_real(d, packed);
+    j->to = far_real(d, y);
+    j->bytes = n;
+    j->value = add;
+    far_put(d, d->now, j);
     return PST_OK;
 }
 
@@ -163,7 +210,7 @@ static pst_status muon_orthogonalize(pst_device *device, const pst_muon_rule *ru
     j->from = far_real(d, *x);
     j->bytes = rule->shape.rows;
     j->n_x = (uint32_t)rule->shape.cols;
-    far_put(d, PST_Q_COMPUTE, j);
+    far_put(d, d->now, j);
     return PST_OK;
 }
 
@@ -189,6 +236,9 @@ const pst_arith far_arith = {.update = update,
                              .narrow = narrow,
                              .average = average,
                              .combine = combine,
+                             .scale = scale,
+                             .pack = pack,
+                             .unpack = unpack,
                              .lamb_squares = lamb_squares,
                              .muon_scratch = muon_scratch,
                              .muon_direction = muon_direction,

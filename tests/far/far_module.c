@@ -104,6 +104,7 @@ static pst_status open_device(const pst_device_config *config, pst_device **out)
 
 static _Atomic int most_waiting;      /* launches that had not ended when another came */
 static _Atomic int n_launch, n_asked; /* launches; those with an event */
+static _Atomic int n_beside;          /* in queue SIDE */
 
 static void begin_event(far *d) {
     uint64_t event = d->ahead = new_event(d);
@@ -135,6 +136,22 @@ static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call,
     far_put(d, PST_Q_COMPUTE, end);
     d->begun = 0;
     n_asked++;
+    return status;
+}
+
+/* What fn queues to COMPUTE goes to SIDE. */
+static pst_status launch_beside(pst_device *device, pst_launch_fn fn, const void *call,
+                                uint64_t *event) {
+    far *d = (far *)device;
+    if (d->capturing) return pst_fail(PST_EINTERNAL, "far: a launch beside a capture");
+    job *begin = far_job(run_begin), *end = far_job(NULL);
+    begin->event = end->event = *event = new_event(d);
+    far_put(d, PST_Q_SIDE, begin);
+    d->now = PST_Q_SIDE;
+    pst_status status = fn(device, call);
+    d->now = PST_Q_COMPUTE;
+    far_put(d, PST_Q_SIDE, end);
+    n_beside++;
     return status;
 }
 
@@ -362,6 +379,7 @@ static uint64_t apart(const pst_device *device) {
 static pst_device_ops ops = {.name = "far",
                              .open = open_device,
                              .launch = launch,
+                             .launch_beside = launch_beside,
                              .test = test,
                              .next_ns = next_ns,
                              .close = close_device,
@@ -536,9 +554,11 @@ static void add_rows(const pst_kernel_row *list, uint32_t n) {
 
 static const char *about(uint32_t line) {
     static char text[160];
-    snprintf(text, sizeof text,
-             "far: %d launches waited at once, %d of %d were asked for, %d captures, %d replays",
-             most_waiting, n_asked, n_launch, n_capture, n_replay);
+    snprintf(
+        text, sizeof text,
+        "far: %d launches waited at once, %d of %d were asked for, %d captures, %d replays, %d "
+        "beside",
+        most_waiting, n_asked, n_launch, n_capture, n_replay, n_beside);
     return line ? NULL : text;
 }
 

@@ -26,6 +26,7 @@ struct job {
     pst_status (*other)(void *arg);
     void *other_arg;
     pst_arith_param *param;
+    pst_flat_pack packs;
     const float **x;
     uint32_t n_x;
     uint64_t *n;
@@ -49,6 +50,7 @@ struct far {
     pthread_mutex_t lock;
     pthread_cond_t moved;
     queue queue[PST_Q_COUNT];
+    pst_queue now; /* of the launch that is being queued: COMPUTE or SIDE */
     int capturing;
     job *noted, **last_noted; /* of the capture under way */
     struct captured *captured;

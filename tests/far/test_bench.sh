@@ -8,7 +8,7 @@ bench() { "$PENSTOCK" bench kernels --preset nano -B 1 -T 8 --threads 1 --precis
 
 bench --device far >text 2>err || fail "status $?: $(cat err)"
 for what in '^kernels: nano, far Distant 1, the device.s clock' '^fp32: large matrix product [0-9.]* GFLOP/s; large copy' \
-    '^linear .* F ' '^linear .* B ' '^linear .* W ' '^attention .* B ' '^embedding .* W ' '^adamw ' '^norm '; do
+    '^linear .* F ' '^linear .* B ' '^linear .* W ' '^attention .* B ' '^embedding .* W ' '^adamw ' '^norm ' '^pack ' '^unpack-2bit '; do
     grep -q "$what" text || fail "no row $what: $(cat text)"
 done
 awk '/^[a-z_]+ .* [FBW-] +[0-9]+ / { n++; for (i = 1; i <= NF; i++) if ($i ~ /nan|inf/) exit 1 } END { if (n < 20) exit 1 }' text ||

@@ -103,6 +103,8 @@ static void eight_bits(void **state) {
     run_assert_same(&two, &one, "fp8, two ranks");
 }
 
+#define PACKS "parallel.compress.links=all", "parallel.compress.min_bytes=0"
+
 /* The rest of what trains, in fp32 beside the CPU; with several ranks, all on one GPU. */
 static void others(void **state) {
     (void)state;
@@ -126,6 +128,16 @@ static void others(void **state) {
          {"model.kind=llama", "model.dropout=0", "model.kv_heads=1", "model.window=20",
           "model.intermediate=96", "train.lr=1.0e-3"}},
         {"bert", 1, 2e-3, {"model.kind=bert", "data.kind=lines", "train.lr=1.0e-3"}},
+        {"packed",
+         2,
+         5e-3,
+         {"parallel.data=2", PACKS, "parallel.compress.up=int8", "parallel.compress.down=int8"}},
+        {"packed-2bit",
+         2,
+         5e-3,
+         {"parallel.data=2", PACKS, "parallel.compress.up=2bit", "train.lr=1.0e-3"}},
+        {"activations", 2, 5e-3, {PACKS, "parallel.compress.stages=int8", "train.lr=1.0e-3"}},
+        {"delayed", 2, 1e-3, {"parallel.data=2", "parallel.update=delayed", "train.lr=1.0e-3"}},
         {"zero", 2, 1e-3, {"parallel.data=2", "parallel.zero=2", "train.lr=1.0e-3"}},
         {"tensor", 2, 1e-3, {"parallel.tensor=2", "model.dropout=0", "train.lr=1.0e-3"}},
     };

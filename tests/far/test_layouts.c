@@ -33,6 +33,57 @@ static void several_ranks(void **state) {
               "parallel.sequence=true");
 }
 
+#define PACKS "parallel.compress.links=all", "parallel.compress.min_bytes=0"
+
+static void slow_links(void **state) {
+    (void)state;
+    SAME_BITS("2bit", 4, "parallel.data=2", "parallel.compress.up=2bit", PACKS,
+              "parallel.schedule=1f1b");
+    SAME_BITS("bf16", 2, "parallel.data=2", "parallel.compress.up=bf16", "parallel.zero=0", PACKS);
+    SAME_BITS("int4", 3, "parallel.data=3", "parallel.compress.up=int4",
+              "parallel.compress.down=bf16", PACKS);
+    SAME_BITS("int8-tensor", 4, "parallel.data=2", "parallel.tensor=2", "parallel.compress.up=int8",
+              PACKS);
+    if (has_bf16("packed gradients in bf16"))
+        SAME_BITS("int8-bf16", 2, "parallel.data=2", "parallel.compress.up=int8",
+                  "train.precision=bf16", PACKS);
+    SAME_BITS("stages-bf16", 2, "parallel.compress.stages=bf16", "parallel.schedule=zb-h1", PACKS);
+    SAME_BITS("delayed-zero", 4, "parallel.data=2", "parallel.update=delayed", "parallel.zero=1",
+              "parallel.staleness=2");
+    SAME_BITS("delayed-four", 4, "parallel.data=4", "parallel.update=delayed");
+    SAME_BITS("servers", 3, "parallel.data=2", "parallel.servers=1");
+}
+
+/* Residuals, copies of weights and pending gradients, from one device to the other. */
+static void resumed(void **state) {
+    (void)state;
+    static const char *const words[][4] = {
+        {"parallel.compress.up=int8", "parallel.compress.down=int8", PACKS},
+        {"parallel.update=delayed", "parallel.zero=0", PACKS}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const char *on[2][6], *half[2][7];
+        for (int k = 0; k < 2; k++) {
+            on[k][0] = k ? "parallel.device=far" : "parallel.device=cpu";
+            on[k][1] = "parallel.data=2";
+            memcpy(on[k] + 2, words[i], sizeof words[i]);
+            memcpy(half[k], on[k], sizeof on[k]);
+            half[k][6] = "train.steps=2";
+        }
+        char whole_name[32];
+        snprintf(whole_name, sizeof whole_name, "slow-whole-%zu", i);
+        const run_result whole = run_here(YAML, whole_name, 2, "", on[0], 6);
+        for (int k = 0; k < 2; k++) {
+            char name[32];
+            snprintf(name, sizeof name, "slow-half-%zu-%d", i, k);
+            run_result r = run_here(YAML, name, 2, "", half[k], 7);
+            assert_int_equal(r.exit_status, 0);
+            run_result rest = run_here(YAML, name, 2, r.folder, on[1 - k], 6);
+            if (rest.exit_status) fail_msg("%s: %s", name, pst_error());
+            assert_string_equal(rest.hash, whole.hash);
+        }
+    }
+}
+
 /* The CPU's ranks add three parts in another order than the device does. */
 static void three_tensor_ranks(void **state) {
     (void)state;
@@ -81,9 +132,10 @@ static void over_ucx(void **state) {
 
 int main(void) {
     setenv("PENSTOCK_MODULE", FAR_MODULE, 1);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_rank), cmocka_unit_test(several_ranks),
-                                       cmocka_unit_test(three_tensor_ranks),
-                                       cmocka_unit_test(over_ucx)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_rank),           cmocka_unit_test(several_ranks),
+        cmocka_unit_test(slow_links),         cmocka_unit_test(resumed),
+        cmocka_unit_test(three_tensor_ranks), cmocka_unit_test(over_ucx)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     run_folder_remove();
     return failed;

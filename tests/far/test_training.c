@@ -32,6 +32,21 @@ static void several_ranks(void **state) {
     SAME_BITS("tensor", 2, "parallel.tensor=2");
 }
 
+#define PACKS "parallel.compress.links=all", "parallel.compress.min_bytes=0"
+
+/* For slow links: packed messages, and gradients that are exchanged beside the passes. */
+static void slow_links(void **state) {
+    (void)state;
+    SAME_BITS("packed", 2, "parallel.data=2", "parallel.compress.up=int8",
+              "parallel.compress.down=int4", PACKS);
+    SAME_BITS("activations", 2, "parallel.compress.stages=int8", PACKS);
+    SAME_BITS("delayed", 2, "parallel.data=2", "parallel.update=delayed");
+    const char *about = strrchr(pst_module_get()->about(0), ',');
+    int beside = 0;
+    if (!about || sscanf(about, ", %d beside", &beside) != 1 || beside < 10)
+        fail_msg("nothing was added beside the passes: %s", pst_module_get()->about(0));
+}
+
 /* With states in fp32 and bf16, and a matrix per rank where replicas own them. */
 static void whole_parameters(void **state) {
     (void)state;
@@ -163,6 +178,9 @@ static void refused(void **state) {
     said("", "-n 2 parallel.device=far parallel.data=2 parallel.gradients=bf16", 2,
          "parallel.gradients bf16 is supported on CPUs only; use parallel.gradients=fp32 with "
          "device far");
+    said("", "-n 2 parallel.device=far parallel.data=2 parallel.compress.up=powersgd", 2,
+         "parallel.compress.up: device far does not pack with powersgd; use int8, int4, 2bit or "
+         "bf16, or parallel.device=cpu");
     said("FAR_VERSION=99", "parallel.device=auto log.level=debug", 0,
          "was built from a different version");
     said("FAR_MEMORY=100000", "parallel.device=far", 4, " bytes are needed, 100000 are free");
@@ -174,10 +192,11 @@ int main(void) {
     setenv("PENSTOCK_MODULE", FAR_MODULE, 1);
     setenv("FAR_BATCH", "8", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_rank),         cmocka_unit_test(several_ranks),
-        cmocka_unit_test(whole_parameters), cmocka_unit_test(directly),
-        cmocka_unit_test(resumed),          cmocka_unit_test(factors),
-        cmocka_unit_test(generated),        cmocka_unit_test(refused)};
+        cmocka_unit_test(one_rank),   cmocka_unit_test(several_ranks),
+        cmocka_unit_test(slow_links), cmocka_unit_test(whole_parameters),
+        cmocka_unit_test(directly),   cmocka_unit_test(resumed),
+        cmocka_unit_test(factors),    cmocka_unit_test(generated),
+        cmocka_unit_test(refused)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     run_folder_remove();
     return failed;

@@ -555,6 +555,7 @@ static void test_differences(void **state) {
 }
 
 #include "kernels/cuda_check_arith.h"
+#include "kernels/cuda_check_codec.h"
 
 #define CUDA_TESTS                                                                                 \
     cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_llama),                               \
@@ -568,5 +569,6 @@ static void test_differences(void **state) {
         cmocka_unit_test(test_differences), cmocka_unit_test(test_update),                         \
         cmocka_unit_test(test_lamb_squares), cmocka_unit_test(test_muon),                          \
         cmocka_unit_test(test_muon_momentum), cmocka_unit_test(test_sum_squares),                  \
-        cmocka_unit_test(test_accumulate_and_narrow)
+        cmocka_unit_test(test_accumulate_and_narrow), cmocka_unit_test(test_codecs),               \
+        cmocka_unit_test(test_codec_errors), cmocka_unit_test(test_scale)
 #endif

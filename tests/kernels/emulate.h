@@ -55,6 +55,7 @@ static inline float __fmul_rn(float a, float b) { return a * b; }
 static inline float __fdiv_rn(float a, float b) { return a / b; }
 static inline float __fsqrt_rn(float a) { return sqrtf(a); }
 static inline float __fdividef(float a, float b) { return a / b; }
+static inline int __float2int_rn(float x) { return (int)rintf(x); }
 #define __expf expf
 static inline unsigned atomicCAS(unsigned *at, unsigned old, unsigned now) {
     unsigned was = *at;
