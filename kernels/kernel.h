@@ -101,6 +101,9 @@ typedef struct {
     uint64_t n;
     pst_codec codec;
     const pst_flat_moments *moments; /* with topk; NULL: x is packed as it is */
+    /* powersgd: pst_codec_basis elements, the Q of each block in the last message, zeros before the
+     * first one; NULL: none is kept */
+    const float *basis;
 } pst_flat_pack;
 
 /* Operations on whole arrays: optimizer, norms, sums. One table per instruction set; all tables

@@ -1,8 +1,8 @@
 /* powersgd of base/codec.h: a block as a product P Q^T of low rank, after Vogels, Karimireddy and
  * Jaggi 2019 (arXiv 1905.13727), but of each replica's own gradient: no sum over replicas is needed
- * between P and Q, so that a gradient is one message. Instead of the Q of the step before, there
- * are two power iterations from a fixed one (Halko, Martinsson and Tropp 2011, algorithm 4.4), so
- * that there is no state but the residual.
+ * between P and Q, so that a gradient is one message. A power iteration begins with the Q of the
+ * last step, the basis; where there is none, there are two from a fixed one (Halko, Martinsson and
+ * Tropp 2011, algorithm 4.4).
  *
  * Every instruction set compiles this file, without contraction. Sums over columns have
  * PST_CODEC_LANES parts, sums over rows are in the order of rows: the same bits everywhere. */
@@ -113,16 +113,45 @@ static inline void pst_lowrank_right(const pst_lowrank *x, const float *m) {
     }
 }
 
+/* Sets Q to the fixed start, all of it, or only the columns that are 0; returns the number of
+ * columns that it sets. */
+static inline uint32_t pst_lowrank_fixed(const pst_lowrank *x, int all) {
+    uint32_t set = 0;
+    for (uint32_t k = 0; k < x->rank; k++) {
+        float *of = x->q + k * x->columns;
+        uint64_t c = 0;
+        while (!all && c < x->columns && of[c] == 0) c++;
+        if (!all && c < x->columns) continue;
+        for (c = 0; c < x->columns; c++) of[c] = pst_lowrank_start((uint32_t)c, k);
+        set++;
+    }
+    return set;
+}
+
+/* Sets Q to what the iterations begin with, and returns their number. basis: that of the block, of
+ * which a column that depends on others begins anew; NULL, or all zeros: there is none. */
+static inline int pst_lowrank_begin(const pst_lowrank *x, const float *basis) {
+    const uint64_t n = x->rank * x->columns;
+    uint64_t i = 0;
+    while (basis && i < n && basis[i] == 0) i++;
+    if (!basis || i == n) {
+        pst_lowrank_fixed(x, 1);
+        return PST_LOWRANK_ITERATIONS;
+    }
+    memcpy(x->q, basis, n * sizeof *x->q);
+    pst_lowrank_orthonormal(x->q, x->columns, x->columns, x->rank);
+    if (pst_lowrank_fixed(x, 0)) pst_lowrank_orthonormal(x->q, x->columns, x->columns, x->rank);
+    return 1;
+}
+
 /* top: as for pst_codec_scale_of. A block with a number that is not finite has no factors. */
 static inline void pst_lowrank_factor(const pst_lowrank_ops *ops, const pst_lowrank *x,
-                                      const float *m, uint32_t top) {
+                                      const float *m, const float *basis, uint32_t top) {
     const uint64_t all = x->rank * (x->columns + x->most_rows);
     for (uint64_t i = 0; i < all; i++) x->q[i] = top >= 0x7f800000 ? NAN : 0;
     if (top >= 0x7f800000) return;
-    for (uint32_t k = 0; k < x->rank; k++)
-        for (uint64_t c = 0; c < x->columns; c++)
-            x->q[k * x->columns + c] = pst_lowrank_start((uint32_t)c, k);
-    for (int i = 0; i < PST_LOWRANK_ITERATIONS; i++) {
+    const int iterations = pst_lowrank_begin(x, basis);
+    for (int i = 0; i < iterations; i++) {
         if (i) pst_lowrank_orthonormal(x->q, x->columns, x->columns, x->rank);
         ops->left(x, m);
         pst_lowrank_orthonormal(x->p, x->rows, x->most_rows, x->rank);
@@ -162,7 +191,9 @@ static inline void pst_lowrank_pack(const pst_lowrank_ops *ops, const pst_flat_p
     float *m = next ? next : p->x + at;
     if (pst_codec_factors(p->codec, n)) {
         const pst_lowrank x = pst_lowrank_of(p->codec, at, n, to);
-        pst_lowrank_factor(ops, &x, m, top);
+        const float *basis = p->basis;
+        if (basis) basis += at / p->codec.block * x.rank * x.columns;
+        pst_lowrank_factor(ops, &x, m, basis, top);
         ops->subtract(&x, next, out);
         return;
     }

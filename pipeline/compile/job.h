@@ -237,6 +237,10 @@ static inline uint64_t pst_job_change_bytes(const pst_job *job, uint64_t n) {
 static inline pst_codec pst_job_codec(const pst_job *job, const pst_param *param, uint64_t from) {
     return pst_codec_of_rows(job->up, pst_param_elements(param) / param->dim[0], from);
 }
+/* Returns the elements of the basis of a parameter with residuals (pst_codec_basis). */
+static inline uint64_t pst_job_basis(const pst_job *job, const pst_param *param) {
+    return pst_codec_basis(pst_job_codec(job, param, 0), pst_param_elements(param));
+}
 /* Returns the bytes of n elements of a replica's gradient in a message. */
 static inline uint64_t pst_job_gradient_bytes(const pst_job *job, const pst_param *param,
                                               int packed, uint64_t n) {

@@ -138,7 +138,7 @@ static void place_residuals(pst_memory_map_builder *b, const pst_optim_row *opti
     pst_memory_map_begin(b, PST_REGION_RESIDUAL);
     for (uint32_t p = 0; p < pst_memory_map_params(b); p++) {
         const pst_param *param = b->g->param + p;
-        x->residual[p] = x->next[p] = x->packed[p] = x->second[p] = ABSENT;
+        x->residual[p] = x->next[p] = x->packed[p] = x->second[p] = x->basis[p] = ABSENT;
         if (!optim || !pst_param_gradients(param) || !pst_memory_map_has_use(b, p, 0) ||
             !pst_job_has_residual(b->job, stage, param))
             continue;
@@ -148,6 +148,8 @@ static void place_residuals(pst_memory_map_builder *b, const pst_optim_row *opti
         x->next[p] = pst_memory_map_take(b, (x->next_to[p] - x->next_from[p]) * sizeof(float));
         if (pst_job_has_moments(b->job, stage, param))
             x->second[p] = pst_memory_map_take(b, pst_memory_map_param_bytes(b, p));
+        const uint64_t basis = pst_job_basis(b->job, param);
+        if (basis) x->basis[p] = pst_memory_map_take(b, basis * sizeof(float));
     }
     pst_memory_map_finish(b, PST_REGION_RESIDUAL);
 }
@@ -465,6 +467,7 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
     x->next_to = offsets(pst_memory_map_params(b));
     x->packed = offsets(pst_memory_map_params(b));
     x->second = offsets(pst_memory_map_params(b));
+    x->basis = offsets(pst_memory_map_params(b));
     x->outer_from = offsets(pst_memory_map_params(b));
     x->outer_to = offsets(pst_memory_map_params(b));
     x->old = offsets(pst_memory_map_params(b));
@@ -490,10 +493,10 @@ static pst_status open_offsets(const pst_memory_map_builder *b, const pst_slots 
     if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->own_from || !x->own_to ||
         !x->outer_from || !x->outer_to || !x->old || !x->velocity || !x->kept || !x->residual ||
         !x->base || !x->left || !x->difference || !x->next || !x->next_from || !x->next_to ||
-        !x->packed || !x->second || !x->is_step || !x->change || !x->is_copy || !x->step_from ||
-        !x->undo || !x->step_to || !x->grad_from || !x->gradient_in_slot || !x->data ||
-        !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk || !x->owned ||
-        !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
+        !x->packed || !x->second || !x->basis || !x->is_step || !x->change || !x->is_copy ||
+        !x->step_from || !x->undo || !x->step_to || !x->grad_from || !x->gradient_in_slot ||
+        !x->data || !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk ||
+        !x->owned || !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
         return pst_fail(PST_ENOMEM, "no memory to build the memory map");
     for (uint32_t c = 0; c < b->cut->n_chunk; c++)
         x->has_chunk[c] = (uint8_t)pst_memory_map_has(b, c);
@@ -575,6 +578,7 @@ void pst_memory_map_close(pst_memory_map *x) {
     free(x->next_to);
     free(x->packed);
     free(x->second);
+    free(x->basis);
     free(x->outer_from);
     free(x->outer_to);
     free(x->old);

@@ -124,6 +124,8 @@ struct pst_memory_map {
     /* [n_param] offset of this replica's second moments, of all elements, where its messages are
      * steps (pst_job_has_moments); UINT64_MAX: none */
     uint64_t *second;
+    /* [n_param] offset of the basis (pst_codec_basis) of all elements; UINT64_MAX: none is kept */
+    uint64_t *basis;
     uint8_t *is_step; /* [n_param] 1: the sum of what replicas send is a step (of any rank) */
     /* [n_param] 1: `weight` is the copy that all ranks with the parameter have and that changes are
      * added to (job.down); offset of the packed change, of all elements, UINT64_MAX: none */
@@ -226,6 +228,7 @@ float *pst_memory_map_kept(const pst_memory_view *view, uint32_t param, uint64_t
 typedef struct {
     float *gradient, *residual, *next;
     float *second; /* this replica's second moments; NULL: none */
+    float *basis;  /* from the first block of the message on; NULL: none */
     uint8_t *packed;
     int in_place;
 } pst_memory_pack;

@@ -166,6 +166,13 @@ void *pst_memory_map_message(const pst_memory_view *v, const pst_instr *instr) {
                          : address_accumulator(v, instr, instr->use, instr->micro);
 }
 
+/* The elements of the basis of the first n elements of a parameter. */
+static uint64_t basis_of(const pst_memory_view *v, uint32_t p, uint64_t n) {
+    const pst_param *param = v->g->param + p;
+    return pst_codec_basis(
+        pst_codec_of_rows(v->map->up, pst_param_elements(param) / param->dim[0], 0), n);
+}
+
 pst_memory_pack pst_memory_map_pack(const pst_memory_view *v, const pst_instr *instr) {
     const pst_memory_map *x = v->map;
     const uint32_t p = instr->param;
@@ -177,6 +184,8 @@ pst_memory_pack pst_memory_map_pack(const pst_memory_view *v, const pst_instr *i
                           .in_place = !apart};
     at.next = at.gradient;
     if (x->second[p] != UINT64_MAX) at.second = (float *)(void *)state_at(v, x->second[p]) + from;
+    if (x->basis[p] != UINT64_MAX)
+        at.basis = (float *)(void *)state_at(v, x->basis[p]) + basis_of(v, p, from);
     if (apart) at.next = (float *)(void *)state_at(v, x->next[p]) + (from - x->next_from[p]);
     return at;
 }

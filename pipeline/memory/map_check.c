@@ -82,6 +82,7 @@ static void add_residuals(ranges *all, const pst_memory_map *x, const pst_graph 
         add(all, x, PST_REGION_RESIDUAL, x->next[p],
             (x->next_to[p] - x->next_from[p]) * sizeof(float), p);
         const pst_codec up = pst_codec_of_rows(x->up, n / g->param[p].dim[0], 0);
+        add(all, x, PST_REGION_RESIDUAL, x->basis[p], pst_codec_basis(up, n) * sizeof(float), p);
         add(all, x, PST_REGION_GRAD, x->packed[p], pst_codec_bytes(up, n), p);
     }
 }
@@ -166,7 +167,8 @@ static pst_status check_twin(const pst_memory_map *x, const pst_graph *g) {
         else
             good &= has_twin(x, x->weight[p], pst_param_bytes(g, g->param + p)) &&
                     has_twin(x, x->master[p], n * sizeof(float)) &&
-                    has_twin(x, x->residual[p], pst_param_elements(g->param + p) * sizeof(float));
+                    has_twin(x, x->residual[p], pst_param_elements(g->param + p) * sizeof(float)) &&
+                    has_twin(x, x->basis[p], 1);
         if (!good)
             return pst_fail(PST_EINTERNAL, "rank %u: the state of parameter %u has %s", x->rank, p,
                             frozen ? "two sides, though it is frozen" : "no second side");

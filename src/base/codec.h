@@ -14,7 +14,8 @@
  *   indices in the block (16 bits, ascending), then their values (fp32).
  * bf16: each number rounded to the nearest one of 16 bits (ties to even).
  * powersgd: the block as rows of a matrix M, which is about P Q^T with `rank` columns in P and Q:
- *   Q (fp32, column after column), then P (kernels/lowrank.h). A block whose factors are less than
+ *   Q (fp32, column after column), then P (kernels/lowrank.h). With `warm` the Q of the last step,
+ *   the basis, is where the next one begins. A block whose factors are less than
  *   `least` times smaller, such as one of a vector, is sent as it is. */
 #ifndef PST_BASE_CODEC_H
 #define PST_BASE_CODEC_H
@@ -42,6 +43,7 @@ typedef struct {
      * (pst_codec_of_rows); the least factor by which a block gets smaller */
     uint32_t rank, columns, phase;
     float least;
+    uint32_t warm; /* powersgd: 1: begins with the Q of the last step, the basis */
 } pst_codec;
 enum { PST_CODEC_BLOCK_MIN = 32, PST_CODEC_BLOCK_MAX = 4096, PST_CODEC_MATRIX = 256 << 10 };
 
@@ -72,6 +74,16 @@ static inline uint64_t pst_codec_rows(pst_codec codec, uint64_t n) { return n / 
 static inline int pst_codec_factors(pst_codec codec, uint64_t n) {
     const uint64_t sent = codec.rank * (pst_codec_rows(codec, n) + codec.columns);
     return (double)sent * (double)codec.least <= (double)n;
+}
+/* powersgd: the elements of the basis of n elements from the beginning of a block on, [block][rank]
+ * [columns], of the blocks that are sent as factors; 0: none is kept. */
+static inline uint64_t pst_codec_basis(pst_codec codec, uint64_t n) {
+    const uint64_t rest = n % codec.block, whole = n / codec.block;
+    uint64_t blocks = 0;
+    if (!codec.warm) return 0;
+    if (whole && pst_codec_factors(codec, codec.block)) blocks = whole;
+    if (rest && pst_codec_factors(codec, rest)) blocks++;
+    return blocks * codec.rank * codec.columns;
 }
 /* Bytes of a block of n elements. */
 static inline uint64_t pst_codec_block_bytes(pst_codec codec, uint64_t n) {

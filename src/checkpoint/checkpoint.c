@@ -197,13 +197,25 @@ static pst_status count_replicas(const json_t *tensors, const pst_param *param,
     return PST_OK;
 }
 
-/* Counts the residuals and second moments of a parameter, and its copy; all must be complete. */
+/* Counts the bases of a parameter, of one replica and tensor rank after another. */
+static void count_bases(const json_t *tensors, const pst_param *param, size_t *n) {
+    char name[PST_CKPT_NAME];
+    for (uint32_t k = 0; json_object_get(tensors, pst_ckpt_basis_name(param->name, k, 0, name));
+         k++)
+        for (uint32_t t = 0; json_object_get(tensors, pst_ckpt_basis_name(param->name, k, t, name));
+             t++)
+            ++*n;
+}
+
+/* Counts the residuals, second moments and bases of a parameter, and its copy; all must be
+ * complete. */
 static pst_status count_residuals(const json_t *tensors, const pst_param *param, size_t *n) {
     char name[PST_CKPT_NAME];
     const json_t *tensor = json_object_get(tensors, pst_ckpt_copy_name(param->name, name));
     if (tensor && (!same_shape(tensor, param) || !all_parts(tensor, param)))
         return pst_fail(PST_EINTERNAL, "checkpoint: tensor %s is not complete", name);
     *n += tensor != NULL;
+    count_bases(tensors, param, n);
     PST_TRY(count_replicas(tensors, param, pst_ckpt_moments_name, n));
     return count_replicas(tensors, param, pst_ckpt_residual_name, n);
 }
@@ -255,8 +267,8 @@ static pst_status count_islands(const json_t *tensors, const pst_param *param,
 }
 
 /* Checks that every trained parameter of the model and its state (of each island) is stored, and
- * nothing else but residuals, second moments of replicas, copies, pending gradients and outer
- * momentum. */
+ * nothing else but residuals, second moments and bases of replicas, copies, pending gradients and
+ * outer momentum. */
 static pst_status check_complete(const json_t *tensors, const pst_graph *graph,
                                  const char *optimizer) {
     const pst_optim_row *rule = *optimizer ? pst_optim_find(optimizer) : NULL;

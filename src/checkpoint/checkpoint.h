@@ -71,6 +71,10 @@ typedef struct {
      * weight that all replicas have */
     uint32_t residual;
     int second; /* 1, with residual 1 + k: `weight` is second moments of replica k instead */
+    /* above 0, with residual 1 + k: `weight` is as many elements of the basis (pst_codec_basis) of
+     * tensor rank `tensor` of replica k, which are stored as they are */
+    uint64_t basis;
+    uint32_t tensor;
     /* With islands (parallel.local). island 1 + k: weight and states are those of island k. outer:
      * PST_CKPT_GLOBAL: a weight without states, which the islands share; PST_CKPT_VELOCITY:
      * `weight` is its outer momentum; PST_CKPT_KEPT: the weight that the island keeps for an
@@ -91,6 +95,9 @@ const char *pst_ckpt_copy_name(const char *param, char out[PST_CKPT_NAME]);
 const char *pst_ckpt_residual_name(const char *param, uint32_t replica, char out[PST_CKPT_NAME]);
 /* "wte.weight.moments1": the tensor with the second moments of replica 1. */
 const char *pst_ckpt_moments_name(const char *param, uint32_t replica, char out[PST_CKPT_NAME]);
+/* "wte.weight.basis1_0": the tensor with the basis of tensor rank 0 of replica 1. */
+const char *pst_ckpt_basis_name(const char *param, uint32_t replica, uint32_t tensor,
+                                char out[PST_CKPT_NAME]);
 /* "wte.weight.pending2_1": the gradient of replica 1 in the last step but one. */
 const char *pst_ckpt_pending_name(const char *param, uint32_t age, uint32_t replica,
                                   char out[PST_CKPT_NAME]);

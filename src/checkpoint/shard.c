@@ -27,11 +27,13 @@ static pst_status add_tensor(pst_shard *s, const pst_ckpt_entry *e, const char *
     const pst_param *param = e->param;
     pst_shard_tensor *t = &s->tensor[s->n++];
     uint64_t n = e->n ? e->n : pst_param_elements(param);
+    if (e->basis) n = e->basis;
     char name[PST_CKPT_NAME], part[PST_CKPT_NAME];
     snprintf(name, sizeof name, "%s%s%s", param->name, *suffix ? "." : "", suffix);
     *t = (pst_shard_tensor){.memory = memory, .dtype = dtype, .bytes = n * pst_dtype_bytes(dtype)};
     s->decl[s->n - 1] = (pst_safetensors_decl){.dtype = dtype, .n_dim = e->n ? 1 : param->n_dim};
-    if (e->n) s->decl[s->n - 1].dim[0] = n;
+    if (e->basis) s->decl[s->n - 1].n_dim = 1;
+    if (e->n || e->basis) s->decl[s->n - 1].dim[0] = n;
     else memcpy(s->decl[s->n - 1].dim, param->dim, sizeof param->dim);
     const char *stored =
         e->n ? pst_ckpt_part_name(name, &param->slice, e->from, e->from + n, part) : name;
@@ -90,6 +92,7 @@ static pst_status add_weight(pst_shard *s, const pst_ckpt_entry *e) {
     if (!e->residual) return add_tensor(s, e, "", PST_F32, e->weight);
     if (e->residual == PST_CKPT_COPY) pst_ckpt_copy_name("", name);
     else if (e->second) pst_ckpt_moments_name("", e->residual - 1, name);
+    else if (e->basis) pst_ckpt_basis_name("", e->residual - 1, e->tensor, name);
     else pst_ckpt_residual_name("", e->residual - 1, name);
     return add_tensor(s, e, name + 1, PST_F32, e->weight);
 }

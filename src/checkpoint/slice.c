@@ -36,6 +36,12 @@ const char *pst_ckpt_moments_name(const char *param, uint32_t replica, char out[
     return out;
 }
 
+const char *pst_ckpt_basis_name(const char *param, uint32_t replica, uint32_t tensor,
+                                char out[PST_CKPT_NAME]) {
+    snprintf(out, PST_CKPT_NAME, "%s.basis%" PRIu32 "_%" PRIu32, param, replica, tensor);
+    return out;
+}
+
 const char *pst_ckpt_pending_name(const char *param, uint32_t age, uint32_t replica,
                                   char out[PST_CKPT_NAME]) {
     snprintf(out, PST_CKPT_NAME, "%s.pending%" PRIu32 "_%" PRIu32, param, age, replica);

@@ -96,7 +96,7 @@ struct pst_config {
             *servers, *update, *device, *transport, *gradients, *collectives, *products,
             *deterministic, *graphs, *bind;
         struct {
-            char *up, *down, *stages, *links, *moments;
+            char *up, *down, *stages, *links, *moments, *warm_start;
             int64_t block;    /* elements; 0: the codec's default */
             double threshold; /* of 2bit; 0: each block's own */
             double rate;      /* of topk: share of a block's elements */

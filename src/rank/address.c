@@ -48,6 +48,18 @@ float *pst_rank_second(const pst_rank *r, uint32_t param) {
     return at(r, r->memory->second[param]);
 }
 
+float *pst_rank_basis(const pst_rank *r, uint32_t param) {
+    return of_state(r, r->memory->basis[param]);
+}
+
+uint64_t pst_rank_basis_elements(const pst_rank *r, uint32_t param) {
+    return pst_job_basis(r->p->job, r->graph->param + param);
+}
+
+const uint8_t *pst_rank_packed(const pst_rank *r, uint32_t param) {
+    return at(r, r->memory->packed[param]);
+}
+
 float *pst_rank_old(const pst_rank *r, uint32_t param) { return at(r, r->memory->old[param]); }
 
 float *pst_rank_base(const pst_rank *r, uint32_t param) { return at(r, r->memory->base[param]); }

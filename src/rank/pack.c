@@ -29,6 +29,7 @@ static pst_status pack_gradient(pst_rank *r, const pst_instr *in) {
                               .error = at.residual,
                               .scale = at.second ? 1 : (float)r->loss_scale,
                               .moments = at.second ? &moments : NULL,
+                              .basis = at.basis,
                               .packed = at.packed,
                               .next = at.next,
                               .decode = !at.in_place,

@@ -353,6 +353,12 @@ static inline uint64_t pst_rank_aged(const pst_rank *r, uint64_t done, uint32_t 
 float *pst_rank_residual(const pst_rank *r, uint32_t param);
 /* This replica's second moments of a parameter, where it sends steps: all elements; NULL: none. */
 float *pst_rank_second(const pst_rank *r, uint32_t param);
+/* powersgd: the Q of all blocks in the last step that was applied (pst_flat_pack.basis), and the
+ * number of its elements; NULL, 0: none is kept. The rank's packed gradient, of all elements, until
+ * the next step. */
+float *pst_rank_basis(const pst_rank *r, uint32_t param);
+uint64_t pst_rank_basis_elements(const pst_rank *r, uint32_t param);
+const uint8_t *pst_rank_packed(const pst_rank *r, uint32_t param);
 /* The copy of a parameter's weight that all ranks with it have, and of which they receive changes:
  * all elements. NULL: this rank has none. */
 float *pst_rank_copied(const pst_rank *r, uint32_t param);

@@ -294,6 +294,18 @@ static pst_status keep_range(const pst_rank *r, uint32_t param, uint64_t from, u
     return r->arith->scale(r->device, (float)(1 / scale), next, residual + from, to - from);
 }
 
+/* The Q of each block that this step has packed as factors becomes the basis of the next one. */
+static void keep_basis(const pst_rank *r, uint32_t param) {
+    const pst_param *of = r->graph->param + param;
+    const pst_codec codec = pst_job_codec(r->p->job, of, 0);
+    const uint64_t all = pst_job_basis(r->p->job, of), each = codec.rank * codec.columns;
+    const uint8_t *packed = pst_rank_packed(r, param);
+    float *to = pst_rank_on_side(r, r->memory->basis[param], pst_rank_next_side(r));
+    for (uint64_t block = 0; block * each < all; block++)
+        memcpy(to + block * each, packed + pst_codec_bytes(codec, block * codec.block),
+               each * sizeof *to);
+}
+
 /* Once a step is applied: what its messages have left out is the residual of the next one. Until
  * then it was beside the residual, or in the accumulator, so that a step that is not applied leaves
  * the residual as it was. */
@@ -307,18 +319,21 @@ static pst_status keep_residuals(pst_rank *r) {
         PST_TRY(keep_range(r, i, 0, from, gradient));
         PST_TRY(keep_range(r, i, from, to, pst_rank_on_side(r, x->next[i], r->side)));
         PST_TRY(keep_range(r, i, to, pst_param_elements(r->graph->param + i), gradient + to));
+        if (pst_rank_basis(r, i)) keep_basis(r, i);
     }
     return PST_OK;
 }
 
-/* What this step has not changed, or changes later: residuals of a step without codecs, and copies
- * of weights, which the others' changes are added to. */
+/* What this step has not changed, or changes later: residuals and bases of a step without codecs,
+ * and copies of weights, which the others' changes are added to. */
 static pst_status carry_others(const pst_rank *r) {
     const pst_memory_map *x = r->memory;
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
         const uint64_t bytes = pst_param_elements(r->graph->param + i) * sizeof(float);
         if (pst_rank_residual(r, i) && r->p->job->plain)
             PST_TRY(copy_over(r, x->residual[i], bytes));
+        if (pst_rank_basis(r, i) && r->p->job->plain)
+            PST_TRY(copy_over(r, x->basis[i], pst_rank_basis_elements(r, i) * sizeof(float)));
         if (pst_rank_copied(r, i)) PST_TRY(copy_over(r, x->weight[i], bytes));
     }
     return PST_OK;

@@ -92,6 +92,9 @@ static pst_status init_all(pst_rank *r, pst_pool *pool, int all) {
         float *second = pst_rank_second(r, i);
         if (residual) PST_TRY(pst_rank_fill(r, residual, 0, n * sizeof *residual));
         if (second) PST_TRY(pst_rank_fill(r, second, 0, n * sizeof *second));
+        if (pst_rank_basis(r, i))
+            PST_TRY(pst_rank_fill(r, pst_rank_basis(r, i), 0,
+                                  pst_rank_basis_elements(r, i) * sizeof(float)));
     }
     return PST_OK;
 }

@@ -104,6 +104,45 @@ static pst_status read_second(const pst_rank *r, const pst_ckpt *ckpt, uint32_t 
     return pst_rank_fill(r, pst_rank_second(r, i), 0, elements * sizeof(float));
 }
 
+/* The number of replicas whose bases of the parameter are stored. */
+static uint32_t stored_bases(const pst_ckpt *ckpt, const char *param) {
+    char name[PST_CKPT_NAME];
+    uint32_t n = 0;
+    while (pst_ckpt_tensor_find(ckpt, pst_ckpt_basis_name(param, n, 0, name))) n++;
+    return n;
+}
+
+/* The tensor rank that stores what tensor rank `tensor` has of a parameter. */
+static uint32_t storing(const pst_param *param, uint32_t tensor) {
+    return param->slice.held == PST_HELD_PART ? tensor : 0;
+}
+
+/* The basis of a replica, of those that are stored in turns; NULL: the checkpoint has none of this
+ * shape. */
+static const char *basis_name(const pst_ckpt *ckpt, const pst_prepared *p, uint32_t rank,
+                              uint32_t i, char out[PST_CKPT_NAME]) {
+    const pst_grid_place at = pst_grid_at(p->grid, rank);
+    const pst_param *param = p->graphs[at.tensor]->param + i;
+    const uint32_t n = stored_bases(ckpt, param->name);
+    const uint32_t from = storing(param, at.tensor), ranks = storing(param, p->grid.tensor);
+    if (!n) return NULL;
+    if (pst_ckpt_tensor_find(ckpt, pst_ckpt_basis_name(param->name, 0, ranks ? ranks : 1, out)))
+        return NULL;
+    const pst_ckpt_tensor *found =
+        pst_ckpt_tensor_find(ckpt, pst_ckpt_basis_name(param->name, at.replica % n, from, out));
+    return found && found->elements == pst_job_basis(p->job, param) ? out : NULL;
+}
+
+/* Without one in the checkpoint, none. */
+static pst_status read_basis(const pst_rank *r, const pst_ckpt *ckpt, uint32_t i) {
+    const uint64_t n = pst_rank_basis_elements(r, i);
+    char name[PST_CKPT_NAME];
+    if (basis_name(ckpt, r->p, r->rank, i, name))
+        return pst_ckpt_read(ckpt, name, pst_rank_basis(r, i), n);
+    memset(pst_rank_basis(r, i), 0, n * sizeof(float));
+    return PST_OK;
+}
+
 /* Without a copy in the checkpoint, the weight itself. */
 static pst_status read_copy(const pst_rank *r, const pst_ckpt *ckpt, uint32_t i) {
     const pst_param *param = r->graph->param + i;
@@ -122,6 +161,7 @@ pst_status pst_residual_read(const pst_rank *r, const pst_ckpt *ckpt) {
         if (pst_rank_copied(r, i)) PST_TRY(read_copy(r, ckpt, i));
         if (pst_rank_residual(r, i)) PST_TRY(read_residual(r, ckpt, i));
         if (pst_rank_second(r, i)) PST_TRY(read_second(r, ckpt, i));
+        if (pst_rank_basis(r, i)) PST_TRY(read_basis(r, ckpt, i));
     }
     return PST_OK;
 }
@@ -159,9 +199,39 @@ static int goes_on(const pst_prepared *p, const pst_ckpt *ckpt, uint32_t param) 
     return 0;
 }
 
+/* Whether a rank of this run begins with a basis of the checkpoint. */
+static int takes_basis(const pst_prepared *p, const pst_ckpt *ckpt, uint32_t param) {
+    char name[PST_CKPT_NAME];
+    for (uint32_t r = 0; r < p->options.n_rank; r++)
+        if (p->memory[r]->basis[param] != UINT64_MAX)
+            return basis_name(ckpt, p, r, param, name) != NULL;
+    return 0;
+}
+
+static void explain_bases(const pst_prepared *p, const pst_ckpt *ckpt) {
+    uint32_t dropped = 0, was = 0;
+    for (uint32_t i = 0; i < p->whole->n_param; i++) {
+        const uint32_t n = stored_bases(ckpt, p->whole->param[i].name);
+        if (!n) continue;
+        was = n;
+        dropped += !takes_basis(p, ckpt, i);
+    }
+    if (dropped)
+        pst_log(PST_LOG_WARN,
+                "%s has bases of %u parameter%s (parallel.compress.up powersgd) that this run does "
+                "not use, or not with the same rank and tensor ranks: they are dropped",
+                ckpt->path, dropped, pst_plural(dropped));
+    else if (was && was != p->grid.data)
+        pst_log(PST_LOG_INFO,
+                "%s has the bases of %u replica%s (parallel.compress.up powersgd), which the %u "
+                "replicas take in turns",
+                ckpt->path, was, pst_plural(was), p->grid.data);
+}
+
 void pst_residual_explain(const pst_prepared *p, const pst_ckpt *ckpt) {
     uint32_t dropped = 0, was = 0, n;
     explain_copies(p, ckpt);
+    explain_bases(p, ckpt);
     for (uint32_t i = 0; i < p->whole->n_param; i++) {
         if (!(n = stored(ckpt, p->whole->param[i].name, pst_ckpt_residual_name))) continue;
         was = n;

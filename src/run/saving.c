@@ -15,9 +15,9 @@
 
 typedef enum { NOTHING, WRITING, COMMITTING } phase;
 
-/* Of a parameter: weight, copy, residual, second moments, kept, residual of differences, outer
- * weight and momentum. */
-enum { ENTRIES = 8 };
+/* Of a parameter: weight, copy, residual, second moments, basis, kept, residual of differences,
+ * outer weight and momentum. */
+enum { ENTRIES = 9 };
 static const uint64_t GUARD_WAIT_NS = 500000; /* the longest wait before transfers are polled */
 
 /* For one rank: tells STEP whether it may change a parameter. */
@@ -97,6 +97,15 @@ static pst_ckpt_entry second_of(const pst_rank *r, uint32_t i) {
     e.weight = pst_rank_second(r, i);
     e.second = 1;
     return e;
+}
+
+/* This rank's basis of a parameter. */
+static pst_ckpt_entry basis_of(const pst_rank *r, uint32_t i) {
+    return (pst_ckpt_entry){.param = r->graph->param + i,
+                            .weight = pst_rank_basis(r, i),
+                            .residual = 1 + r->place.replica,
+                            .basis = pst_rank_basis_elements(r, i),
+                            .tensor = r->place.tensor};
 }
 
 /* The part of the copy of a parameter that is stored like the weight. */
@@ -193,6 +202,7 @@ static uint32_t add_entries(const pst_trainer *t, const pst_rank *r, uint32_t i,
     if (pst_rank_stores_own(r, i) && pst_rank_copied(r, i)) entry[n++] = copy_of(r, i);
     if (pst_rank_stores_residual(r, i)) entry[n++] = residual_of(r, i);
     if (pst_rank_stores_residual(r, i) && pst_rank_second(r, i)) entry[n++] = second_of(r, i);
+    if (pst_rank_stores_residual(r, i) && pst_rank_basis(r, i)) entry[n++] = basis_of(r, i);
     if (pst_rank_stores_own(r, i) && is_kept(t, r, i)) entry[n++] = kept_of(r, i);
     if (pst_rank_stores_own(r, i) && pst_rank_left(r, i)) entry[n++] = left_of(r, i);
     if (!islands || !pst_rank_stores(r, i)) return n;
@@ -285,6 +295,8 @@ static pst_status describe(pst_saving *s) {
             if (x->residual[i] != UINT64_MAX)
                 s->bytes += pst_param_elements(held->param + i) * sizeof(float) *
                             (x->second[i] != UINT64_MAX ? 2 : 1);
+            if (x->basis[i] != UINT64_MAX)
+                s->bytes += pst_job_basis(t->p->job, held->param + i) * sizeof(float);
             if (t->p->job->staleness && !x->serves && x->grad[i] &&
                 pst_param_gradients(g->param + i) && x->grad[i][0] != UINT64_MAX)
                 s->bytes +=

@@ -409,7 +409,8 @@ enum { MATRICES = PST_CODEC_MATRIX + 5000 };
 static const pst_codec powersgd = {
     .kind = PST_CODEC_POWERSGD, .block = PST_CODEC_MATRIX, .rank = 4, .least = 2};
 
-static void check_matrices(pst_codec codec, uint64_t n, int decode) {
+/* basis: pst_codec_basis elements, or NULL. */
+static void check_matrices(pst_codec codec, uint64_t n, int decode, const float *basis) {
     static float x[MATRICES], error[MATRICES], got_x[MATRICES], got[MATRICES], next[MATRICES];
     static uint8_t want[4 * MATRICES], packed[4 * MATRICES];
     const pst_flat *list[6];
@@ -425,7 +426,8 @@ static void check_matrices(pst_codec codec, uint64_t n, int decode) {
                                                 .next = decode ? next : got_x,
                                                 .decode = decode,
                                                 .n = n,
-                                                .codec = codec});
+                                                .codec = codec,
+                                                .basis = basis});
     const float *left = decode ? next : got_x;
     pst_flat_ref()->unpack(NULL, codec, want, got, n, 0);
     for (uint64_t i = 0; i < n; i++) {
@@ -435,7 +437,7 @@ static void check_matrices(pst_codec codec, uint64_t n, int decode) {
     for (uint32_t t = 0; t < n_table * 4; t++) {
         memcpy(got, x, sizeof x);
         list[t / 4]->pack(pools[t % 4], &(pst_flat_pack){got, error, 2, packed, decode ? next : got,
-                                                         decode, n, codec, NULL});
+                                                         decode, n, codec, NULL, basis});
         assert_memory_equal(packed, want, bytes);
         assert_memory_equal(got, got_x, 4 * n);
         memcpy(got, error, sizeof got);
@@ -453,7 +455,64 @@ static void test_codec_powersgd(void **state) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int decode = 0; decode < 2; decode++)
             check_matrices(pst_codec_of_rows(powersgd, shapes[i].columns, shapes[i].from),
-                           shapes[i].n, decode);
+                           shapes[i].n, decode, NULL);
+}
+
+/* With a basis: none yet; one of which columns depend on each other, or are 0; a full one. */
+static void test_codec_powersgd_basis(void **state) {
+    (void)state;
+    static float basis[2 * 4 * 768];
+    static const struct {
+        uint64_t n, columns, from, elements;
+    } shapes[] = {{40000, 100, 0, 400},
+                  {16391, 96, 96 * 7 + 17, 384},
+                  {700, 1, 0, 0},
+                  {MATRICES, 768, PST_CODEC_MATRIX, 4 * 768},
+                  {MATRICES, 60, 0, 2 * 240}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int kind = 0; kind < 3; kind++) {
+            pst_codec codec = pst_codec_of_rows(powersgd, shapes[i].columns, shapes[i].from);
+            codec.warm = 1;
+            assert_int_equal(pst_codec_basis(codec, shapes[i].n), shapes[i].elements);
+            memset(basis, 0, sizeof basis);
+            if (kind) pst_rng_normal(pst_rng_key(11, "codec"), 0, 1, basis, shapes[i].elements);
+            for (uint64_t c = 0; kind == 1 && c < shapes[i].columns; c++) {
+                basis[c + shapes[i].columns] = 3 * basis[c];
+                basis[c + 3 * shapes[i].columns] = 0;
+            }
+            check_matrices(codec, shapes[i].n, 0, basis);
+        }
+}
+
+/* A matrix that stays the same: each step with the basis of the last one leaves less of it, and
+ * after some steps as little as the best product of this rank; without the residual. */
+static void test_codec_powersgd_warm(void **state) {
+    (void)state;
+    enum { COLUMNS = 60, ROWS = 100, N = ROWS * COLUMNS, STEPS = 12 };
+    static float x[N], u[ROWS], v[COLUMNS], basis[4 * COLUMNS], m[N];
+    static const float zero[N];
+    static uint8_t packed[4 * N];
+    pst_codec codec = pst_codec_of_rows(powersgd, COLUMNS, 0);
+    const pst_flat *flat = pst_flat_choose(pst_cpu_isa());
+    double left[STEPS], rest = 0;
+    codec.warm = 1;
+    for (int k = 0; k < 8; k++) { /* almost orthogonal; 4 of them are what is left at best */
+        const float by = powf(0.85f, (float)k);
+        pst_rng_normal(pst_rng_key(20 + (uint64_t)k, "codec"), 0, 1, u, ROWS);
+        pst_rng_normal(pst_rng_key(40 + (uint64_t)k, "codec"), 0, 1, v, COLUMNS);
+        for (int i = 0; i < N; i++) m[i] += by * u[i / COLUMNS] * v[i % COLUMNS];
+    }
+    for (int step = 0; step < STEPS; step++) {
+        memcpy(x, m, sizeof x);
+        flat->pack(NULL, &(pst_flat_pack){x, zero, 1, packed, x, 0, N, codec, NULL, basis});
+        memcpy(basis, packed, sizeof basis);
+        left[step] = flat->sum_squares(NULL, x, N);
+    }
+    rest = left[STEPS - 1];
+    printf("left of the squares: %g, %g, ..., %g\n", left[0], left[1], rest);
+    for (int step = 1; step < STEPS; step++) assert_true(left[step] <= left[step - 1] * 1.0001);
+    assert_true(rest < 0.99 * left[0]);
+    assert_true(left[STEPS - 2] - rest < 0.01 * rest);
 }
 
 /* A matrix of rank 2 whose first and last row are not whole has rank 4, with which it is sent but
@@ -466,7 +525,7 @@ static void test_codec_powersgd_rule(void **state) {
     static uint8_t packed[4 * N];
     const pst_codec codec = pst_codec_of_rows(powersgd, COLUMNS, FROM);
     const pst_flat *flat = pst_flat_choose(pst_cpu_isa());
-    pst_flat_pack p = {x, zero, 1, packed, x, 0, N, codec, NULL};
+    pst_flat_pack p = {x, zero, 1, packed, x, 0, N, codec, NULL, NULL};
     float most = 0;
     pst_rng_normal(pst_rng_key(9, "codec"), 0, 1, u[0], 2 * 101);
     pst_rng_normal(pst_rng_key(10, "codec"), 0, 1, v[0], 2 * COLUMNS);
@@ -520,7 +579,7 @@ static void test_codec_topk(void **state) {
             .kind = PST_CODEC_TOPK, .block = 512, .keep = (uint32_t)(1 + round * 2)};
         const uint64_t k = pst_codec_kept(codec, N);
         for (uint32_t t = 0; t < n_table; t++) {
-            pst_flat_pack p = {x, zero, 1, packed, y, 0, N, codec, NULL};
+            pst_flat_pack p = {x, zero, 1, packed, y, 0, N, codec, NULL, NULL};
             list[t]->pack(NULL, &p);
             for (uint64_t i = 0; i < N; i++)
                 assert_true(y[rank[i].index] == (i < k ? 0 : x[rank[i].index]));
@@ -546,7 +605,8 @@ static void test_codec_steps(void **state) {
     x[BLOCK + 5] = 1e30f;
     memcpy(want_x, x, sizeof x);
     memcpy(want_v, v, sizeof v);
-    pst_flat_ref()->pack(NULL, &(pst_flat_pack){want_x, error, 1, want, want_x, 0, N, codec, &m});
+    pst_flat_ref()->pack(NULL,
+                         &(pst_flat_pack){want_x, error, 1, want, want_x, 0, N, codec, &m, NULL});
     for (int i = 0; i < N; i++) {
         const double g = 0.5 * x[i], next = 0.95f * (double)v[i] + (1 - 0.95f) * g * g;
         const double step = g / (sqrt(next) * 1.5 + 1e-8) * 0.25 + error[i];
@@ -561,7 +621,7 @@ static void test_codec_steps(void **state) {
         memcpy(got_x, x, sizeof x);
         memcpy(got_v, v, sizeof v);
         list[t / 4]->pack(pools[t % 4],
-                          &(pst_flat_pack){got_x, error, 1, packed, got_x, 0, N, codec, &m});
+                          &(pst_flat_pack){got_x, error, 1, packed, got_x, 0, N, codec, &m, NULL});
         assert_memory_equal(packed, want, pst_codec_bytes(codec, N));
         assert_memory_equal(got_x, want_x, sizeof x);
         assert_memory_equal(got_v, want_v, sizeof v);
@@ -575,7 +635,7 @@ static void check_not_finite(const pst_flat *flat, pst_codec codec, float bad, i
     uint8_t packed[256];
     for (int i = 0; i < 96; i++) x[i] = (float)i;
     x[at] = bad;
-    pst_flat_pack p = {x, zero, 1, packed, NULL, 1, 96, codec, NULL};
+    pst_flat_pack p = {x, zero, 1, packed, NULL, 1, 96, codec, NULL, NULL};
     flat->pack(NULL, &p);
     for (int i = 0; i < 96; i++)
         if (codec.kind != PST_CODEC_TOPK || i == at)
@@ -760,15 +820,26 @@ static int close_pools(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_update_bits),      cmocka_unit_test(test_random_rounding),
-        cmocka_unit_test(test_codec_bits),       cmocka_unit_test(test_codec_rule),
-        cmocka_unit_test(test_codec_bf16),       cmocka_unit_test(test_codec_steps),
-        cmocka_unit_test(test_codec_not_finite), cmocka_unit_test(test_codec_2bit),
-        cmocka_unit_test(test_codec_powersgd),   cmocka_unit_test(test_codec_powersgd_rule),
-        cmocka_unit_test(test_codec_topk),       cmocka_unit_test(test_adamw_rule),
-        cmocka_unit_test(test_adam_rule),        cmocka_unit_test(test_nesterov_rule),
-        cmocka_unit_test(test_narrow),           cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_device),           cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_update_bits),
+        cmocka_unit_test(test_random_rounding),
+        cmocka_unit_test(test_codec_bits),
+        cmocka_unit_test(test_codec_rule),
+        cmocka_unit_test(test_codec_bf16),
+        cmocka_unit_test(test_codec_steps),
+        cmocka_unit_test(test_codec_not_finite),
+        cmocka_unit_test(test_codec_2bit),
+        cmocka_unit_test(test_codec_powersgd),
+        cmocka_unit_test(test_codec_powersgd_rule),
+        cmocka_unit_test(test_codec_powersgd_basis),
+        cmocka_unit_test(test_codec_powersgd_warm),
+        cmocka_unit_test(test_codec_topk),
+        cmocka_unit_test(test_adamw_rule),
+        cmocka_unit_test(test_adam_rule),
+        cmocka_unit_test(test_nesterov_rule),
+        cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_device),
+        cmocka_unit_test(test_rows),
     };
     return cmocka_run_group_tests(tests, open_pools, close_pools);
 }

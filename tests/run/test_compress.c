@@ -64,7 +64,9 @@ static void same_bits(void **state) {
         "parallel.compress.up=topk parallel.compress.rate=0.1",
         "parallel.compress.up=topk parallel.compress.rate=0.02 parallel.compress.warmup=4",
         "parallel.compress.up=topk parallel.compress.moments=owner parallel.compress.rate=0.1",
-        "parallel.compress.up=powersgd parallel.compress.rank=2"};
+        "parallel.compress.up=powersgd parallel.compress.rank=2",
+        "parallel.compress.up=powersgd parallel.compress.rank=2 "
+        "parallel.compress.warm_start=false"};
     for (size_t i = 0; i < sizeof sparse / sizeof *sparse; i++) {
         char keys[200];
         run_result one = run_with(YAML, "", 2, sparse[i]);
@@ -148,10 +150,11 @@ static void packs_after_some_steps(void **state) {
         "parallel.compress.down=int8 parallel.compress.after=3",
         "parallel.compress.up=topk parallel.compress.rate=0.02 parallel.compress.after=2 "
         "parallel.compress.warmup=3 parallel.compress.moments=owner",
-        "parallel.compress.up=none parallel.compress.down=int4 parallel.compress.after=4"};
-    static const int after[] = {3, 2, 4};
+        "parallel.compress.up=none parallel.compress.down=int4 parallel.compress.after=4",
+        "parallel.compress.up=powersgd parallel.compress.after=2"};
+    static const int after[] = {3, 2, 4, 2};
     run_result exact = run_with(YAML, "", 2, "parallel.compress.up=none");
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         char keys[300];
         run_result one = run_with(YAML, "", 2, codecs[i]);
         assert_int_equal(one.exit_status, 0);
@@ -473,6 +476,81 @@ static void moments_stay_finite(void **state) {
     pst_ckpt_close(c);
 }
 
+/* --- bases of powersgd ------------------------------------------------------------------------ */
+
+#define POWERSGD                                                                                   \
+    "parallel.compress.up=powersgd parallel.compress.rank=2 checkpoint.every=1 checkpoint.keep=20"
+enum { BASIS = 2 * 24 }; /* of `attention`: 72 rows of 24 elements */
+
+static void read_basis(const pst_ckpt *c, uint32_t replica, float out[BASIS]) {
+    char name[PST_CKPT_NAME];
+    const pst_ckpt_tensor *t =
+        pst_ckpt_tensor_find(c, pst_ckpt_basis_name(attention, replica, 0, name));
+    if (!t) fail_msg("%s lacks %s", c->path, name);
+    assert_int_equal(t->elements, BASIS);
+    read_tensor(c, name, out);
+}
+
+static int has_basis(const run_result *r, int step, uint32_t replica) {
+    char name[PST_CKPT_NAME];
+    pst_ckpt *c = open_step(r, step);
+    const int has =
+        pst_ckpt_tensor_find(c, pst_ckpt_basis_name(attention, replica, 0, name)) != NULL;
+    pst_ckpt_close(c);
+    return has;
+}
+
+/* Each replica has its own, in checkpoints. Without it, the next step has other bits; others take
+ * them in turns; another rank begins without. Steps that are not applied leave it. */
+static void replicas_have_bases(void **state) {
+    (void)state;
+    static float one[BASIS], other[BASIS];
+    run_result two = run_with(YAML, "", 2, POWERSGD);
+    assert_int_equal(two.exit_status, 0);
+    pst_ckpt *c = open_step(&two, 3);
+    read_basis(c, 0, one);
+    read_basis(c, 1, other);
+    pst_ckpt_close(c);
+    assert_memory_not_equal(one, other, sizeof one);
+    assert_false(has_basis(&two, 3, 2));
+    run_result cold = run_with(YAML, run_copy_until(&two, 3), 2,
+                               POWERSGD " parallel.compress.warm_start=false"),
+               three = run_with(YAML, run_copy_until(&two, 3), 3, POWERSGD " parallel.data=3"),
+               deep = run_with(YAML, run_copy_until(&two, 3), 6,
+                               POWERSGD " parallel.data=3 parallel.zero=0"),
+               larger = run_with(YAML, run_copy_until(&two, 3), 2,
+                                 POWERSGD " parallel.compress.rank=3 train.steps=4");
+    assert_true(!cold.exit_status && !larger.exit_status);
+    assert_string_not_equal(cold.hash, two.hash);
+    run_assert_same(&deep, &three, "three replicas");
+    assert_false(has_basis(&cold, 6, 0));
+    assert_true(has_basis(&three, 6, 2));
+}
+
+static void a_skipped_step_leaves_the_basis(void **state) {
+    (void)state;
+    static float was[BASIS], is[BASIS];
+    const char *yaml = RUN("steps: 12, lr: 1.0e-2, warmup: 2, precision: fp16, "
+                           "loss_scale_start: 16777216, loss_scale_interval: 2",
+                           "up: int8");
+    run_result r = run_with(yaml, "", 2, POWERSGD),
+               two = run_with(yaml, "", 4, POWERSGD " parallel.zero=0");
+    run_assert_same(&two, &r, "two stages");
+    uint64_t skipped = 0;
+    int kept = 0;
+    for (int step = 1; step <= 12; step++) {
+        pst_ckpt *c = open_step(&r, step);
+        read_basis(c, 1, is);
+        const int same = !memcmp(was, is, sizeof is);
+        assert_int_equal(same, c->info.skipped > skipped);
+        kept += same;
+        skipped = c->info.skipped;
+        memcpy(was, is, sizeof was);
+        pst_ckpt_close(c);
+    }
+    assert_true(kept >= 2 && kept <= 10);
+}
+
 /* --- refusals --------------------------------------------------------------------------------- */
 
 static void refuses(const char *keys, const char *why) {
@@ -493,6 +571,7 @@ static void bad_input(void **state) {
     refuses("parallel.compress.down=topk", "expected one of none, int8, int4, bf16");
     refuses("parallel.compress.down=powersgd", "expected one of none, int8, int4, bf16");
     refuses("parallel.compress.rank=0", "expected a whole number from 1 to 64");
+    refuses("parallel.compress.warm_start=yes", "expected one of true, false");
     refuses("parallel.compress.min_rate=0.5", "expected a number from 1 to 1000000");
     refuses("parallel.zero=2", "parallel.zero=2 sends those of every micro-batch; use "
                                "parallel.zero=1");
@@ -592,6 +671,8 @@ int main(void) {
                                        cmocka_unit_test(a_skipped_step_leaves_them),
                                        cmocka_unit_test(replicas_have_moments),
                                        cmocka_unit_test(moments_stay_finite),
+                                       cmocka_unit_test(replicas_have_bases),
+                                       cmocka_unit_test(a_skipped_step_leaves_the_basis),
                                        cmocka_unit_test(bad_input),
                                        cmocka_unit_test(fewer_bytes)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
