@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 enum { N = 16 << 20, COLUMNS = 768 };
@@ -41,8 +42,18 @@ static const one_codec codecs[] = {
 /* left[0], left[1]: residual and gradient, in turns: what is left of the gradient is the next
  * residual. Each round takes the gradients from another element on. */
 enum { MORE = 1 << 20, APART = 65536 - 16 };
-static float gradient[N + MORE], left[2][N], sum[N], second[N], basis[BASIS];
-static uint8_t packed[N * sizeof(float)];
+static float *gradient, *left[2], *sum, *second, *basis;
+static uint8_t *packed;
+
+/* With large pages where there are any, as training has them. */
+static void *memory(uint64_t bytes) {
+    enum { LARGE = 2 << 20 };
+    void *at = aligned_alloc(LARGE, (bytes + LARGE - 1) / LARGE * LARGE);
+    if (!at) exit(1);
+    madvise(at, bytes, MADV_HUGEPAGE);
+    memset(at, 0, bytes);
+    return at;
+}
 
 static double now(void) {
     struct timespec t;
@@ -52,6 +63,13 @@ static double now(void) {
 
 static void fill(void) {
     uint32_t seed = 1;
+    gradient = memory((N + MORE) * sizeof *gradient);
+    left[0] = memory(N * sizeof(float));
+    left[1] = memory(N * sizeof(float));
+    sum = memory(N * sizeof *sum);
+    second = memory(N * sizeof *second);
+    basis = memory(BASIS * sizeof *basis);
+    packed = memory(N * sizeof(float));
     for (int i = 0; i < N + MORE; i++) {
         gradient[i] = 0;
         for (int k = 0; k < 4; k++) {
@@ -107,8 +125,9 @@ int main(int argc, char **argv) {
     fill();
     printf("%s\n", flat->name);
     for (size_t k = 0; k < sizeof codecs / sizeof *codecs; k++) {
-        memset(left, 0, sizeof left);
-        memset(basis, 0, sizeof basis);
+        memset(left[0], 0, N * sizeof(float));
+        memset(left[1], 0, N * sizeof(float));
+        memset(basis, 0, BASIS * sizeof *basis);
         for (int r = -3; r < rounds && is_asked_for(codecs[k].name, argc - 2, argv + 2); r++)
             one_round(flat, &codecs[k], r);
     }

@@ -87,10 +87,15 @@ static inline void pst_lowrank_orthonormal(float *v, uint64_t n, uint64_t apart,
 
 /* The products with the matrix, of each instruction set; all give the same bits. */
 typedef struct {
+    /* M becomes the sums of the n numbers from `at` on and what is left over; returns the largest
+     * magnitude as bits. x: also P = M Q; NULL: not. */
+    uint32_t (*sum)(const pst_lowrank *x, const pst_flat_pack *p, uint64_t at, uint64_t n,
+                    float *m);
     void (*left)(const pst_lowrank *x, const float *m);  /* P = M Q */
     void (*right)(const pst_lowrank *x, const float *m); /* Q = M^T P */
-    /* next: M, which becomes what is left of it; out: becomes the product. NULL: not wanted. */
-    void (*subtract)(const pst_lowrank *x, float *next, float *out);
+    /* The same, then next: M, which becomes what is left of it; out: becomes the product, may be M.
+     * NULL: not wanted. */
+    void (*finish)(const pst_lowrank *x, const float *m, float *next, float *out);
     void (*unpack)(const pst_lowrank *x, float *y, int add); /* as pst_flat.unpack */
 } pst_lowrank_ops;
 
@@ -144,21 +149,6 @@ static inline int pst_lowrank_begin(const pst_lowrank *x, const float *basis) {
     return 1;
 }
 
-/* top: as for pst_codec_scale_of. A block with a number that is not finite has no factors. */
-static inline void pst_lowrank_factor(const pst_lowrank_ops *ops, const pst_lowrank *x,
-                                      const float *m, const float *basis, uint32_t top) {
-    const uint64_t all = x->rank * (x->columns + x->most_rows);
-    for (uint64_t i = 0; i < all; i++) x->q[i] = top >= 0x7f800000 ? NAN : 0;
-    if (top >= 0x7f800000) return;
-    const int iterations = pst_lowrank_begin(x, basis);
-    for (int i = 0; i < iterations; i++) {
-        if (i) pst_lowrank_orthonormal(x->q, x->columns, x->columns, x->rank);
-        ops->left(x, m);
-        pst_lowrank_orthonormal(x->p, x->rows, x->most_rows, x->rank);
-        ops->right(x, m);
-    }
-}
-
 /* Elements [at, at + n) of a row of the product, n <= PST_LOWRANK_TILE. */
 static inline void pst_lowrank_product(const pst_lowrank *x, uint64_t row, uint64_t column,
                                        uint64_t n, float *out) {
@@ -181,25 +171,51 @@ static inline void pst_lowrank_subtract(const pst_lowrank *x, float *next, float
     }
 }
 
-/* Packs the n elements from `at` on. Their sums with what is left over are in p->next or, without
- * it, p->x, and have the largest magnitude `top`. */
+static inline void pst_lowrank_finish(const pst_lowrank *x, const float *m, float *next,
+                                      float *out) {
+    pst_lowrank_right(x, m);
+    pst_lowrank_subtract(x, next, out);
+}
+
+/* A block with a number that is not finite has no factors. */
+static inline void pst_lowrank_spoil(const pst_lowrank *x, float *next, float *out) {
+    const uint64_t all = x->rank * (x->columns + x->most_rows);
+    for (uint64_t i = 0; i < all; i++) x->q[i] = NAN;
+    for (uint64_t i = 0; next && i < x->n; i++) next[i] = NAN;
+    for (uint64_t i = 0; out && i < x->n; i++) out[i] = NAN;
+}
+
+/* Packs the n elements from `at` on. */
 static inline void pst_lowrank_pack(const pst_lowrank_ops *ops, const pst_flat_pack *p, uint64_t at,
-                                    uint64_t n, uint32_t top) {
+                                    uint64_t n) {
     uint8_t *to = p->packed + pst_codec_bytes(p->codec, at);
     float *next = p->next ? p->next + at : NULL;
     float *out = p->decode ? p->x + at : NULL;
     float *m = next ? next : p->x + at;
-    if (pst_codec_factors(p->codec, n)) {
-        const pst_lowrank x = pst_lowrank_of(p->codec, at, n, to);
-        const float *basis = p->basis;
-        if (basis) basis += at / p->codec.block * x.rank * x.columns;
-        pst_lowrank_factor(ops, &x, m, basis, top);
-        ops->subtract(&x, next, out);
+    if (!pst_codec_factors(p->codec, n)) {
+        ops->sum(NULL, p, at, n, m);
+        memcpy(to, m, n * sizeof *m);
+        if (out) memmove(out, m, n * sizeof *m);
+        for (uint64_t i = 0; next && i < n; i++) next[i] -= next[i];
         return;
     }
-    memcpy(to, m, n * sizeof *m);
-    if (out) memmove(out, m, n * sizeof *m);
-    for (uint64_t i = 0; next && i < n; i++) next[i] -= next[i];
+    const pst_lowrank x = pst_lowrank_of(p->codec, at, n, to);
+    const float *basis = p->basis;
+    if (basis) basis += at / p->codec.block * x.rank * x.columns;
+    int iterations = pst_lowrank_begin(&x, basis);
+    memset(x.p, 0, x.rank * x.most_rows * sizeof *x.p);
+    if (ops->sum(&x, p, at, n, m) >= 0x7f800000) {
+        pst_lowrank_spoil(&x, next, out);
+        return;
+    }
+    for (; iterations > 1; iterations--) {
+        pst_lowrank_orthonormal(x.p, x.rows, x.most_rows, x.rank);
+        ops->right(&x, m);
+        pst_lowrank_orthonormal(x.q, x.columns, x.columns, x.rank);
+        ops->left(&x, m);
+    }
+    pst_lowrank_orthonormal(x.p, x.rows, x.most_rows, x.rank);
+    ops->finish(&x, m, next, out);
 }
 
 static inline void pst_lowrank_unpack_product(const pst_lowrank *x, float *y, int add) {
@@ -215,10 +231,6 @@ static inline void pst_lowrank_unpack_product(const pst_lowrank *x, float *y, in
         }
     }
 }
-
-/* Those of plain C. */
-static const pst_lowrank_ops pst_lowrank_ref = {pst_lowrank_left, pst_lowrank_right,
-                                                pst_lowrank_subtract, pst_lowrank_unpack_product};
 
 /* As pst_flat.unpack, of a block: the n elements of a message from `at` on, which are at `from`. */
 typedef struct {

@@ -179,6 +179,41 @@ static uint32_t codec_sum_steps(const pst_flat_pack *p, uint64_t at, uint64_t co
     return vi_max_of(top);
 }
 
+/* bf16 as of pst_codec_to_bf16, in the upper halves. */
+VEC_INLINE vi codec_to_bf16(vf x) {
+    const vi bits = v_bits(x);
+    const vi odd = vi_and(vi_right(bits, 16), vi_set(1));
+    const vi rounded = vi_add(vi_add(bits, vi_set(0x7fff)), odd);
+    const vi quiet = (vi)((vu)bits | 0x400000u);
+    const vu is_nan = (vu)((vs)v_magnitude(x) > 0x7f800000);
+    const vu half = ((vu)quiet & is_nan) | ((vu)rounded & ~is_nan);
+    return (vi)(half & 0xffff0000u);
+}
+
+/* pst_codec_pack_bf16 of the sums of numbers and what is left over. */
+static void codec_pack_bf16(const pst_flat_pack *p, uint64_t at, uint64_t count) {
+    uint16_t *to = (uint16_t *)(void *)p->packed + at;
+    float *next = p->next ? p->next + at : NULL;
+    float *out = p->decode ? p->x + at : NULL;
+    VEC_EACH(i, n, count, {
+        const vf sum = codec_sum_n(p, at + i, n);
+        const vi half = codec_to_bf16(sum);
+        const vf unpacked = (vf)half;
+        v_store_upper_n(to + i, half, n);
+        if (next) v_store_n(next + i, sum - unpacked, n);
+        if (out) v_store_n(out + i, unpacked, n);
+    });
+}
+
+static void codec_unpack_bf16(const uint8_t *from, uint64_t count, float *y, int add) {
+    const uint16_t *half = (const uint16_t *)(const void *)from;
+    VEC_EACH(i, n, count, {
+        vf unpacked = v_load_upper_n(half + i, n);
+        if (add) unpacked = v_load_n(y + i, n) + unpacked;
+        v_store_n(y + i, unpacked, n);
+    });
+}
+
 /* What a block is packed to. */
 typedef struct {
     const float *x; /* [count] */
@@ -457,10 +492,6 @@ static void codec_pack_block(const pst_flat_pack *p, uint64_t at, uint64_t count
     const uint32_t top =
         p->moments ? codec_sum_steps(p, at, count, x) : codec_sum(p, at, count, x, NULL);
     for (uint64_t i = count; i % PST_CODEC_LANES; i++) x[i] = 0;
-    if (kind == PST_CODEC_BF16) {
-        pst_codec_pack_bf16(x, count, to, r.next, r.out);
-        return;
-    }
     if (kind == PST_CODEC_TOPK) {
         const uint64_t k = pst_codec_kept(p->codec, count);
         codec_pack_topk(&(pst_codec_sending){x, to, k, r.next, r.out}, count, top, before);
@@ -481,8 +512,7 @@ static void codec_pack_matrix(void *arg, uint64_t block, uint32_t thread) {
     (void)thread;
     const pst_flat_pack *p = arg;
     const uint64_t at = block * p->codec.block, n = pst_min_u64(p->codec.block, p->n - at);
-    float *m = (p->next ? p->next : p->x) + at;
-    pst_lowrank_pack(&lowrank_ops, p, at, n, codec_sum(p, at, n, m, NULL));
+    pst_lowrank_pack(&lowrank_ops, p, at, n);
 }
 
 static void codec_pack_tile(void *arg, uint64_t tile, uint32_t thread) {
@@ -495,6 +525,10 @@ static void codec_pack_tile(void *arg, uint64_t tile, uint32_t thread) {
         const uint64_t step = together > PST_CODEC_BLOCK_MAX ? p->codec.block : together;
         for (uint64_t at = from; at < to; at += step)
             codec_pack_ternary(p, at, pst_min_u64(at + step, to));
+        return;
+    }
+    if (p->codec.kind == PST_CODEC_BF16) {
+        codec_pack_bf16(p, from, to - from);
         return;
     }
     for (uint64_t at = from; at < to; at += p->codec.block)
@@ -544,7 +578,7 @@ static void codec_unpack_block(const codec_unpack_job *j, uint64_t at, uint64_t 
     float scale, *y = j->y + at;
     uint64_t i = 0;
     if (j->codec.kind == PST_CODEC_BF16) {
-        pst_codec_unpack_bf16(from, count, y, j->add);
+        codec_unpack_bf16(from, count, y, j->add);
         return;
     }
     if (j->codec.kind == PST_CODEC_TOPK) {

@@ -262,12 +262,21 @@ static void pack_block(const pst_flat_pack *p, uint64_t at, uint64_t n, uint8_t 
     pst_codec_put(kind, number, to + sizeof s.scale, n);
 }
 
+static uint32_t sum_matrix(const pst_lowrank *x, const pst_flat_pack *p, uint64_t at, uint64_t n,
+                           float *m) {
+    const uint32_t top = add_error(p, at, n, m);
+    if (x) pst_lowrank_left(x, m);
+    return top;
+}
+
+static const pst_lowrank_ops lowrank_ops = {sum_matrix, pst_lowrank_left, pst_lowrank_right,
+                                            pst_lowrank_finish, pst_lowrank_unpack_product};
+
 static void pack_matrices(const pst_flat_pack *p) {
     const uint64_t block = p->codec.block;
     for (uint64_t at = 0; at < p->n; at += block) {
         const uint64_t n = p->n - at < block ? p->n - at : block;
-        float *m = (p->next ? p->next : p->x) + at;
-        pst_lowrank_pack(&pst_lowrank_ref, p, at, n, add_error(p, at, n, m));
+        pst_lowrank_pack(&lowrank_ops, p, at, n);
     }
 }
 
@@ -296,8 +305,7 @@ static void unpack(pst_pool *pool, pst_codec codec, const uint8_t *packed, float
             continue;
         }
         if (codec.kind == PST_CODEC_POWERSGD) {
-            pst_lowrank_unpack(&pst_lowrank_ref, &(pst_lowrank_block){codec, at, m, from}, y + at,
-                               add);
+            pst_lowrank_unpack(&lowrank_ops, &(pst_lowrank_block){codec, at, m, from}, y + at, add);
             continue;
         }
         if (codec.kind == PST_CODEC_TOPK) {

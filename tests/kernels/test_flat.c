@@ -470,7 +470,7 @@ static void test_codec_powersgd_basis(void **state) {
                   {MATRICES, 768, PST_CODEC_MATRIX, 4 * 768},
                   {MATRICES, 60, 0, 2 * 240}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int kind = 0; kind < 3; kind++) {
+        for (int kind = shapes[i].n == MATRICES ? 2 : 0; kind < 3; kind++) {
             pst_codec codec = pst_codec_of_rows(powersgd, shapes[i].columns, shapes[i].from);
             codec.warm = 1;
             assert_int_equal(pst_codec_basis(codec, shapes[i].n), shapes[i].elements);
