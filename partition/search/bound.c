@@ -130,9 +130,13 @@ double pst_search_exchange_bound(const pst_search_context *x, const pst_search_c
                 least, 1e-9 * pst_costs_program_exchange_ns(x->problem->program, &replicas));
             continue;
         }
-        double inside = near > 1 && x->device_bw > 0 ? (near - 1) / (d * x->device_bw) : 0;
-        double outside = near < c->data && bw > 0 ? (d - near) / (d * bw) : 0;
-        least = pst_search_min(least, pst_search_max(inside, outside));
+        for (uint32_t first = 1; first <= near; first *= 2) {
+            if (first > 1 && !pst_search_is_two_level(x->problem, c, first)) break;
+            const double of_node = (first - 1) * (d / first) + (double)near / first - 1;
+            double inside = near > 1 && x->device_bw > 0 ? of_node / (d * x->device_bw) : 0;
+            double outside = near < c->data && bw > 0 ? (d - near) / first / (d * bw) : 0;
+            least = pst_search_min(least, pst_search_max(inside, outside));
+        }
     }
     return least < INFINITY ? least * 1e9 : 0;
 }

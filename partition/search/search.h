@@ -70,6 +70,8 @@ typedef struct {
      * grad_bytes with a codec; 0: grad_bytes. The same of a weight that its owner sends; 0:
      * weight_bytes */
     double sum_bytes, change_bytes;
+    /* 1: with zero 0 and 1 the replicas of a node may add their gradients first (pst_job.near) */
+    int two_level;
     /* share of the steps in which replicas exchange anything (islands); 0: all */
     double sum_share;
     /* second limit of the bytes per rank, next to the device's memory; 0: no such limit */

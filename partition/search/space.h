@@ -300,4 +300,9 @@ pst_status pst_search_orders_of(const pst_search_problem *problem, const pst_sea
  * *config. *n 0: no configuration is feasible; `why` has the reason. */
 pst_status pst_search_configs(pst_search_context *x, const pst_search_config *like,
                               pst_search_config **config, uint32_t *n, char why[160]);
+/* Returns 1 if each `near` adjacent replicas may add their gradients first, a power of two. */
+static inline int pst_search_is_two_level(const pst_search_problem *p, const pst_search_config *c,
+                                          uint32_t near) {
+    return p->two_level && c->zero != 2 && c->data % near == 0 && near < c->data;
+}
 #endif

@@ -159,10 +159,28 @@ typedef struct {
     uint32_t *spanning, *on_node; /* [nodes] ranks whose replicas span several nodes; counters, zero
                                   between uses */
     int shards;                   /* 1: ns per element of sharded weights, instead of per byte */
+    uint32_t first;               /* adjacent replicas that add their gradients first; 1: none */
 } flush_search;
 
 static uint32_t at_stage(const flush_search *f, uint32_t stage, uint32_t replica) {
     return device_of(f->c, f->device, stage, replica);
+}
+
+/* Whether on every stage each `near` adjacent replicas are on one node. */
+static int are_near(const flush_search *f, uint32_t near) {
+    const pst_cluster_device *of = f->x->problem->cluster->device;
+    for (uint32_t s = 0; s < f->c->pipeline; s++)
+        for (uint32_t k = 0; k < f->c->data; k++)
+            if (of[at_stage(f, s, k)].node != of[at_stage(f, s, k / near * near)].node) return 0;
+    return 1;
+}
+
+static uint32_t most_near(const flush_search *f) {
+    const pst_search_problem *p = f->x->problem;
+    uint32_t near = 1;
+    if (pst_costs_program_is_other(p->program)) return near;
+    while (pst_search_is_two_level(p, f->c, 2 * near) && are_near(f, 2 * near)) near *= 2;
+    return near;
 }
 
 /* For one rank with `near` of its replicas on its node. other: a replica on another node. */
@@ -175,12 +193,13 @@ static pst_status exchange_of(const flush_search *f, uint32_t at, uint32_t other
     const pst_costs_program *program = f->x->problem->program;
     double inside = 0, outside = 0;
     if (near > 1 && in.bytes_per_s <= 0) return no_link(cluster, at, at);
-    if (near > 1) inside = (near - 1) * 1e9 / (data * in.bytes_per_s);
+    const double parts = (f->first - 1.) * (data / f->first) + (double)near / f->first - 1;
+    if (near > 1) inside = parts * 1e9 / (data * in.bytes_per_s);
     if (near < data && !pst_search_link(cluster, at, other, &out))
         return no_link(cluster, at, other);
     if (near < data)
-        outside =
-            (data - near) * 1e9 / (data * shared(cluster, at, out.bytes_per_s, f->spanning[node]));
+        outside = (double)(data - near) / f->first * 1e9 /
+                  (data * shared(cluster, at, out.bytes_per_s, f->spanning[node]));
     slowest->bytes_per_s = inside > outside ? inside : outside;
     const pst_costs_replicas replicas = {data, near, in.bytes_per_s,
                                          shared(cluster, at, out.bytes_per_s, f->spanning[node])};
@@ -219,6 +238,19 @@ static pst_status find_exchange(const flush_search *f, uint32_t stage, double *n
     return status;
 }
 
+/* That of a flat exchange or, if it is shorter, of a two-level one. */
+static pst_status find_shorter(const flush_search *f, uint32_t stage, double *ns,
+                               uint64_t *latency_ns) {
+    flush_search flat = *f;
+    double two_level;
+    flat.first = 1;
+    PST_TRY(find_exchange(&flat, stage, ns, latency_ns));
+    if (f->first == 1) return PST_OK;
+    PST_TRY(find_exchange(f, stage, &two_level, latency_ns));
+    *ns = pst_search_min(*ns, two_level);
+    return PST_OK;
+}
+
 /* Another program's exchange of sharded weights: *ns per element and
  * micro-batch. */
 static pst_status find_shards(pst_search_context *x, const pst_search_config *c,
@@ -231,7 +263,7 @@ static pst_status find_shards(pst_search_context *x, const pst_search_config *c,
         return PST_OK;
     uint32_t *count = calloc(2 * (size_t)n, sizeof *count);
     if (!count) return pst_fail(PST_ENOMEM, "no memory to score a layout");
-    const flush_search f = {x, c, device, count, count + n, 1};
+    const flush_search f = {x, c, device, count, count + n, 1, 1};
     count_spanning(x->problem, c, device, count, count + n);
     pst_status status = find_exchange(&f, stage, ns, &latency);
     free(count);
@@ -266,7 +298,7 @@ static pst_status fill_flush(const flush_search *s, uint32_t stage, pst_search_f
     double ns = 0, reduce = 0;
     uint64_t latency = 0;
     *f = (pst_search_flush){0};
-    if (c->data > 1) PST_TRY(find_exchange(s, stage, &ns, &latency));
+    if (c->data > 1) PST_TRY(find_shorter(s, stage, &ns, &latency));
     PST_TRY(fill_passes(s, stage, f, &reduce));
     f->sum_ns = ns * pst_search_sum_bytes(p, c->zero) + reduce * pst_search_sum_share(p);
     f->sum_latency_ns = (uint64_t)(pst_search_sum_share(p) * (double)(latency * (c->zero ? 1 : 2)));
@@ -294,9 +326,10 @@ static pst_status find_flush(pst_search_context *x, const pst_search_config *c,
     const pst_cluster *cluster = x->problem->cluster;
     uint32_t *count = calloc(2 * (size_t)cluster->n_node, sizeof *count);
     if (!count) return pst_fail(PST_ENOMEM, "no memory to score a layout");
-    const flush_search f = {x, c, device, count, count + cluster->n_node, 0};
+    flush_search f = {x, c, device, count, count + cluster->n_node, 0, 1};
     pst_status status = PST_OK;
     if (c->data > 1) count_spanning(x->problem, c, device, count, count + cluster->n_node);
+    f.first = most_near(&f);
     for (uint32_t s = 0; s < c->pipeline && status == PST_OK; s++)
         status = fill_flush(&f, s, &flush[s]);
     *norm_latency_ns = find_norm_latency(cluster, device, pst_grid_size(pst_search_grid_of(c)));

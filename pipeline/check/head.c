@@ -1,10 +1,12 @@
 /* Checks the head of a list. If replicas shard the optimizer states, every piece of weights that
  * another rank updates is received once from that rank, before a pass reads it, and all sent
  * weights have left before STEP changes them. (pipeline/check/message.c has checked that both ends
- * of a message name the same piece.) */
+ * of a message name the same piece.) With a two-level exchange (job.near) a relay sends on what it
+ * has received. */
 #include "pipeline/check/flush.h"
 #include "pipeline/check/order.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* The current rank. */
 typedef struct {
@@ -15,7 +17,8 @@ typedef struct {
     uint32_t rank, step;
     uint32_t *first; /* [n_chunk] its first pass, PST_NONE */
     uint32_t *base;  /* [n_param] number of its first piece */
-    uint8_t *seen;   /* [pieces] */
+    uint32_t *seen;  /* [pieces] its RECV, PST_NONE */
+    uint32_t *sent;  /* [pieces] number of SENDs of a relay */
 } head;
 
 /* Every chunk of this rank that uses the parameter waits for it; *holds: there is one. recv
@@ -48,6 +51,32 @@ static int is_change(const head *h, uint32_t param) {
                                  h->c->cut->graph->param + param);
 }
 
+/* The rank that a piece is received from: its owner, or the relay on this rank's stage. */
+static uint32_t source_of(const head *h, uint32_t param, uint32_t owner) {
+    const pst_job *job = h->c->job;
+    const uint32_t via = pst_job_via(job, pst_job_member(job, h->at.replica), owner);
+    if (via == owner) return pst_checker_owner(h->c, param, owner, h->at);
+    return pst_grid_rank(job->grid, h->at.stage, pst_job_peer(job, h->at.replica, via),
+                         h->at.tensor);
+}
+
+/* SEND i of piece `seen` that another rank owns. */
+static pst_status check_relay(const head *h, uint32_t i, uint32_t owner, uint32_t seen) {
+    const pst_job *job = h->c->job;
+    const pst_grid_place to = pst_grid_at(job->grid, h->list->instr[i].peer);
+    const uint32_t member = pst_job_member(job, h->at.replica);
+    if (!pst_job_relays(job, member, owner) || to.stage != h->at.stage ||
+        to.tensor != h->at.tensor ||
+        pst_job_via(job, pst_job_member(job, to.replica), owner) != member ||
+        h->seen[seen] == PST_NONE)
+        return pst_checker_fail_at(h->c, h->rank, i,
+                                   "another rank updates this shard, and this rank is not its "
+                                   "relay, or has not received it");
+    h->sent[seen]++;
+    PST_TRY(pst_checker_need(h->c, h->rank, h->seen[seen], i));
+    return pst_checker_need(h->c, h->rank, i, h->step);
+}
+
 static pst_status check_piece(const head *h, uint32_t i) {
     const pst_instr *in = &h->list->instr[i];
     const pst_graph *g = h->c->cut->graph;
@@ -59,17 +88,33 @@ static pst_status check_piece(const head *h, uint32_t i) {
     if (k == h->share->n_owner)
         return pst_checker_fail_at(h->c, h->rank, i, "the elements are not exactly one shard");
     uint32_t owner = pst_checker_owner(h->c, in->param, k, h->at);
-    if (in->opcode == PST_OP_SEND)
-        return owner == h->rank
-                   ? pst_checker_need(h->c, h->rank, i, h->step)
-                   : pst_checker_fail_at(h->c, h->rank, i, "another rank updates this shard");
+    const uint32_t seen = h->base[in->param] + (uint32_t)(in->from / pst_share_grain(h->share));
+    if (in->opcode == PST_OP_SEND && owner != h->rank) return check_relay(h, i, k, seen);
+    if (in->opcode == PST_OP_SEND) return pst_checker_need(h->c, h->rank, i, h->step);
     PST_TRY(check_readers(h, in->param, i, &holds));
-    if (!holds || owner == h->rank || in->peer != owner ||
-        h->seen[h->base[in->param] + in->from / pst_share_grain(h->share)]++)
+    if (!holds || owner == h->rank || in->peer != source_of(h, in->param, k) ||
+        h->seen[seen] != PST_NONE)
         return pst_checker_fail_at(
             h->c, h->rank, i,
             "this rank does not need the shard from this sender, or receives it twice");
+    h->seen[seen] = i;
     return PST_OK;
+}
+
+/* A piece that this rank needs is received, and sent on by a relay. As the messages of each pair
+ * differ in their numbers, none is sent twice to one rank. */
+static pst_status check_there(const head *h, const pst_piece *at) {
+    const pst_job *job = h->c->job;
+    const size_t seen = h->base[at->param] + at->from / pst_share_grain(h->share);
+    const int relays = pst_job_relays(job, pst_job_member(job, h->at.replica), at->owner);
+    if (pst_checker_owner(h->c, at->param, at->owner, h->at) == h->rank) return PST_OK;
+    if (h->seen[seen] != PST_NONE && h->sent[seen] == (relays ? job->near - 1 : 0)) return PST_OK;
+    return pst_fail(
+        PST_EINPUT,
+        "rank %u: the weights that owner %u updates in parameter %u, from element %llu, "
+        "are not %s",
+        h->rank, at->owner, at->param, (unsigned long long)at->from,
+        h->seen[seen] == PST_NONE ? "received" : "sent on to all of this host");
 }
 
 static pst_status check_all_there(const head *h) {
@@ -78,12 +123,7 @@ static pst_status check_all_there(const head *h) {
         PST_TRY(check_readers(h, p, PST_NONE, &holds));
         holds &= !holds || !is_change(h, p);
         for (pst_piece at = {.param = p}; holds && pst_share_next(h->share, &at);)
-            if (pst_checker_owner(h->c, p, at.owner, h->at) != h->rank &&
-                !h->seen[h->base[p] + at.from / pst_share_grain(h->share)])
-                return pst_fail(PST_EINPUT,
-                                "rank %u: the weights that owner %u updates in parameter %u, "
-                                "from element %llu, are not received",
-                                h->rank, at.owner, p, (unsigned long long)at.from);
+            PST_TRY(check_there(h, &at));
     }
     return PST_OK;
 }
@@ -123,14 +163,17 @@ pst_status pst_checker_head(const pst_checker *c, uint32_t rank) {
         h.base[p] = pieces;
         elements = pst_param_elements(c->cut->graph->param + p);
     }
-    h.seen = calloc((size_t)pieces + 1, 1);
+    h.seen = malloc(((size_t)pieces + 1) * sizeof *h.seen);
+    h.sent = calloc((size_t)pieces + 1, sizeof *h.sent);
+    if (h.seen) memset(h.seen, 0xff, ((size_t)pieces + 1) * sizeof *h.seen);
     for (uint32_t k = 0; h.first && k < job->n_chunk; k++) h.first[k] = PST_NONE;
     pst_status status =
-        h.first && h.base && h.seen
+        h.first && h.base && h.seen && h.sent
             ? check_pieces(&h)
             : pst_fail(PST_ENOMEM, "no memory to check the weight messages of rank %u", rank);
     free(h.first);
     free(h.base);
     free(h.seen);
+    free(h.sent);
     return status;
 }

@@ -3,7 +3,9 @@
  * ranks with the parameter receive the sum; values are complete when they are read, and memory is
  * free when it is written. With a codec every replica packs its gradient once, when it is complete,
  * before it is sent or added, and what is packed is unpacked before it counts as a sum. A server
- * has no gradient: it receives one into its accumulator. */
+ * has no gradient: it receives one into its accumulator. With a two-level exchange (job.near) a
+ * relay sums the gradients of its host's replicas, sends the sum to the owner, and sends the sum of
+ * all replicas on to those of its host. */
 #include "pipeline/check/flush.h"
 #include "pipeline/check/order.h"
 #include <stdlib.h>
@@ -194,6 +196,62 @@ static pst_status check_packed(const exchange *x, const piece *p, const pst_inst
     return PST_OK;
 }
 
+/* --- relays ----------------------------------------------------------------------------------- */
+
+static uint32_t member_of(const exchange *x) { return pst_job_member(x->c->job, x->at.replica); }
+
+/* A rank on the stage of this one's host, other than it. */
+static int is_near(const exchange *x, uint32_t rank) {
+    const pst_job *job = x->c->job;
+    const uint32_t member = pst_job_member(job, pst_grid_at(job->grid, rank).replica);
+    return rank != x->rank && member < pst_job_group(job) &&
+           rank == rank_at(x, x->at.stage, member) &&
+           member / job->near == member_of(x) / job->near;
+}
+
+/* The replicas whose gradients are in a message from this one to the owner, or relay, at this rank;
+ * empty: it sends none. */
+static pst_interval sent_by(const exchange *x, const piece *p, uint32_t from) {
+    const pst_job *job = x->c->job;
+    const uint32_t near = job->near;
+    if (from >= pst_job_group(job) || pst_job_via(job, from, p->owner) != member_of(x))
+        return (pst_interval){0, 0};
+    if (!pst_job_relays(job, from, p->owner)) return (pst_interval){from, from + 1};
+    return (pst_interval){from / near * near, from / near * near + near};
+}
+
+/* RECV i of a gradient, or of a sum of another host, into a receive buffer. */
+static pst_status check_part(const exchange *x, const piece *p, uint32_t i) {
+    const pst_instr *in = &x->list->instr[i];
+    const uint32_t from = pst_job_member(x->c->job, pst_grid_at(x->c->job->grid, in->peer).replica);
+    const pst_interval part = sent_by(x, p, from);
+    if (!in->buffer || in->use || in->packed != (uint32_t)packs(x, p) || part.lo == part.hi ||
+        in->peer != rank_at(x, x->at.stage, from))
+        return fail_piece(x, p->param, p->from, "the gradient is received from the wrong rank");
+    x->buffer[in->buffer - 1] = part;
+    x->packed[in->buffer - 1] = (uint8_t)in->packed;
+    return PST_OK;
+}
+
+/* A REDUCE; *own: what is in the accumulator. */
+static pst_status check_sum(const exchange *x, const piece *p, const pst_instr *in,
+                            pst_interval *own) {
+    if (in->use || !in->buffer || in->buffer == in->into ||
+        !pst_checker_add_up(in->into ? &x->buffer[in->into - 1] : own, &x->buffer[in->buffer - 1]))
+        return fail_piece(x, p->param, p->from,
+                          "gradients of replicas are not added in the order of the binary tree");
+    return PST_OK;
+}
+
+/* At a relay, SEND i of what it has received, by `recv` (PST_NONE: nothing yet). */
+static pst_status check_forward(const exchange *x, const piece *p, uint32_t recv, uint32_t i) {
+    const pst_instr *in = &x->list->instr[i];
+    if (!is_near(x, in->peer) || in->packed || in->use != first_use_on(x->c, p->param, x->at.stage))
+        return fail_piece(x, p->param, p->from, "a relay sends the sum to the wrong rank");
+    return recv == PST_NONE ? fail_piece(x, p->param, p->from, "a relay sends a sum that it lacks")
+                            : pst_checker_need(x->c, x->rank, recv, i);
+}
+
 /* At the owner of the shard: its sum, and the messages with it. */
 static pst_status check_owner(const exchange *x, const piece *p) {
     const pst_job *job = x->c->job;
@@ -209,20 +267,15 @@ static pst_status check_owner(const exchange *x, const piece *p) {
         const pst_instr *in = &x->list->instr[i];
         if (added && in->opcode != PST_OP_SEND) {
             return fail_piece(x, p->param, p->from, "the gradient is added twice");
-        } else if (in->opcode == PST_OP_RECV) {
+        } else if (in->opcode == PST_OP_RECV && x->serves && !in->buffer && arrived == PST_NONE) {
             const uint32_t from = pst_job_member(job, pst_grid_at(job->grid, in->peer).replica);
-            const int first = x->serves && !in->buffer && arrived == PST_NONE;
-            if ((!in->buffer && !first) || in->use || in->packed != (uint32_t)packs(x, p) ||
-                from >= n || in->peer != rank_at(x, x->at.stage, from))
+            if (in->use || in->packed || from >= n || in->peer != rank_at(x, x->at.stage, from))
                 return fail_piece(x, p->param, p->from,
                                   "the gradient is received from the wrong rank");
-            if (first) {
-                own = (pst_interval){from, from + 1};
-                arrived = i;
-                continue;
-            }
-            x->buffer[in->buffer - 1] = (pst_interval){from, from + 1};
-            x->packed[in->buffer - 1] = (uint8_t)in->packed;
+            own = (pst_interval){from, from + 1};
+            arrived = i;
+        } else if (in->opcode == PST_OP_RECV) {
+            PST_TRY(check_part(x, p, i));
         } else if (in->opcode == PST_OP_PACK) {
             PST_TRY(check_pack(x, p, i, &pack));
         } else if (in->opcode == PST_OP_UNPACK) {
@@ -232,16 +285,12 @@ static pst_status check_owner(const exchange *x, const piece *p) {
             PST_TRY(check_packed(x, p, in, pack));
             if (x->serves && !in->into && arrived != PST_NONE)
                 PST_TRY(pst_checker_need(x->c, x->rank, arrived, i));
-            if (in->use || !in->buffer || in->buffer == in->into ||
-                !pst_checker_add_up(in->into ? &x->buffer[in->into - 1] : &own,
-                                    &x->buffer[in->buffer - 1]))
-                return fail_piece(
-                    x, p->param, p->from,
-                    "gradients of replicas are not added in the order of the binary tree");
+            PST_TRY(check_sum(x, p, in, &own));
             reduce = i;
         } else {
             pst_grid_place to = pst_grid_at(job->grid, in->peer);
-            if (in->use || in->packed || job->zero ||
+            if (pst_job_via(job, pst_job_member(job, to.replica), member) != member || in->use ||
+                in->packed || job->zero ||
                 pst_job_island(job, to.replica) != pst_job_island(job, x->at.replica) ||
                 first_use_on(x->c, p->param, to.stage) == PST_NONE ||
                 to.tensor % pst_grid_degree(job->grid, x->at.stage) != x->at.tensor)
@@ -255,7 +304,8 @@ static pst_status check_owner(const exchange *x, const piece *p) {
     if (job->staleness && reduce != PST_NONE)
         PST_TRY(pst_checker_need(x->c, x->rank, reduce, x->norm));
     for (uint32_t s = 0; s < job->grid.pipeline && !job->zero; s++)
-        if (first_use_on(x->c, p->param, s) != PST_NONE) holders += n * lanes_through(x, s);
+        if (first_use_on(x->c, p->param, s) != PST_NONE)
+            holders += (job->near + n / job->near - 1) * lanes_through(x, s);
     return sent == (job->zero ? 0 : holders - 1)
                ? PST_OK
                : fail_piece(x, p->param, p->from,
@@ -284,27 +334,64 @@ static pst_status check_lent(const exchange *x, uint32_t param, uint32_t use, ui
 static pst_status check_return(const exchange *x, const piece *p, uint32_t sent, uint32_t recv) {
     const pst_instr *in = &x->list->instr[recv];
     uint32_t use = first_use_on(x->c, p->param, x->at.stage);
-    if (in->peer != rank_at(x, pst_checker_stage_of_use(x->c, p->param, 0), p->owner) ||
-        in->buffer || in->packed || in->use != use)
+    const uint32_t via = pst_job_via(x->c->job, member_of(x), p->owner);
+    const uint32_t stage =
+        via == p->owner ? pst_checker_stage_of_use(x->c, p->param, 0) : x->at.stage;
+    if (in->peer != rank_at(x, stage, via) || in->buffer || in->packed || in->use != use)
         return fail_piece(x, p->param, p->from,
-                          "the sum is not received from the owner of the shard");
+                          "the sum is not received from the owner of the shard, or its relay");
     if (sent != PST_NONE) PST_TRY(pst_checker_need(x->c, x->rank, sent, recv));
     else if (!x->c->job->staleness) PST_TRY(check_lent(x, p->param, use, recv));
     return pst_checker_need(x->c, x->rank, recv, x->step);
 }
 
+/* At a relay, on the stage of the parameter's first use: everything until the sum of its host is
+ * sent, by *sent. Returns in *rest the first instruction behind that. */
+static pst_status check_relay(const exchange *x, const piece *p, uint32_t *sent, uint32_t *rest) {
+    const uint32_t near = x->c->job->near, first = member_of(x) / near * near;
+    pst_interval own = {member_of(x), member_of(x) + 1};
+    uint32_t reduce = PST_NONE, i = p->first;
+    memset(x->buffer, 0, pst_job_buffers(x->c->job) * sizeof *x->buffer);
+    memset(x->packed, 0, pst_job_buffers(x->c->job));
+    for (; i != PST_NONE && *sent == PST_NONE; i = x->next[i]) {
+        const pst_instr *in = &x->list->instr[i];
+        if (in->opcode == PST_OP_RECV) {
+            PST_TRY(check_part(x, p, i));
+        } else if (in->opcode == PST_OP_REDUCE) {
+            if (reduce == PST_NONE) PST_TRY(check_ready(x, p, i));
+            PST_TRY(check_packed(x, p, in, PST_NONE));
+            PST_TRY(check_sum(x, p, in, &own));
+            reduce = i;
+        } else if (in->opcode == PST_OP_SEND && reduce != PST_NONE && !in->use && !in->packed &&
+                   in->peer == rank_at(x, x->at.stage, p->owner)) {
+            PST_TRY(pst_checker_need(x->c, x->rank, reduce, i));
+            *sent = i;
+        } else {
+            return fail_piece(x, p->param, p->from, "unexpected instruction of a relay");
+        }
+    }
+    *rest = i;
+    return own.lo == first && own.hi == first + near && *sent != PST_NONE
+               ? PST_OK
+               : fail_piece(x, p->param, p->from,
+                            "a relay does not send the sum of its host to the owner");
+}
+
 /* At the other ranks: a gradient is sent (on the stage of the parameter's first use), a sum is
- * received. */
+ * received; a relay also sends it on. */
 static pst_status check_other(const exchange *x, const piece *p) {
     int adds = !x->serves && pst_checker_stage_of_use(x->c, p->param, 0) == x->at.stage &&
                !pst_job_shards_gradient(x->c->job, x->at.tensor, p->param),
         returns =
             !x->serves && !x->c->job->zero && first_use_on(x->c, p->param, x->at.stage) != PST_NONE;
-    uint32_t sent = PST_NONE, received = PST_NONE, pack = PST_NONE;
-    for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {
+    uint32_t sent = PST_NONE, received = PST_NONE, pack = PST_NONE, i = p->first, forwards = 0;
+    const int relays = pst_job_relays(x->c->job, member_of(x), p->owner);
+    const uint32_t via = pst_job_via(x->c->job, member_of(x), p->owner);
+    if (relays && adds) PST_TRY(check_relay(x, p, &sent, &i));
+    for (; i != PST_NONE; i = x->next[i]) {
         const pst_instr *in = &x->list->instr[i];
         if (in->opcode == PST_OP_SEND && adds && sent == PST_NONE && !in->use &&
-            in->packed == (uint32_t)packs(x, p) && in->peer == rank_at(x, x->at.stage, p->owner)) {
+            in->packed == (uint32_t)packs(x, p) && in->peer == rank_at(x, x->at.stage, via)) {
             if (in->packed && pack == PST_NONE)
                 return fail_piece(x, p->param, p->from, "the gradient is sent before it is packed");
             PST_TRY(in->packed ? pst_checker_need(x->c, x->rank, pack, i) : check_ready(x, p, i));
@@ -314,12 +401,17 @@ static pst_status check_other(const exchange *x, const piece *p) {
         } else if (in->opcode == PST_OP_RECV && returns && received == PST_NONE) {
             PST_TRY(check_return(x, p, sent, i));
             received = i;
+        } else if (in->opcode == PST_OP_SEND && relays && returns) {
+            PST_TRY(check_forward(x, p, received, i));
+            forwards++;
         } else {
             return fail_piece(x, p->param, p->from, "unexpected instruction");
         }
     }
     if (adds && sent == PST_NONE)
         return fail_piece(x, p->param, p->from, "the gradient is not sent");
+    if (forwards != (relays && returns ? x->c->job->near - 1 : 0))
+        return fail_piece(x, p->param, p->from, "a relay does not send the sum to all of its host");
     return returns && received == PST_NONE
                ? fail_piece(x, p->param, p->from, "the sum is not received")
                : PST_OK;

@@ -46,6 +46,7 @@ struct pst_job_builder {
     /* receive buffers: number of sets used so far; for each buffer, the last REDUCE that reads it,
      * or PST_NONE */
     uint32_t turn, buffer_read[PST_MESSAGES_IN_FLIGHT];
+    uint32_t relay_turn, relay_read[PST_MESSAGES_IN_FLIGHT]; /* the same of a relay */
     int beside;       /* 1: what is emitted is for the HEAD and SIDE queues */
     int stepped;      /* 1: the list has a STEP of a piece */
     int own_is_exact; /* 1: this rank's gradient of the current piece is not yet rounded to bf16 */

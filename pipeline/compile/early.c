@@ -33,12 +33,13 @@ static int ends_with_same_pass(const pst_job_builder *b) {
  * rounds (rounds.c). Not with several accumulators (job.parts): they are summed before they are
  * sent. Not with delayed updates: gradients are sent in a
  * later step. Not with asynchronous updates: a server receives those of one worker at a time. Not
- * with a transport without tags: it would need one order for gradients and sums. */
+ * with a two-level exchange (job.near). Not with a transport without tags: it would need one order
+ * for gradients and sums. */
 static int can_be_early(const pst_job_builder *b) {
     const pst_job *job = b->job;
-    if (pst_job_group(job) == 1 || job->zero == 2 || job->staleness || job->async ||
-        job->parts > 1 || !b->cost->flush || b->cost->fifo || !b->cut->graph || !b->cut->backward ||
-        !ends_with_same_pass(b))
+    if (pst_job_group(job) == 1 || job->near > 1 || job->zero == 2 || job->staleness ||
+        job->async || job->parts > 1 || !b->cost->flush || b->cost->fifo || !b->cut->graph ||
+        !b->cut->backward || !ends_with_same_pass(b))
         return 0;
     const pst_action *a = last_action(b->schedule, b->stage);
     return b->cut->chunk[a->chunk].program[a->opcode].n_step &&

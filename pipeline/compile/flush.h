@@ -16,6 +16,10 @@
  *    that are complete early were exchanged between parts of the rank's last pass (early.h). With a
  *    codec each replica, the owner too, PACKs its accumulator before; the owner UNPACKs a received
  *    gradient to which it adds another one; a REDUCE unpacks what it adds.
+ *    With a two-level exchange (job.near) a replica SENDs its accumulator to the relay on its host
+ *    for this owner. The relay RECVs and REDUCEs those of its host and SENDs the sum to the owner,
+ *    which REDUCEs it where the tree has these replicas. A relay RECVs the sum (zero 0), or new
+ *    weights at the head, and SENDs them to the other replicas of its host.
  * 5. NORM. Ranks other than 0 SEND their norm message to rank 0 (param and use PST_NONE). Rank 0
  *    RECVs all of them, GATHERs (computes the total norm), and SENDs the result back.
  * 6. STEP. zero 0: on every rank with the parameter. zero 1 and 2: on the owner of the piece; the

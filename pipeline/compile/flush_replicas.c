@@ -7,9 +7,12 @@
  * With a codec (job.up) every replica packs its gradient first, the owner's own too, so that sums
  * do not depend on which rank owns a piece. A rank packs what it sends before it adds anything: an
  * addition waits for other ranks, which wait for what this rank sends.
+ * With a two-level exchange (job.near) a relay adds the gradients of its host's replicas, which are
+ * a node of the tree, and sends their sum to the owner; new sums and weights pass it as well.
  *
- * Pieces are in order from the last parameter to the first, as gradients are completed; their index
- * in that order is the seq of their messages. */
+ * Pieces are numbered from the last parameter to the first, as gradients are completed; the number
+ * is the seq of their messages. With a two-level exchange a parameter's pieces are exchanged in
+ * rounds of one from each owner, so that every rank is owner and relay by turns. */
 #include "pipeline/compile/flush_replicas.h"
 #include "pipeline/compile/early.h"
 #include "pipeline/compile/summary.h"
@@ -24,8 +27,29 @@ typedef struct {
 
 typedef void (*piece_fn)(pst_job_builder *b, const piece *at, void *arg);
 
+/* The nth piece of each owner; returns 0 if there is none. first: number of the parameter's first
+ * piece. */
+static int each_nth(pst_job_builder *b, uint32_t param, uint32_t nth, uint32_t first, piece_fn fn,
+                    void *arg) {
+    const pst_share *s = b->share;
+    int any = 0;
+    for (uint32_t k = 0; k < s->n_owner; k++) {
+        const uint64_t from = pst_share_from(s, param, k) + nth * s->message,
+                       to = pst_share_to(s, param, k),
+                       n = to > from && to - from < s->message ? to - from : s->message;
+        const piece at = {param, first + nth, k, from, n, NULL};
+        if (from < to && b->status == PST_OK) fn(b, &at, arg);
+        any |= from < to;
+        first += pst_share_messages(s, to - pst_share_from(s, param, k));
+    }
+    return any;
+}
+
 static void each_piece(pst_job_builder *b, piece_fn fn, void *arg) {
     uint32_t first = 0;
+    for (uint32_t p = b->share->n_param; b->job->near > 1 && p-- > 0; first += b->job->pieces[p])
+        for (uint32_t nth = 0; each_nth(b, p, nth, first, fn, arg);) nth++;
+    if (b->job->near > 1) return;
     for (uint32_t p = b->share->n_param; p-- > 0; first += b->job->pieces[p]) {
         uint32_t number = first;
         for (pst_piece next = {.param = p}; pst_share_next(b->share, &next); number++) {
@@ -88,15 +112,16 @@ static uint32_t emit_codec(pst_job_builder *b, uint8_t opcode, const piece *at, 
     return i;
 }
 
-/* Sends this rank's gradient to the owner of the piece, packed if the piece is; `ready`: the
- * instruction that completes it (PST_NONE: no need to wait). */
+/* Sends this rank's gradient to the owner of the piece, or to its relay, packed if the piece is;
+ * `ready`: the instruction that completes it (PST_NONE: no need to wait). */
 static uint32_t send_gradient(pst_job_builder *b, const piece *at, uint32_t ready) {
     if (packs(b, at)) {
         uint32_t pack = emit_codec(b, PST_OP_PACK, at, 0);
         if (b->status == PST_OK && ready != PST_NONE) pst_builder_depend(b, pack, ready);
         ready = pack;
     }
-    uint32_t send = emit_piece(b, PST_OP_SEND, at, 0, rank_at(b, b->stage, at->owner), 0);
+    const uint32_t to = rank_at(b, b->stage, pst_job_via(b->job, b->member, at->owner));
+    uint32_t send = emit_piece(b, PST_OP_SEND, at, 0, to, 0);
     if (ready != PST_NONE) pst_builder_depend(b, send, ready);
     return send;
 }
@@ -145,10 +170,10 @@ static uint32_t emit_sum(pst_job_builder *b, const piece *at, uint32_t into, uin
     return reduce;
 }
 
-/* For a piece: [replicas] its RECVs, and its first receive buffer. */
+/* What is received of a piece: [replicas] the RECV, or PST_NONE, and the buffer of each replica's
+ * gradient; with a two-level exchange the sum of another host is that of its relay. */
 typedef struct {
-    const uint32_t *recv;
-    uint32_t first;
+    uint32_t recv, buffer;
 } incoming;
 
 /* at: where a sum of replicas is: 0 this replica's gradient, else 1 + a receive buffer; PST_NONE:
@@ -162,16 +187,23 @@ typedef struct {
  * first, from which it is received there. */
 static uint32_t resident(const pst_job_builder *b) { return b->serves ? 0 : b->member; }
 
+/* The replica from which the sum of [lo, hi) is received; PST_NONE: it is added here. */
+static uint32_t sender_of(const pst_job_builder *b, const piece *at, uint32_t lo, uint32_t hi) {
+    const uint32_t near = b->job->near;
+    if (hi - lo == 1) return lo;
+    return hi - lo == near && lo / near != b->member / near ? lo + at->owner % near : PST_NONE;
+}
+
 /* Adds [lo, hi); *sum: where the sum is. Returns the last REDUCE or, for a single replica, its RECV
  * (PST_NONE for this one). */
-static uint32_t add_replicas(pst_job_builder *b, const piece *at, incoming from, uint32_t lo,
+static uint32_t add_replicas(pst_job_builder *b, const piece *at, const incoming *from, uint32_t lo,
                              uint32_t hi, place *sum) {
-    if (hi - lo == 1) {
-        const uint32_t own = resident(b);
+    const uint32_t sender = sender_of(b, at, lo, hi);
+    if (sender != PST_NONE) {
         *sum = (place){0, 0};
-        if (lo != own) *sum = (place){from.first + lo - (lo > own), packs(b, at)};
-        if (!takes_part(b, at, lo)) sum->at = PST_NONE;
-        return from.recv[lo];
+        if (sender != resident(b)) *sum = (place){from[sender].buffer, packs(b, at)};
+        if (!takes_part(b, at, sender)) sum->at = PST_NONE;
+        return from[sender].recv;
     }
     uint32_t middle = pst_share_split(lo, hi);
     place left, right;
@@ -209,33 +241,68 @@ static uint32_t in_flight(const pst_job_builder *b) {
     return part > PST_PIECES_IN_FLIGHT ? part : PST_PIECES_IN_FLIGHT;
 }
 
-/* Returns the REDUCE that completes the sum in the accumulator. */
-static uint32_t collect(pst_job_builder *b, const piece *at) {
-    uint32_t n = pst_job_group(b->job), set = b->turn++ % in_flight(b), first = 1 + set * (n - 1);
+/* The next receive buffers for a piece, from *first on. Returns where their last reader is kept. */
+static uint32_t *take_buffers(pst_job_builder *b, int relays, uint32_t *first) {
+    const uint32_t of_owner = pst_job_owner_buffers(b->job);
+    if (!relays) {
+        const uint32_t set = b->turn++ % in_flight(b);
+        *first = 1 + set * of_owner;
+        return b->buffer_read + set;
+    }
+    const uint32_t sets = pst_job_in_flight(b->job), set = b->relay_turn++ % sets;
+    *first = 1 + sets * of_owner + set * (b->job->near - 1);
+    return b->relay_read + set;
+}
+
+/* Receives what others send here of a piece; reader: the last one of the buffers, PST_NONE. */
+static void receive_parts(pst_job_builder *b, const piece *at, uint32_t buffer, uint32_t reader,
+                          incoming *from) {
     const uint32_t own = resident(b);
+    for (uint32_t k = 0; k < pst_job_group(b->job) && b->status == PST_OK; k++) {
+        from[k] = (incoming){PST_NONE, 0};
+        if (pst_job_via(b->job, k, at->owner) != b->member) continue;
+        if (k != own) from[k].buffer = buffer++;
+        if (k == b->member || !takes_part(b, at, k)) continue;
+        from[k].recv = emit_piece(b, PST_OP_RECV, at, 0, rank_at(b, b->stage, k), 0);
+        if (k == own || b->status != PST_OK) continue;
+        b->instr[from[k].recv].buffer = from[k].buffer;
+        if (reader != PST_NONE) pst_builder_depend(b, from[k].recv, reader);
+    }
+}
+
+/* At the owner of a piece: adds all replicas; at a relay: those of its host. Returns the REDUCE
+ * that completes the sum in the accumulator. */
+static uint32_t collect(pst_job_builder *b, const piece *at) {
+    const int relays = pst_job_relays(b->job, b->member, at->owner);
+    const uint32_t n = relays ? b->job->near : pst_job_group(b->job),
+                   lo = relays ? b->member / n * n : 0;
     place sum = {0, 0};
-    uint32_t last = 0;
+    uint32_t last = 0, first, *reader = take_buffers(b, relays, &first);
     b->own_is_exact = b->job->narrow && !b->serves;
     if (packs(b, at)) emit_codec(b, PST_OP_PACK, at, 0);
-    uint32_t *recv = malloc(n * sizeof *recv);
-    if (!recv) {
+    incoming *from = malloc(pst_job_group(b->job) * sizeof *from);
+    if (!from) {
         b->status = pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
         return 0;
     }
-    for (uint32_t k = 0; k < n; k++) {
-        recv[k] = PST_NONE;
-        if (k == b->member || !takes_part(b, at, k)) continue;
-        recv[k] = emit_piece(b, PST_OP_RECV, at, 0, rank_at(b, b->stage, k), 0);
-        if (b->status != PST_OK) break;
-        if (k == own) continue;
-        b->instr[recv[k]].buffer = first + (k < own ? k : k - 1);
-        if (b->buffer_read[set] != PST_NONE) pst_builder_depend(b, recv[k], b->buffer_read[set]);
-    }
-    if (b->status == PST_OK) last = add_replicas(b, at, (incoming){recv, first}, 0, n, &sum);
+    receive_parts(b, at, first, *reader, from);
+    if (b->status == PST_OK) last = add_replicas(b, at, from, lo, lo + n, &sum);
     if (b->status == PST_OK && at->round)
         last = emit_sum(b, at, PST_INTO_ACCUMULATOR, sum.at, last, PST_NONE);
-    free(recv);
-    return b->buffer_read[set] = last;
+    free(from);
+    return *reader = last;
+}
+
+/* At a relay: sends the sum of its host to the owner; returns the SEND. */
+static uint32_t relay_sum(pst_job_builder *b, const piece *at) {
+    const uint32_t sum = collect(b, at);
+    const uint32_t send = emit_piece(b, PST_OP_SEND, at, 0, rank_at(b, b->stage, at->owner), 0);
+    pst_builder_depend(b, send, sum);
+    return send;
+}
+
+static int relays(const pst_job_builder *b, const piece *at) {
+    return pst_job_relays(b->job, b->member, at->owner);
 }
 
 static int shares_out(const pst_job_builder *b, uint32_t param) {
@@ -301,14 +368,15 @@ static uint32_t emit_weight(pst_job_builder *b, uint8_t opcode, const piece *at,
     return pst_builder_emit(b, &instr);
 }
 
-/* Sends a piece of the owner's to all ranks with the parameter, after `after`: a sum (is_sum 1) or
- * new weights. */
+/* Sends a piece of the owner's to all ranks with the parameter, or to their relays, after `after`:
+ * a sum (is_sum 1) or new weights. */
 static void send_to_holders(pst_job_builder *b, const piece *at, uint32_t after, int is_sum) {
     const pst_grid grid = b->job->grid;
     uint32_t tensor = b->lane % grid.tensor;
     for (uint32_t stage = 0; stage < grid.pipeline; stage++)
         for (uint32_t k = 0; k < pst_job_group(b->job) && pst_builder_holds(b, at->param, stage);
              k++) {
+            if (pst_job_via(b->job, k, at->owner) != at->owner) continue;
             uint32_t lane = pst_grid_receiver(
                 grid, stage, pst_job_peer(b->job, b->replica, k) * grid.tensor + tensor);
             for (; lane != PST_GRID_NO_LANE && b->status == PST_OK;
@@ -403,7 +471,7 @@ static int is_reduced(const pst_job_builder *b, const piece *at, const reducing 
 
 static void send_piece_of(pst_job_builder *b, const piece *at, void *arg) {
     const reducing *r = arg;
-    if (!is_reduced(b, at, r) || at->owner == b->member || b->serves) return;
+    if (!is_reduced(b, at, r) || at->owner == b->member || b->serves || relays(b, at)) return;
     int later = r->shared || b->job->parts > 1 || b->cut->graph->param[at->param].slice.partial;
     r->sums->at[at->number] = send_gradient(b, at, later ? r->ready : finished(b, at->param));
 }
@@ -422,13 +490,49 @@ static void collect_piece(pst_job_builder *b, const piece *at, void *arg) {
     update_piece(b, at);
 }
 
+/* Pieces of this rank's that are added LAG pieces later, so that the sums of other hosts are on
+ * their way while this rank is a relay. A relay never waits for another one, so waits cannot form a
+ * cycle. */
+enum { LAG = 2 };
+typedef struct {
+    reducing r;
+    piece *at;
+    uint32_t n, n_added;
+} lagging;
+
+static void add_lagging(pst_job_builder *b, lagging *own, uint32_t lag) {
+    for (; own->n_added + lag < own->n && b->status == PST_OK; own->n_added++) {
+        const piece *at = &own->at[own->n_added];
+        own->r.sums->at[at->number] = collect(b, at);
+    }
+}
+
+static void relay_or_add(pst_job_builder *b, const piece *at, void *arg) {
+    lagging *own = arg;
+    if (!is_reduced(b, at, &own->r)) return;
+    if (relays(b, at)) own->r.sums->at[at->number] = relay_sum(b, at);
+    if (at->owner != b->member) return;
+    own->at[own->n++] = *at;
+    add_lagging(b, own, LAG);
+}
+
+static void reduce_two_level(pst_job_builder *b, const reducing *r) {
+    lagging own = {*r, malloc((b->n_piece + (size_t)1) * sizeof *own.at), 0, 0};
+    if (!own.at) b->status = pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
+    if (own.at) each_piece(b, relay_or_add, &own);
+    add_lagging(b, &own, 0);
+    free(own.at);
+}
+
 void pst_flush_reduce(pst_job_builder *b, pst_flush_sums *sums, int shared, uint32_t ready) {
     reducing r = {sums, shared, ready};
-    if (b->job->alone) pst_summary_reduce(b, sums, shared, ready);
-    else {
-        each_piece(b, send_piece_of, &r);
-        each_piece(b, collect_piece, &r);
+    if (b->job->alone) {
+        pst_summary_reduce(b, sums, shared, ready);
+        return;
     }
+    each_piece(b, send_piece_of, &r);
+    if (b->job->near > 1) reduce_two_level(b, &r);
+    else each_piece(b, collect_piece, &r);
 }
 
 pst_status pst_flush_sums_open(const pst_job_builder *b, pst_flush_sums *sums) {
@@ -449,33 +553,62 @@ typedef struct {
     uint32_t *received; /* [0] the first RECV, [1] one after the last */
 } spreading;
 
-/* A received sum overwrites the accumulator that this rank has sent: to the owner of the piece or,
- * on another stage, to the stage of the first use. */
+/* From where this rank receives the sum of a piece, or its weights: the owner, or a relay of the
+ * same stage. */
+static uint32_t source_of(const pst_job_builder *b, const piece *at) {
+    const uint32_t via = pst_job_via(b->job, b->member, at->owner);
+    return rank_at(b, via == at->owner ? pst_builder_stage_of_use(b, at->param, 0) : b->stage, via);
+}
+
+/* A relay sends what it has received, the sum of a piece, to the other replicas of its host. */
+static void forward_piece(pst_job_builder *b, const piece *at, uint32_t use, uint32_t recv) {
+    const uint32_t near = b->job->near, first = b->member / near * near;
+    for (uint32_t k = first; relays(b, at) && k < first + near && b->status == PST_OK; k++)
+        if (k != b->member)
+            pst_builder_depend(b, emit_piece(b, PST_OP_SEND, at, use, rank_at(b, b->stage, k), 1),
+                               recv);
+}
+
+/* A received sum overwrites the accumulator that this rank has sent: to the owner of the piece or
+ * its relay or, on another stage, to the stage of the first use. */
 static void receive_piece(pst_job_builder *b, const piece *at, const spreading *s) {
     uint32_t owner = pst_builder_stage_of_use(b, at->param, 0),
              use = pst_builder_first_use(b, at->param, b->stage);
-    uint32_t recv = emit_piece(b, PST_OP_RECV, at, use, rank_at(b, owner, at->owner), 1);
+    uint32_t recv = emit_piece(b, PST_OP_RECV, at, use, source_of(b, at), 1);
     uint32_t after = s->sums->at[at->number];
     if (owner != b->stage) pst_builder_wait_lent(b, recv, s->lent[at->param]);
     else if (after != PST_NONE) pst_builder_depend(b, recv, after);
     if (s->received[0] == PST_NONE) s->received[0] = recv;
     s->received[1] = recv + 1;
+    forward_piece(b, at, use, recv);
+}
+
+/* The SENDs of an owner come before those of a relay, which wait for other owners' sums. */
+static void spread_own(pst_job_builder *b, const piece *at, void *arg) {
+    const spreading *s = arg;
+    if (pst_early_is_due(b, at->number) || at->owner != b->member) return;
+    if (pst_builder_stage_of_use(b, at->param, 0) == b->stage)
+        send_to_holders(b, at, s->sums->at[at->number], 1);
 }
 
 static void spread_piece(pst_job_builder *b, const piece *at, void *arg) {
     const spreading *s = arg;
     if (pst_early_is_due(b, at->number)) return;
     int owner = pst_builder_stage_of_use(b, at->param, 0) == b->stage && at->owner == b->member;
-    if (owner) send_to_holders(b, at, s->sums->at[at->number], 1);
-    else if (pst_builder_holds(b, at->param, b->stage)) receive_piece(b, at, s);
+    if (owner && b->job->near == 1) send_to_holders(b, at, s->sums->at[at->number], 1);
+    if (!owner && pst_builder_holds(b, at->param, b->stage)) receive_piece(b, at, s);
 }
 
 void pst_flush_spread_sums(pst_job_builder *b, const pst_flush_sums *sums, const uint32_t *lent,
                            uint32_t received[2]) {
     spreading s = {sums, lent, received};
     received[0] = received[1] = PST_NONE;
-    if (b->job->alone) pst_summary_spread_sums(b, sums, lent, received);
-    else each_piece(b, spread_piece, &s);
+    if (b->job->alone) {
+        pst_summary_spread_sums(b, sums, lent, received);
+        return;
+    }
+    if (b->job->near > 1) each_piece(b, spread_own, &s);
+    each_piece(b, spread_piece, &s);
 }
 
 /* --- before the flush ------------------------------------------------------------------------- */

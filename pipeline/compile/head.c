@@ -2,11 +2,16 @@
  * ranks arrive before the passes that read them, piece by piece in the order in which chunks need
  * them, alternating between owners. SENDs are posted at once; RECVs up to a window of bytes, which
  * keeps a link busy and still leaves gaps for messages in the other direction. Changes of weights
- * (job.down) are sent the same way, but in the flush. */
+ * (job.down) are sent the same way, but in the flush.
+ *
+ * With a two-level exchange (job.near) a relay sends on what it has received. Pieces come in rounds
+ * of one from each owner. What comes from owners is received ahead; some bytes later in the list a
+ * relay sends on what a round has brought, and then receives what other relays send on. A relay
+ * waits for owners, and for earlier rounds of other relays only, so waits cannot form a cycle. */
 #include "pipeline/compile/head.h"
 #include <stdlib.h>
 
-enum { WINDOW = 4 << 20 }; /* bytes */
+enum { WINDOW = 4 << 20, AHEAD = 2 << 20 }; /* bytes */
 
 typedef struct {
     uint32_t first, param; /* chunk of the first use */
@@ -87,6 +92,7 @@ static void send_to(pst_job_builder *b, const pst_piece *at, uint32_t number, ui
     uint32_t n_use = pst_param_gradients(&b->cut->graph->param[at->param]),
              tensor = b->lane % grid.tensor;
     if (member >= pst_job_group(b->job)) return;
+    if (pst_job_via(b->job, member, at->owner) != at->owner) return;
     for (uint32_t u = 0; u < n_use; u++) {
         uint32_t stage = pst_builder_stage_of_use(b, at->param, u);
         if (pst_builder_first_use(b, at->param, stage) != u) continue;
@@ -143,6 +149,15 @@ static void emit_param(pst_job_builder *b, uint8_t opcode, uint32_t param, uint3
     }
 }
 
+/* before: [owners] number of pieces of the parameter that owners before each have. */
+static void count_before(const pst_job_builder *b, uint32_t param, uint32_t *before) {
+    for (uint32_t k = 0, all = 0; k < pst_job_owners(b->job); k++) {
+        before[k] = all;
+        all += pst_share_messages(b->share, pst_share_to(b->share, param, k) -
+                                                pst_share_from(b->share, param, k));
+    }
+}
+
 /* Of the parameters whose changes are sent, or of the others. */
 static void emit_pieces(pst_job_builder *b, uint8_t opcode, const place *order, uint32_t n,
                         int changes) {
@@ -153,28 +168,132 @@ static void emit_pieces(pst_job_builder *b, uint8_t opcode, const place *order, 
     for (uint32_t i = 0, first = 0; i < n && b->status == PST_OK;
          first += b->job->pieces[order[i++].param]) {
         const uint32_t param = order[i].param;
-        for (uint32_t k = 0, all = 0; k < owners; k++) {
-            before[k] = all;
-            all += pst_share_messages(b->share, pst_share_to(b->share, param, k) -
-                                                    pst_share_from(b->share, param, k));
-        }
+        count_before(b, param, before);
         if (is_change(b, param) == changes) emit_param(b, opcode, param, first, before);
     }
     free(before);
 }
 
-/* RECVs from `first` on: one that does not fit into the window waits for the oldest one in it. */
-static void set_window(pst_job_builder *b, uint32_t first) {
+/* RECVs from `first` on: one that does not fit into the window waits for the oldest one in it.
+ * With a two-level exchange those from other hosts have a window (apart 1), and the others. */
+static int is_in_window(const pst_job_builder *b, const pst_instr *in, int apart) {
+    const uint32_t peer = pst_job_member(b->job, pst_grid_at(b->job->grid, in->peer).replica);
+    const int is_apart = b->job->near > 1 && peer / b->job->near != b->member / b->job->near;
+    return in->opcode == PST_OP_RECV && is_apart == apart;
+}
+
+static void set_window(pst_job_builder *b, uint32_t first, int apart) {
     uint64_t in_flight = 0;
     for (uint32_t i = first, oldest = first; i < b->n_instr && b->status == PST_OK; i++) {
         pst_instr *in = b->instr + i;
+        if (!is_in_window(b, in, apart)) continue;
         for (; oldest < i && in_flight + in->bytes > WINDOW; oldest++) {
+            if (!is_in_window(b, b->instr + oldest, apart)) continue;
             pst_builder_depend(b, i, oldest);
             in_flight -= b->instr[oldest].bytes;
         }
         in_flight += in->bytes;
     }
 }
+
+/* --- a two-level exchange --------------------------------------------------------------------- */
+
+/* A round of RECVs: the nth piece of each owner's part of the parameter order[i]. */
+typedef struct {
+    const place *order;
+    uint32_t n, i, nth, first; /* first: number of the parameter's first piece */
+    uint32_t *before, counted; /* before: see count_before, of order[counted] */
+    uint32_t n_past;           /* number of rounds so far, and their bytes, of all owners */
+    uint64_t bytes;
+} rounds;
+
+/* Whether there is a round; skips parameters that this rank receives nothing of. */
+static int is_open(pst_job_builder *b, rounds *r) {
+    const pst_share *s = b->share;
+    for (; r->i < r->n; r->first += b->job->pieces[r->order[r->i++].param], r->nth = 0) {
+        const uint32_t param = r->order[r->i].param;
+        if (r->counted != r->i) count_before(b, param, r->before);
+        r->counted = r->i;
+        for (uint32_t k = 0; k < s->n_owner && pst_builder_holds(b, param, b->stage); k++)
+            if (pst_share_from(s, param, k) + r->nth * s->message < pst_share_to(s, param, k))
+                return 1;
+    }
+    return 0;
+}
+
+/* Where this rank receives a piece from: its owner, or a relay of its own stage. */
+static uint32_t source_of(const pst_job_builder *b, const pst_piece *at) {
+    const uint32_t tensor = b->job->grid.tensor, via = pst_job_via(b->job, b->member, at->owner);
+    if (via == at->owner) return owner_rank(b, at);
+    return pst_grid_in_lane(b->job->grid, b->stage,
+                            pst_job_peer(b->job, b->replica, via) * tensor + b->lane % tensor);
+}
+
+/* What a round does: receive from owners, send on as a relay, receive from relays. */
+typedef enum { FROM_OWNERS, SEND_ON, FROM_RELAYS } action;
+
+/* recv: [pieces] the RECVs by number, kept for SEND_ON. */
+static void act(pst_job_builder *b, const pst_piece *at, uint32_t number, action what,
+                uint32_t *recv) {
+    const uint32_t near = b->job->near, block = b->member / near * near;
+    const int direct = pst_job_via(b->job, b->member, at->owner) == at->owner;
+    if (what != SEND_ON && direct == (what == FROM_OWNERS))
+        recv[number] = emit(b, PST_OP_RECV, at, number, source_of(b, at));
+    if (what != SEND_ON || !pst_job_relays(b->job, b->member, at->owner)) return;
+    for (uint32_t k = block; k < block + near && b->status == PST_OK; k++) {
+        const uint32_t lane = pst_job_peer(b->job, b->replica, k) * b->job->grid.tensor +
+                              b->lane % b->job->grid.tensor;
+        if (k == b->member) continue;
+        pst_builder_depend(
+            b, emit(b, PST_OP_SEND, at, number, pst_grid_in_lane(b->job->grid, b->stage, lane)),
+            recv[number]);
+    }
+}
+
+static void emit_round(pst_job_builder *b, rounds *r, action what, uint32_t *recv) {
+    for (uint32_t t = 1; t <= b->share->n_owner && b->status == PST_OK; t++) {
+        pst_piece at = {.param = r->order[r->i].param,
+                        .owner = (b->member + t) % b->share->n_owner};
+        if (!find_piece(b->share, r->nth, &at) || owner_rank(b, &at) == b->rank) continue;
+        act(b, &at, r->first + r->before[at.owner] + r->nth, what, recv);
+        if (what != SEND_ON) r->bytes += at.n * pst_dtype_bytes(b->cut->graph->dtype);
+    }
+    if (what == SEND_ON) return;
+    r->nth++;
+    r->n_past++;
+}
+
+static int may_go_ahead(const rounds *ahead, const rounds *behind) {
+    return ahead->n_past < behind->n_past + 2 || ahead->bytes < behind->bytes + AHEAD;
+}
+
+static void emit_rounds(pst_job_builder *b, rounds *ahead, rounds *behind, uint32_t *recv) {
+    while (b->status == PST_OK && is_open(b, behind)) {
+        if (is_open(b, ahead) && may_go_ahead(ahead, behind)) {
+            emit_round(b, ahead, FROM_OWNERS, recv);
+            continue;
+        }
+        emit_round(b, behind, SEND_ON, recv);
+        emit_round(b, behind, FROM_RELAYS, recv);
+    }
+}
+
+static void receive_two_level(pst_job_builder *b, const place *order, uint32_t n) {
+    const uint32_t owners = b->share->n_owner, first = b->n_instr;
+    rounds ahead = {.order = order, .n = n, .counted = PST_NONE}, behind = ahead;
+    uint32_t *recv = malloc((b->n_piece + (size_t)1) * sizeof *recv);
+    ahead.before = malloc(owners * sizeof *ahead.before);
+    behind.before = malloc(owners * sizeof *behind.before);
+    if (recv && ahead.before && behind.before) emit_rounds(b, &ahead, &behind, recv);
+    else b->status = pst_fail(PST_ENOMEM, "no memory for the weight messages of rank %u", b->rank);
+    set_window(b, first, 0);
+    set_window(b, first, 1);
+    free(recv);
+    free(ahead.before);
+    free(behind.before);
+}
+
+/* --- the head --------------------------------------------------------------------------------- */
 
 void pst_builder_head(pst_job_builder *b) {
     const pst_graph *g = b->cut->graph;
@@ -189,8 +308,11 @@ void pst_builder_head(pst_job_builder *b) {
     b->channel = b->cut->n_channel + 1;
     emit_pieces(b, PST_OP_SEND, order, n, 0);
     uint32_t first = b->n_instr;
-    emit_pieces(b, PST_OP_RECV, order, n, 0);
-    if (b->status == PST_OK) set_window(b, first);
+    if (b->job->near > 1) receive_two_level(b, order, n);
+    else {
+        emit_pieces(b, PST_OP_RECV, order, n, 0);
+        set_window(b, first, 0);
+    }
     b->n_head = b->n_instr;
     free(order);
 }
@@ -222,7 +344,7 @@ void pst_builder_changes(pst_job_builder *b, uint32_t step) {
     uint32_t first = b->n_instr;
     emit_pieces(b, PST_OP_RECV, order, n, 1);
     uint32_t end = b->n_instr;
-    if (b->status == PST_OK) set_window(b, first);
+    set_window(b, first, 0);
     take_changes(b, first, end, step);
     b->channel = channel;
     free(order);

@@ -235,7 +235,9 @@ static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
         b->n_gradient = 0;
     b->room_instr = 0;
     b->stepped = 0;
-    for (uint32_t k = 0; k < PST_MESSAGES_IN_FLIGHT; k++) b->buffer_read[k] = PST_NONE;
+    b->relay_turn = 0;
+    for (uint32_t k = 0; k < PST_MESSAGES_IN_FLIGHT; k++)
+        b->buffer_read[k] = b->relay_read[k] = PST_NONE;
     if (b->status == PST_OK) b->status = pst_early_open(b);
     if (b->job->zero && !b->job->eager) (b->job->alone ? pst_summary_head : pst_builder_head)(b);
     if (b->job->staleness) pst_flush_beside(b);
@@ -309,6 +311,7 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
                    .rank_of_chunk = s->rank_of_chunk,
                    .grid = grid,
                    .islands = spec->islands ? spec->islands : 1,
+                   .near = 1,
                    .velocity = spec->velocity,
                    .islands_codec = spec->islands_codec,
                    .part = spec->part,
@@ -324,6 +327,7 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
     const int flushes = spec->cost->flush && cut->backward;
     if (flushes && group > 1) j->zero = spec->zero;
     if (flushes && j->islands > 1) j->syncs = spec->syncs;
+    if (flushes && group > 1 && spec->near) j->near = spec->near;
     j->list = calloc(j->n_rank, sizeof *j->list);
     j->micros = calloc(pst_grid_owners(grid), sizeof *j->micros);
     j->share = calloc(grid.tensor, sizeof(pst_share *));

@@ -27,6 +27,10 @@ struct pst_job {
     uint32_t islands;
     int syncs;
     int velocity; /* 1: the outer step has momentum */
+    /* Two-level exchange (flush.h): so many adjacent owners of an island are on one host, and one
+     * of them adds their gradients before the sum leaves it. A power of two that divides the number
+     * of replicas of an island; 1: the exchange is flat. */
+    uint32_t near;
     /* codec with which islands pack what they send to owners (outer.h); PST_CODEC_NONE: weights are
      * sent in fp32 */
     pst_codec islands_codec;
@@ -111,6 +115,9 @@ typedef struct {
     /* as in pst_job; islands 0: 1; not with `alone`. fragment: copied; NULL: one fragment */
     uint32_t islands;
     int syncs, velocity;
+    /* as in pst_job, 0: 1; above 1 with zero 0 or 1, fp32 gradients, no codec, and without servers,
+     * staleness and cost->fifo */
+    uint32_t near;
     uint32_t fragments, part, delay, turn;
     const uint32_t *fragment;
     pst_codec islands_codec; /* as in pst_job; not with a delay */
@@ -153,9 +160,14 @@ static inline uint32_t pst_job_in_flight(const pst_job *job) {
     return n < PST_MESSAGES_IN_FLIGHT ? (uint32_t)n : PST_MESSAGES_IN_FLIGHT;
 }
 static inline uint32_t pst_job_group(const pst_job *job) { return job->grid.data / job->islands; }
+/* pst_job_owner_buffers returns the buffers for a piece at its owner; those of the pieces of which
+ * this rank is a relay follow those of all owned pieces in flight. */
+static inline uint32_t pst_job_owner_buffers(const pst_job *job) {
+    return job->near - 1 + pst_job_group(job) / job->near - 1;
+}
 static inline uint32_t pst_job_buffers(const pst_job *job) {
     if (pst_job_group(job) == 1 || job->async) return 0;
-    return pst_job_in_flight(job) * (pst_job_group(job) - 1);
+    return pst_job_in_flight(job) * (pst_job_owner_buffers(job) + job->near - 1);
 }
 /* Returns 1 if islands pack the differences of a parameter; running statistics are sent as weights.
  */
@@ -202,6 +214,18 @@ static inline uint32_t pst_job_owners(const pst_job *job) {
 /* Returns the replica or server that is this owner in the island of `replica`. */
 static inline uint32_t pst_job_peer(const pst_job *job, uint32_t replica, uint32_t member) {
     return pst_job_island(job, replica) * pst_job_group(job) + member;
+}
+/* Two-level exchange. Returns the owner with which `member` exchanges what belongs to `owner`: the
+ * owner itself, or the relay of the member's host for this owner. pst_job_relays returns 1 if
+ * `member` is that relay. The relays of different owners are different members of a host. */
+static inline uint32_t pst_job_via(const pst_job *job, uint32_t member, uint32_t owner) {
+    const uint32_t relay = member / job->near * job->near + owner % job->near;
+    const int direct = job->near == 1 || member / job->near == owner / job->near;
+    return direct || relay == member ? owner : relay;
+}
+static inline int pst_job_relays(const pst_job *job, uint32_t member, uint32_t owner) {
+    return job->near > 1 && member / job->near != owner / job->near &&
+           member % job->near == owner % job->near;
 }
 /* Returns the owner (job.outer) of the pieces of which this replica takes the outer step. */
 static inline uint32_t pst_job_outer_owner(const pst_job *job, uint32_t replica) {

@@ -4,6 +4,20 @@
 
 #define ABSENT UINT64_MAX
 
+/* The elements of the longest part of a parameter of which this rank is a relay (job.near). */
+static uint64_t longest_relayed(const pst_memory_map_builder *b, uint32_t p) {
+    const pst_grid_place at = pst_grid_at(b->job->grid, b->map->rank);
+    const uint32_t member = pst_job_member(b->job, at.replica);
+    const pst_share *share = b->job->share[at.tensor];
+    uint64_t most = 0;
+    if (!pst_param_gradients(&b->g->param[p]) || !pst_memory_map_shards(b, p)) return 0;
+    for (uint32_t k = 0; k < share->n_owner && b->job->near > 1; k++) {
+        const uint64_t n = pst_share_to(share, p, k) - pst_share_from(share, p, k);
+        if (pst_job_relays(b->job, member, k) && n > most) most = n;
+    }
+    return most;
+}
+
 /* The elements of the longest message that this rank receives, of gradients that are packed or
  * not. */
 static uint64_t longest_message(const pst_memory_map_builder *b, int packed) {
@@ -14,6 +28,10 @@ static uint64_t longest_message(const pst_memory_map_builder *b, int packed) {
         if (packed == (x->residual[p] != ABSENT && !b->job->plain) &&
             x->own_to[p] - x->own_from[p] > most)
             most = x->own_to[p] - x->own_from[p];
+    for (uint32_t p = 0; p < pst_memory_map_params(b) && !packed; p++) {
+        const uint64_t relayed = longest_relayed(b, p);
+        most = relayed > most ? relayed : most;
+    }
     return most < message ? most : message;
 }
 

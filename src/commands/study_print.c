@@ -129,6 +129,9 @@ static void print_study(const pst_simulate_options *o, const pst_study *s, const
                 "updates   asynchronous: these lists take the gradients of all workers in order; "
                 "mean step %.6f ms\n",
                 pst_prepared_step_ns(s->prepared) * 1e-6);
+    char exchange[PST_NEAR_TEXT];
+    if (s->prepared && *pst_prepare_near_text(s->prepared, exchange))
+        fprintf(out, "exchange  %s\n", exchange);
     fprintf(out, "bubble    %.2f%% (idle share of the longest span, that of rank %u)\n",
             t->bubble * 100, t->bubble_rank);
     if (s->prepared) print_exposed(s, t, out);

@@ -93,7 +93,7 @@ struct pst_config {
         int64_t staleness; /* update delayed: steps between a gradient and its update */
         int64_t wait;      /* seconds to wait for all ranks to join */
         char *sequence, *schedule, *schedule_file, *cluster, *profile, *profile_force, *measured,
-            *servers, *update, *device, *transport, *gradients, *collectives, *products,
+            *servers, *update, *device, *transport, *gradients, *exchange, *collectives, *products,
             *deterministic, *graphs, *bind;
         struct {
             char *up, *down, *stages, *links, *moments, *warm_start;

@@ -378,6 +378,12 @@ static const pst_row rows[] = {
     TEXT(parallel, gradients, "fp32", 0, "fp32|bf16",
          "Number format in which replicas send gradients; they are always added in fp32. bf16: "
          "half the bytes, and each gradient is rounded once; CPUs only."),
+    TEXT(parallel, exchange, "auto", FULL, "auto|flat|two-level",
+         "How replicas on several hosts exchange gradients and weights. flat: each sends its part "
+         "to each owner; two-level: the replicas of a host add their gradients first, and one part "
+         "leaves the host; new weights enter it once. The bits are the same. auto: two-level, if "
+         "2, 4, 8, ... adjacent replicas of every stage are on one host and, by the links of "
+         "parallel.cluster, the exchange gets shorter; else flat."),
     TEXT(parallel, collectives, "exact", 0, "exact|fast",
          "How tensor ranks sum over nccl (GPUs only). exact: in fp32 in rank order, with the same "
          "bits in every run. fast: NCCL's all-reduce and reduce-scatter, whose bits can differ."),

@@ -50,6 +50,7 @@ static void describe_layout(const pst_prepared *p, pst_plan_page *page) {
     append(text, capacity, ", recomputation %s, %s", recompute,
            pst_dtype_name(pst_graph_factors(p->graph)));
     if (p->grid.data > 1) append(text, capacity, ", zero %d", p->job->zero);
+    if (p->job->near > 1) append(text, capacity, ", two-level exchange");
 }
 
 static void describe_model(const pst_prepared *p, pst_plan_page *page) {

@@ -256,9 +256,7 @@ static pst_status build_job(pst_prepared *p) {
                          .lane = p->options.lane ? (p->options.lane - 1) * p->grid.tensor : 0};
     PST_TRY(pst_prepare_parts(p, &spec.parts));
     PST_TRY(pst_prepare_narrow(p, &spec.narrow));
-    pst_cluster_link *exchange;
-    PST_TRY(pst_prepare_exchange(p, &exchange));
-    spec.exchange = exchange;
+    pst_cluster_link *exchange = NULL;
     spec.message = p->message;
     uint8_t *packs = NULL;
     uint32_t *weight = NULL, *fragment = NULL;
@@ -267,6 +265,9 @@ static pst_status build_job(pst_prepared *p) {
     if (status == PST_OK) status = pst_prepare_local(p, &spec);
     if (status == PST_OK) status = pst_prepare_update(p, &spec);
     if (status == PST_OK) status = pst_prepare_compress(p, &spec, &packs);
+    if (status == PST_OK) status = pst_prepare_near(p, &spec);
+    if (status == PST_OK) status = pst_prepare_exchange(p, spec.near, &exchange);
+    spec.exchange = exchange;
     if (status == PST_OK) status = pst_prepare_owners(p, &weight);
     spec.weight = weight;
     spec.eager = pst_prepare_is_eager(p);
@@ -282,6 +283,7 @@ static pst_status build_job(pst_prepared *p) {
     spec.eager = 0;
     spec.staleness = 0;
     spec.async = 0;
+    spec.near = 1;
     PST_TRY(status);
     p->compression = pst_job_compression(p->job, spec.cut);
     PST_TRY(pst_job_check_grid(p->job, spec.cut, p->slots, PST_CHECK_TAGGED));
@@ -496,9 +498,18 @@ static pst_status prepare_into(pst_prepared *p) {
     /* borrowed during this call only */
     p->options.plan = NULL;
     p->options.layout = NULL;
-    p->options.host = NULL;
     if (p->options.graph) p->options.graph = p->whole;
     return predict(p);
+}
+
+/* Jobs with other lists (smaller.c) need them, too. */
+static pst_status keep_hosts(pst_prepared *p) {
+    const size_t bytes = p->options.n_rank * sizeof *p->host;
+    if (!p->options.host) return PST_OK;
+    if (!(p->host = malloc(bytes + 1))) return pst_no_memory("to prepare a run");
+    memcpy(p->host, p->options.host, bytes);
+    p->options.host = p->host;
+    return PST_OK;
 }
 
 pst_status pst_prepare_build(const pst_config *config, const pst_prepare_options *options,
@@ -507,7 +518,8 @@ pst_status pst_prepare_build(const pst_config *config, const pst_prepare_options
     if (!p) return pst_fail(PST_ENOMEM, "no memory to prepare a run");
     p->config = config;
     p->options = *options;
-    pst_status status = open_plan(p, layout);
+    pst_status status = keep_hosts(p);
+    if (status == PST_OK) status = open_plan(p, layout);
     if (status == PST_OK) status = prepare_into(p);
     if (status == PST_OK) *prepared = p;
     else pst_prepared_close(p);
@@ -541,6 +553,7 @@ void pst_prepared_close(pst_prepared *p) {
             pst_graph_close(p->graphs[t]);
     }
     free(p->whole_scratch);
+    free(p->host);
     free(p->chunk_of_node);
     free(p->graphs);
     free(p->cuts);

@@ -201,8 +201,7 @@ static pst_status check_stages(const pst_prepared *p) {
     return check_any(p, "stages", pst_prepare_codec_stages(c));
 }
 
-/* Unknown hosts count as one. */
-static uint32_t host_of(const pst_prepared *p, uint32_t rank) {
+uint32_t pst_prepare_host(const pst_prepared *p, uint32_t rank) {
     if (p->options.host) return p->options.host[rank];
     return p->cluster ? p->cluster->device[p->device[rank]].node : 0;
 }
@@ -210,7 +209,8 @@ static uint32_t host_of(const pst_prepared *p, uint32_t rank) {
 /* Whether the replicas of a rank's part of the model are on several hosts. */
 static int spans_hosts(const pst_prepared *p, uint32_t rank) {
     const pst_grid_place at = pst_grid_at(p->grid, rank);
-    return host_of(p, rank) != host_of(p, pst_grid_rank(p->grid, at.stage, 0, at.tensor));
+    return pst_prepare_host(p, rank) !=
+           pst_prepare_host(p, pst_grid_rank(p->grid, at.stage, 0, at.tensor));
 }
 
 pst_status pst_prepare_compress(const pst_prepared *p, pst_job_spec *spec, uint8_t **packs) {
@@ -242,8 +242,8 @@ pst_status pst_prepare_compress(const pst_prepared *p, pst_job_spec *spec, uint8
 static int are_apart(const pst_prepared *p, uint32_t stage, uint32_t other) {
     const pst_grid grid = p->grid;
     for (uint32_t lane = 0; lane < grid.data * grid.tensor; lane++)
-        if (host_of(p, pst_grid_in_lane(grid, stage, lane)) !=
-            host_of(p, pst_grid_in_lane(grid, other, lane)))
+        if (pst_prepare_host(p, pst_grid_in_lane(grid, stage, lane)) !=
+            pst_prepare_host(p, pst_grid_in_lane(grid, other, lane)))
             return 1;
     return 0;
 }

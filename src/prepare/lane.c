@@ -3,7 +3,9 @@
  * from the cluster's links. All replicas do the same at the same time, so each replica sends the
  * same amount to every other one: to replicas on the same node over the rank's own link, to others
  * over the NIC; the NICs of a node together limit all ranks of the node that exchange with other
- * nodes. */
+ * nodes. With a two-level exchange (pst_job.near) a replica sends one part of what each other
+ * replica of its host owns, and of what this one is a relay for; and over the NIC one part of what
+ * each replica owns for which it is a relay. */
 #include "pipeline/compile/share.h"
 #include "prepare/prepare.h"
 #include <math.h>
@@ -119,39 +121,55 @@ pst_status pst_prepare_shard_ns(const pst_prepared *p, double *ns) {
     return PST_OK;
 }
 
-/* *s: seconds to send one byte to every other replica, or to receive one from each; *latency_ns:
- * latency of the slowest link. */
-static pst_status each_other(const pst_prepared *p, uint32_t rank, const uint32_t *leaving,
-                             double *s, uint64_t *latency_ns) {
-    pst_grid_place at = pst_grid_at(p->grid, rank);
+/* How many gradients of each owned element a replica sends to another one. */
+static uint32_t parts_for(uint32_t group, uint32_t near, uint32_t own, uint32_t other) {
+    if (own / near == other / near) return group / near;
+    return own % near == other % near;
+}
+
+/* How replicas exchange; leaving: see count_leaving. */
+typedef struct {
+    const pst_prepared *p;
+    uint32_t near;
+    uint32_t *leaving;
+} exchanging;
+
+/* *s: seconds in which the links of a rank carry one byte of each part that it sends, or receives;
+ * *latency_ns: latency of the slowest link. */
+static pst_status each_other(const exchanging *x, uint32_t rank, double *s, uint64_t *latency_ns) {
+    const pst_prepared *p = x->p;
+    const pst_grid_place at = pst_grid_at(p->grid, rank);
     const pst_cluster_node *node = &p->cluster->node[node_of(p, rank)];
+    const uint32_t group = p->grid.data / pst_prepare_islands(p->config, p->grid.data),
+                   first = at.replica / group * group;
     double within = 0, apart = 0, together = 0;
-    for (uint32_t k = 0; k < p->grid.data; k++) {
-        uint32_t other = pst_grid_rank(p->grid, at.stage, k, at.tensor);
+    for (uint32_t k = 0; k < group; k++) {
+        uint32_t other = pst_grid_rank(p->grid, at.stage, first + k, at.tensor);
+        const double parts = parts_for(group, x->near, at.replica - first, k);
         pst_cluster_link link;
-        if (other == rank) continue;
+        if (other == rank || !(parts > 0)) continue;
         PST_TRY(pst_cluster_between(p->cluster, p->device[rank], p->device[other], &link));
         *latency_ns = link.latency_ns > *latency_ns ? link.latency_ns : *latency_ns;
-        if (node_of(p, other) == node_of(p, rank)) within += 1 / link.bytes_per_s;
+        if (node_of(p, other) == node_of(p, rank)) within += parts / link.bytes_per_s;
         else {
-            apart += 1 / link.bytes_per_s;
-            together += leaving[node_of(p, rank)] / node->node_bytes_per_s;
+            apart += parts / link.bytes_per_s;
+            together += parts * x->leaving[node_of(p, rank)] / node->node_bytes_per_s;
         }
     }
     *s = fmax(within, fmax(apart, together));
-    if (pst_costs_program_is_other(p->options.program)) *s = other_program_s(p, rank, leaving);
+    if (pst_costs_program_is_other(p->options.program)) *s = other_program_s(p, rank, x->leaving);
     return PST_OK;
 }
 
-static pst_status find_links(const pst_prepared *p, const uint32_t *leaving,
-                             pst_cluster_link *link) {
+static pst_status find_links(const exchanging *x, pst_cluster_link *link) {
+    const pst_prepared *p = x->p;
     for (uint32_t s = 0; s < p->grid.pipeline; s++) {
         double slowest = 0;
         link[s] = (pst_cluster_link){0};
         for (uint32_t r = pst_grid_first(p->grid, s); r < pst_grid_first(p->grid, s + 1); r++) {
             double needs;
             if (pst_grid_is_server(p->grid, r)) continue;
-            PST_TRY(each_other(p, r, leaving, &needs, &link[s].latency_ns));
+            PST_TRY(each_other(x, r, &needs, &link[s].latency_ns));
             slowest = fmax(slowest, needs);
         }
         link[s].bytes_per_s = slowest > 0 ? (p->grid.data - 1) / slowest : 0;
@@ -159,21 +177,38 @@ static pst_status find_links(const pst_prepared *p, const uint32_t *leaving,
     return PST_OK;
 }
 
-pst_status pst_prepare_exchange(const pst_prepared *p, pst_cluster_link **links) {
+pst_status pst_prepare_exchange(const pst_prepared *p, uint32_t near, pst_cluster_link **links) {
     *links = NULL;
     if (!p->cluster || p->grid.data == 1) return PST_OK;
     pst_cluster_link *link = malloc(p->grid.pipeline * sizeof *link);
-    uint32_t *leaving = calloc(p->cluster->n_node, sizeof *leaving);
+    const exchanging x = {p, near, calloc(p->cluster->n_node, sizeof *x.leaving)};
     pst_status status =
-        link && leaving
+        link && x.leaving
             ? PST_OK
             : pst_fail(PST_ENOMEM, "no memory for the links of %u ranks", p->options.n_rank);
     if (status == PST_OK) {
-        count_leaving(p, leaving);
-        status = find_links(p, leaving, link);
+        count_leaving(p, x.leaving);
+        status = find_links(&x, link);
     }
-    free(leaving);
+    free(x.leaving);
     if (status == PST_OK) *links = link;
     else free(link);
+    return status;
+}
+
+pst_status pst_prepare_near_is_shorter(const pst_prepared *p, uint32_t near, int *shorter) {
+    pst_cluster_link *flat = NULL, *two_level = NULL;
+    double most[2] = {0};
+    *shorter = 1;
+    if (!p->cluster) return PST_OK;
+    pst_status status = pst_prepare_exchange(p, 1, &flat);
+    if (status == PST_OK) status = pst_prepare_exchange(p, near, &two_level);
+    for (uint32_t s = 0; status == PST_OK && s < p->grid.pipeline; s++) {
+        most[0] = fmax(most[0], 1 / flat[s].bytes_per_s);
+        most[1] = fmax(most[1], 1 / two_level[s].bytes_per_s);
+    }
+    *shorter = most[1] < most[0];
+    free(flat);
+    free(two_level);
     return status;
 }

@@ -32,7 +32,7 @@ typedef struct {
      * all ranks, and each uses the GPU with the rank's number */
     uint32_t local;
     uint32_t ranks_here; /* ranks of this job on this host; 0: the job will not be run */
-    /* [n_rank] number of the host of each rank; NULL: unknown. Borrowed during the call. */
+    /* [n_rank] number of the host of each rank; NULL: unknown. Copied. */
     const uint32_t *host;
     pst_processors processors; /* processors of this host, to compare with parallel.profile */
     uint32_t n_eval_micro;     /* micro-batches per evaluation pass; 0: no evaluation */
@@ -140,6 +140,7 @@ struct pst_prepared {
      * and [eval_micro[k], eval_micro[k + 1]) of an evaluation pass. */
     uint32_t *micro, *eval_micro;
     pst_cluster *cluster; /* NULL: without parallel.cluster */
+    uint32_t *host;       /* options.host; NULL: unknown */
     /* [n_rank] device of each rank: index in the cluster; without a cluster, index of the launched
      * process */
     uint32_t *device;
@@ -210,7 +211,21 @@ double pst_prepare_speed(const pst_prepared *p, uint32_t replica);
 pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts);
 /* *narrow: 1: replicas send gradients in bf16 (parallel.gradients). EINPUT likewise. */
 pst_status pst_prepare_narrow(const pst_prepared *p, int *narrow);
-/* prepare/compress.c. Sets the members of `spec` for packed gradients (parallel.compress). The
+/* prepare/near.c. Sets spec->near (parallel.exchange), once the other members are set. EINPUT: keys
+ * contradict each other. */
+pst_status pst_prepare_near(const pst_prepared *p, pst_job_spec *spec);
+/* For people: how replicas exchange; "" if the exchange is flat. Returns `text`. */
+enum { PST_NEAR_TEXT = 120 };
+const char *pst_prepare_near_text(const pst_prepared *p, char text[PST_NEAR_TEXT]);
+/* Why parallel.exchange=two-level has no effect; NULL: it has, or is not set. */
+const char *pst_prepare_near_missed(const pst_prepared *p);
+/* prepare/lane.c. *shorter: 1: by the links of the cluster, replicas exchange what they own in less
+ * time if each `near` adjacent ones add their gradients first; 1 without a cluster. */
+pst_status pst_prepare_near_is_shorter(const pst_prepared *p, uint32_t near, int *shorter);
+/* prepare/compress.c. Returns the number of a rank's host: that of options.host or, without it, the
+ * node of its device; unknown hosts count as one. */
+uint32_t pst_prepare_host(const pst_prepared *p, uint32_t rank);
+/* Sets the members of `spec` for packed gradients (parallel.compress). The
  * caller frees *packs, which spec->packs borrows. EINPUT likewise. */
 pst_status pst_prepare_compress(const pst_prepared *p, pst_job_spec *spec, uint8_t **packs);
 /* The same for messages between stages: sets *packing, whose `packs` the caller frees; train 0: of
@@ -290,9 +305,10 @@ pst_status pst_prepare_cluster(pst_prepared *p);
 double pst_prepare_slow(const pst_prepared *p, uint32_t rank);
 /* Sets the durations of the training job's messages from the cluster's links. ENOMEM, EINPUT. */
 pst_status pst_prepare_time_messages(pst_prepared *p);
-/* prepare/lane.c. *links: [grid.pipeline] value of pst_job_spec.exchange for a single lane; the
- * caller frees it. NULL: durations come from the cost model. */
-pst_status pst_prepare_exchange(const pst_prepared *p, pst_cluster_link **links);
+/* prepare/lane.c. *links: [grid.pipeline] value of pst_job_spec.exchange for a single lane, with
+ * this value of pst_job_spec.near; the caller frees it. NULL: durations come from the cost model.
+ */
+pst_status pst_prepare_exchange(const pst_prepared *p, uint32_t near, pst_cluster_link **links);
 /* prepare/share.c. slow: [grid.pipeline] slowdown of each stage, that of the stage's slowest
  * replica. */
 void pst_prepare_slow_stages(const pst_prepared *p, double *slow);

@@ -120,6 +120,16 @@ static void warn_of_compression(const pst_prepared *p) {
                 "packs on one host, too");
 }
 
+static void print_exchange(const pst_prepared *p) {
+    char text[PST_NEAR_TEXT];
+    if (*pst_prepare_near_text(p, text)) printf("exchange:  %s\n", text);
+}
+
+static void warn_of_exchange(const pst_prepared *p) {
+    const char *why = pst_prepare_near_missed(p);
+    if (why) pst_log(PST_LOG_WARN, "parallel.exchange=two-level has no effect: %s", why);
+}
+
 static void warn_of_islands(const pst_prepared *p) {
     const int adds_gradients = p->config->parallel.local.steps && p->job->islands == 1;
     if (adds_gradients && p->grid.data > 1 && strcmp(p->config->parallel.local.compress, "none"))
@@ -246,6 +256,7 @@ static void warn(const pst_trainer *t) {
     warn_of_servers(p);
     warn_of_compression(p);
     warn_of_stages(p);
+    warn_of_exchange(p);
     warn_of_islands(p);
     warn_of_updates(t);
     warn_of_elastic(t);
@@ -311,6 +322,7 @@ void pst_announce_run(const pst_trainer *t) {
            p->timing->bubble * 100, (double)most / 1048576.0);
     print_messages(t);
     print_updates(p->job);
+    print_exchange(p);
     print_compression(p);
     print_oversubscribed(t);
     if (t->step) printf("resumed after step %llu\n", (unsigned long long)t->step);

@@ -99,13 +99,14 @@ pst_status pst_setup_placement(const pst_config *c, const pst_plan *plan, uint32
     return status;
 }
 
-/* Which ranks share a host, if it decides what is packed (parallel.compress.links). Collective. The
- * caller frees *host. */
+/* Which ranks share a host, if it decides what is packed (parallel.compress.links), or how replicas
+ * exchange gradients (parallel.exchange). Collective. The caller frees *host. */
 static pst_status find_hosts(const pst_config *c, pst_world *world, uint32_t n_rank,
                              uint32_t **host) {
     const int packs =
         strcmp(c->parallel.compress.up, "none") || strcmp(c->parallel.compress.stages, "none");
-    if (!packs || !world || world->size < n_rank || world->size == 1) return PST_OK;
+    const int asks = packs || strcmp(c->parallel.exchange, "flat") != 0;
+    if (!asks || !world || world->size < n_rank || world->size == 1) return PST_OK;
     if (!(*host = calloc(world->size, sizeof **host)))
         return pst_fail(PST_ENOMEM, "no memory for %u ranks", n_rank);
     return pst_world_hosts(world, *host);
