@@ -17,6 +17,10 @@
     llama      TinyLlama 1.1B (32 heads, of which each 8 share keys), T=2048, bf16, micro-batches of 4, beside the model of
                the package transformers (SDPA, fused AdamW), compiled, and as one CUDA graph
     sizes      steps of several models and contexts in bf16, beside the step that is predicted from the datasheet
+    groups     TinyLlama 1.1B and Qwen 2.5 0.5B: a step with the heads that share keys in one graph, beside one with a graph
+               for each member of a group, in turn
+    links      two replicas that share the GPU: a step of GPT-2 124M with fp32 gradients, packed as int8, and delayed, and how
+               far the losses of int8 are from fp32's; of a small GPT in fp32 the losses of each beside those on the CPU
     precisions the losses of one small GPT over 300 steps in every precision, and of its step the time
     optimizers a step of GPT-2 124M with every optimizer, and adapters, beside that with AdamW
 
@@ -386,6 +390,51 @@ def sizes(args):
                                   "measured_ms": measured, "error": predicted / measured - 1})
 
 
+GROUPED = {name: MEASURED[name] for name in ("tinyllama T=2048", "qwen-2.5-0.5b T=4096")}
+
+
+def groups(args):
+    for name, (described, context, batch, micro) in GROUPED.items():
+        if args.dry:
+            described, context, batch, micro = "kind: llama, preset: llama-tiny", 64, 4, 2
+        words = f"train.batch={batch}", f"train.micro_batch={micro}", f"model.context={context}"
+        took, losses = {"together": [], "members": []}, {}
+        for way in list(took) * min(args.rounds, 2):
+            os.environ["PENSTOCK_ATTENTION"] = way
+            lines = train(args, "nano", min(args.steps, 8), *words, described=described)
+            took[way].append(median(args, lines))
+            losses[way] = [line["loss"] for line in lines]
+        del os.environ["PENSTOCK_ATTENTION"]
+        apart = max(abs(a - b) / a for a, b in zip(losses["together"], losses["members"]))
+        say(args, "groups", name, {"batch": batch, "micro": micro, "rounds_ms": took, "losses_apart": apart,
+                                   "members / together": statistics.median(took["members"]) / statistics.median(took["together"])})
+
+
+PACKED = "parallel.compress.links=all", "parallel.compress.min_bytes=0"
+LINKS = {"fp32": (), "int8": ("parallel.compress.up=int8", *PACKED), "int4": ("parallel.compress.up=int4", *PACKED),
+         "2bit": ("parallel.compress.up=2bit", *PACKED), "delayed": ("parallel.update=delayed",)}
+SMALL = "kind: gpt, layers: 4, heads: 4, channels: 128, context: 64, vocabulary: 256"
+
+
+def links(args):
+    preset, replicas = "nano" if args.dry else "gpt2", ("parallel.data=2", "parallel.transport=ucx")
+    rows = {}
+    for way in "fp32", "int8", "delayed":
+        lines = train(args, preset, min(args.steps, 8), *replicas, *LINKS[way])
+        rows[way] = {"step_ms": median(args, lines), "losses": [lines[0]["loss"], lines[-1]["loss"]],
+                     "compression": lines[-1].get("compression"), "peak": lines[-1]["peak_bytes"],
+                     "predicted_peak": lines[-1]["predicted_peak_bytes"]}
+        say(args, "links", preset, rows)
+    for way, words in LINKS.items():
+        of = {}
+        for device in ("cpu", "cpu" if args.dry else "cuda"):
+            lines = train(args, "nano", 30, *replicas, "train.precision=fp32", f"parallel.device={device}", "train.lr=1.0e-3",
+                          "train.micro_batch=2", "train.batch=8", *words, described=SMALL)
+            of[device] = [line["loss"] for line in lines]
+        apart = max(abs(a - b) / a for a, b in zip(of["cpu"], of["cpu" if args.dry else "cuda"]))
+        say(args, "links", f"small, {way}", {"losses_apart": apart, "first": of["cpu"][0], "last": of["cpu"][-1]})
+
+
 def precisions(args):
     described = "kind: gpt, layers: 6, heads: 6, channels: 384, context: 256, vocabulary: 256"
     steps, batch = (6, 4) if args.dry else (300, 32)
@@ -415,7 +464,8 @@ def optimizers(args):
 
 
 PARTS = {"tests": tests, "kernels": kernels, "step": step, "predict": predict, "shared": shared, "others": others,
-         "llama": llama, "sizes": sizes, "precisions": precisions, "optimizers": optimizers}
+         "llama": llama, "sizes": sizes, "groups": groups, "links": links, "precisions": precisions,
+         "optimizers": optimizers}
 
 
 def main():

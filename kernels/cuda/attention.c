@@ -14,6 +14,8 @@
 #include "kernels/shape.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum {
     HALF = 2,        /* bytes of an element */
@@ -21,8 +23,15 @@ enum {
     CLEARS = 90600   /* from this version on cuDNN itself clears what it adds to */
 };
 
-/* A window that is longer than the sample is none. */
-static pst_cuda_attention_shape shape_of(const pst_graph *g, const pst_node *node, pst_pass pass) {
+/* PENSTOCK_ATTENTION=members: heads that share keys are not computed together, for comparisons. */
+static int may_join(void) {
+    const char *way = getenv("PENSTOCK_ATTENTION");
+    return !way || strcmp(way, "members") != 0;
+}
+
+/* A window that is longer than the sample is none. together: of heads that share keys, if any. */
+static pst_cuda_attention_shape shape_of(const pst_graph *g, const pst_node *node, pst_pass pass,
+                                         int together) {
     const pst_tensor *in = &g->tensor[node->in[0]];
     pst_cuda_attention_shape s = {.b = in->dim[0],
                                   .t = in->dim[1],
@@ -36,6 +45,7 @@ static pst_cuda_attention_shape shape_of(const pst_graph *g, const pst_node *nod
                                   .padded = node->n_in > pst_node_mask(node),
                                   .loose = (uint64_t)g->loose};
     if (s.window >= s.t) s.window = 0;
+    s.together = together && pst_cuda_attention_group(&s) > 1 && may_join();
     pst_cuda_attention_divide(&s);
     return s;
 }
@@ -120,22 +130,35 @@ void pst_cuda_attention_close(pst_cuda_device *d) {
     d->attention_room = NULL;
 }
 
-static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node,
-                          pst_pass pass) {
+/* *has: whether there is a plan; a shape `together` has another one to try. */
+static pst_status prepare_shape(pst_device *device, const pst_graph *g, const pst_node *node,
+                                const pst_cuda_attention_shape *s, int *has) {
     pst_cuda_device *d = (pst_cuda_device *)device;
-    pst_cuda_attention_shape s = shape_of(g, node, pass);
+    const pst_pass pass = s->backward ? PST_PASS_B : PST_PASS_F;
     pst_dnn_entry *e;
     char why[512];
     int is_new;
-    PST_TRY(pst_cuda_status(cudaSetDevice(d->ordinal), "the GPU"));
-    PST_TRY(pst_dnn_find(&d->attentions, &s, sizeof s, &e, &is_new));
+    PST_TRY(pst_dnn_find(&d->attentions, s, sizeof *s, &e, &is_new));
+    if (is_new) make_plan(d, s, &e->plan, why, sizeof why);
+    *has = e->plan.plan != NULL;
     if (!is_new) return PST_OK;
-    make_plan(d, &s, &e->plan, why, sizeof why);
-    if (*why) pst_cuda_warn_slower(device, g, node, pass, why);
-    if (!e->plan.plan) return PST_OK;
-    say_workspace(&s, &e->plan);
-    say_blackwell(d, &s);
-    return is_laid_out(&s, &e->plan) ? PST_OK : take_room(d, e->plan.workspace);
+    if (*why && s->together) pst_log(PST_LOG_DEBUG, "heads that share keys, together: %s", why);
+    else if (*why) pst_cuda_warn_slower(device, g, node, pass, why);
+    if (!*has) return PST_OK;
+    say_workspace(s, &e->plan);
+    say_blackwell(d, s);
+    return is_laid_out(s, &e->plan) ? PST_OK : take_room(d, e->plan.workspace);
+}
+
+static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node,
+                          pst_pass pass) {
+    pst_cuda_attention_shape s = shape_of(g, node, pass, 1);
+    int has;
+    PST_TRY(pst_cuda_status(cudaSetDevice(((pst_cuda_device *)device)->ordinal), "the GPU"));
+    PST_TRY(prepare_shape(device, g, node, &s, &has));
+    if (has || !s.together) return PST_OK;
+    s = shape_of(g, node, pass, 0);
+    return prepare_shape(device, g, node, &s, &has);
 }
 
 static pst_status prepare_f(pst_device *device, const pst_graph *g, const pst_node *node) {
@@ -187,7 +210,7 @@ static pst_cuda_attention operands(const pst_call *call, const pst_cuda_attentio
 }
 
 static pst_status plain(pst_device *device, const pst_call *call, pst_pass pass) {
-    pst_cuda_attention_shape s = shape_of(call->graph, call->node, pass);
+    pst_cuda_attention_shape s = shape_of(call->graph, call->node, pass, 0);
     pst_cuda_attention a = operands(call, &s);
     if (a.rate > 0) a.sample_at = pst_cuda_sample_of(device);
     if (s.backward) pst_cuda_attention_b(pst_cuda_stream(device), (pst_dtype)s.dtype, &a);
@@ -214,14 +237,14 @@ static const char *refuses(const pst_graph *g, const pst_node *node, const pst_d
     (void)device;
     if (node->attr.rate > 0) return drops;
     if (!are_even(g, node)) return unevenly;
-    pst_cuda_attention_shape s = shape_of(g, node, PST_PASS_F);
+    pst_cuda_attention_shape s = shape_of(g, node, PST_PASS_F, 0);
     return pst_cuda_attention_refuses(&s);
 }
 
 /* Warns once per shape: the shape has an entry without a plan. */
 static pst_status prepare_plain(pst_device *device, const pst_graph *g, const pst_node *node,
                                 pst_pass pass) {
-    pst_cuda_attention_shape s = shape_of(g, node, pass);
+    pst_cuda_attention_shape s = shape_of(g, node, pass, 0);
     const char *why = refuses(g, node, device);
     pst_dnn_entry *e;
     int is_new;
@@ -272,28 +295,33 @@ static operands_at inputs(const pst_cuda_attention *a) {
                          (uint8_t *)(uintptr_t)a->v};
 }
 
-/* Elements of all keys, or values. */
+/* Elements of all keys, or values; of all queries. */
 static uint64_t key_elements(const pst_cuda_attention_shape *s) {
     return s->b * s->t * (s->c / pst_cuda_attention_group(s));
 }
+
+static uint64_t query_elements(const pst_cuda_attention_shape *s) { return s->b * s->t * s->c; }
 
 /* The gradients of keys and values are a member's share if there are several. */
 static operands_at gradients(const pst_cuda_attention *a, const pst_cuda_attention_shape *s,
                              uint64_t member, uint8_t *shares) {
     const uint64_t group = pst_cuda_attention_group(s), bytes = key_elements(s) * HALF;
+    if (s->together) return (operands_at){a->dq, shares, shares + query_elements(s) * HALF};
     if (a->dqkv) return side_by_side(a->dqkv, a->c);
     if (group == 1) return (operands_at){a->dq, a->dk, a->dv};
     return (operands_at){a->dq, shares + member * bytes, shares + (group + member) * bytes};
 }
 
-/* The part that begins at this sample and head of keys; which member of each group of heads. */
+/* The part that begins at this sample and head of the graph; which member of each group of heads.
+ */
 typedef struct {
     uint64_t b, head, member;
 } part;
 
-/* Where the part begins in each operand, in bytes; in the log-sum-exp, in elements. */
+/* Where the part begins in each operand, in bytes; in the log-sum-exp, in elements. shared: in the
+ * gradients of keys and values. */
 typedef struct {
-    uint64_t q, kv, out, lse;
+    uint64_t q, kv, out, shared, lse;
 } offsets;
 
 static offsets offsets_of(const pst_cuda_attention_shape *s, part p) {
@@ -301,18 +329,20 @@ static offsets offsets_of(const pst_cuda_attention_shape *s, part p) {
     const uint64_t d = s->c / s->heads;
     const uint64_t q_ld = s->kv_heads ? s->c : 3 * s->c;
     const uint64_t kv_ld = s->kv_heads ? s->c / group : 3 * s->c;
-    const uint64_t head = p.head * group + p.member;
-    const uint64_t row = p.b * s->t;
+    const uint64_t head = p.head * pst_cuda_attention_members(s) + p.member;
+    const uint64_t row = p.b * s->t, out = (row * s->c + head * d) * HALF;
+    const uint64_t kv = (row * kv_ld + head / group * d) * HALF;
     return (offsets){.q = (row * q_ld + head * d) * HALF,
-                     .kv = (row * kv_ld + p.head * d) * HALF,
-                     .out = (row * s->c + head * d) * HALF,
+                     .kv = kv,
+                     .out = out,
+                     .shared = s->together ? out : kv,
                      .lse = (p.b * s->heads + head) * s->t};
 }
 
-static void put_three(list *l, const int64_t number[3], operands_at of, offsets o) {
-    put(l, number[0], of.q + o.q);
-    put(l, number[1], of.k + o.kv);
-    put(l, number[2], of.v + o.kv);
+static void put_three(list *l, const int64_t number[3], operands_at of, uint64_t q, uint64_t kv) {
+    put(l, number[0], of.q + q);
+    put(l, number[1], of.k + kv);
+    put(l, number[2], of.v + kv);
 }
 
 static pst_status run_part(pst_cuda_device *d, const pst_cuda_attention_shape *s,
@@ -329,7 +359,7 @@ static pst_status run_part(pst_cuda_device *d, const pst_cuda_attention_shape *s
     float scale = a->scale, masked = PST_ATT_MASKED_VALUE, one = 1;
     int32_t window = (int32_t)s->window;
     list l = {0};
-    put_three(&l, in, inputs(a), o);
+    put_three(&l, in, inputs(a), o.q, o.kv);
     put(&l, PST_ATT_OUT, (uint8_t *)a->out + o.out);
     put(&l, PST_ATT_LSE, a->lse + o.lse);
     put(&l, PST_ATT_SCALE, &scale);
@@ -340,7 +370,7 @@ static pst_status run_part(pst_cuda_device *d, const pst_cuda_attention_shape *s
         put(&l, PST_ATT_DOUT, (const uint8_t *)a->dout + o.out);
         put(&l, PST_ATT_ONE, &one);
         put(&l, PST_ATT_DELTA, delta);
-        put_three(&l, gradient, gradients(a, s, p.member, scratch), o);
+        put_three(&l, gradient, gradients(a, s, p.member, scratch), o.q, o.shared);
     }
     if (s->loose) put(&l, PST_ATT_DQ_SUM, sums);
     if (s->loose && cudnnGetVersion() < CLEARS)
@@ -362,11 +392,18 @@ static pst_status run_member(pst_cuda_device *d, const pst_cuda_attention_shape 
 /* Adds the shares of a group's members to the gradients of keys and values, in order. */
 static void sum_shares(pst_device *device, const pst_cuda_attention *a,
                        const pst_cuda_attention_shape *s, const uint8_t *shares) {
-    const uint64_t n = key_elements(s), group = pst_cuda_attention_group(s);
+    const uint64_t n = key_elements(s), group = pst_cuda_attention_group(s), d = s->c / s->heads;
+    pst_cuda_attention_shared of = {
+        .part = shares, .n = n, .run = n, .apart = n, .group = group, .to = a->dk};
     if (!s->backward || group == 1) return;
-    pst_cuda_attention_sum(pst_cuda_stream(device), (pst_dtype)s->dtype, shares, n, group, a->dk);
-    pst_cuda_attention_sum(pst_cuda_stream(device), (pst_dtype)s->dtype, shares + group * n * HALF,
-                           n, group, a->dv);
+    if (s->together) {
+        of.run = of.apart = d;
+        of.between = group * d;
+    }
+    pst_cuda_attention_sum(pst_cuda_stream(device), (pst_dtype)s->dtype, &of);
+    of.part = shares + query_elements(s) * HALF;
+    of.to = a->dv;
+    pst_cuda_attention_sum(pst_cuda_stream(device), (pst_dtype)s->dtype, &of);
 }
 
 /* cuDNN leaves undefined values in rows of padding. */
@@ -377,11 +414,21 @@ static void clear_padding(pst_device *device, const pst_cuda_attention *a,
     else pst_cuda_attention_clear_f(pst_cuda_stream(device), (pst_dtype)s->dtype, a);
 }
 
+/* Together if there is a plan for that, else each member of a group of heads by itself. */
+static pst_status choose(pst_cuda_device *d, const pst_call *call, pst_cuda_attention_shape *s,
+                         pst_dnn_entry **e) {
+    const pst_pass pass = s->backward ? PST_PASS_B : PST_PASS_F;
+    PST_TRY(find(d, s, e));
+    if (!s->together || fits(d, s, &(*e)->plan)) return PST_OK;
+    *s = shape_of(call->graph, call->node, pass, 0);
+    return find(d, s, e);
+}
+
 static pst_status launch(pst_device *device, const pst_call *call, pst_pass pass) {
     pst_cuda_device *d = (pst_cuda_device *)device;
-    pst_cuda_attention_shape s = shape_of(call->graph, call->node, pass);
+    pst_cuda_attention_shape s = shape_of(call->graph, call->node, pass, 1);
     pst_dnn_entry *e;
-    PST_TRY(find(d, &s, &e));
+    PST_TRY(choose(d, call, &s, &e));
     if (!fits(d, &s, &e->plan)) return plain(device, call, pass);
     pst_cuda_attention a = operands(call, &s);
     uint8_t *scratch =
@@ -390,7 +437,7 @@ static pst_status launch(pst_device *device, const pst_call *call, pst_pass pass
         pst_cuda_attention_clamp(
             pst_cuda_stream(device), &a,
             (int32_t *)(scratch + pst_cuda_attention_shares(&s) + pst_cuda_attention_delta(&s)));
-    for (uint64_t member = 0; member < pst_cuda_attention_group(&s); member++)
+    for (uint64_t member = 0; member < pst_cuda_attention_members(&s); member++)
         PST_TRY(run_member(d, &s, &e->plan, &a, member, scratch));
     sum_shares(device, &a, &s, scratch);
     clear_padding(device, &a, &s);
@@ -407,8 +454,10 @@ static pst_status launch_b(pst_device *device, const pst_call *call) {
 /* --- rows ------------------------------------------------------------------------------------- */
 
 static uint64_t scratch_of(const pst_graph *g, const pst_node *node, pst_pass pass) {
-    pst_cuda_attention_shape s = shape_of(g, node, pass);
-    return scratch_bytes(&s);
+    const pst_cuda_attention_shape one = shape_of(g, node, pass, 0);
+    const pst_cuda_attention_shape all = shape_of(g, node, pass, 1);
+    const uint64_t each = scratch_bytes(&one), together = scratch_bytes(&all);
+    return each > together ? each : together;
 }
 
 static uint64_t scratch_f(const pst_graph *g, const pst_node *node, uint32_t threads) {

@@ -3,11 +3,12 @@
 typedef struct {
     pst_dnn_graph *g;
     const pst_cuda_attention_shape *s;
-    cudnnDataType_t type;       /* type of activations */
-    int64_t head[4], head_t[4]; /* [b,heads,t,d] and with the last two dimensions exchanged */
+    cudnnDataType_t type;     /* type of activations */
+    int64_t head[4];          /* of queries, [b,heads,t,d] */
+    int64_t key[4], key_t[4]; /* of keys; with the last two dimensions exchanged */
     int64_t score[4], score_stride[4], score_t[4], row[4], row_stride[4];
     int64_t lse_stride[4];
-    int64_t group;        /* heads of queries from one of the graph to the next */
+    int64_t members;      /* heads of queries from one of the graph to the next */
     pst_dnn_desc lengths; /* [b,1,1,1]; NULL: no padding */
     pst_dnn_desc low;     /* the score of a masked pair; NULL: none is */
 } builder;
@@ -21,19 +22,21 @@ static pst_dnn_desc scalar(const builder *u, int64_t number) {
 static builder begin(pst_dnn_graph *g, const pst_cuda_attention_shape *s) {
     int64_t b = (int64_t)s->part_b, h = (int64_t)s->part_heads, t = (int64_t)s->t,
             d = (int64_t)(s->c / s->heads);
-    int64_t all = (int64_t)s->heads, group = (int64_t)pst_cuda_attention_group(s);
+    int64_t all = (int64_t)s->heads, members = (int64_t)pst_cuda_attention_members(s);
+    int64_t keys = h / (int64_t)pst_cuda_attention_sharers(s);
     builder u = {.g = g,
                  .s = s,
-                 .group = group,
+                 .members = members,
                  .type = s->dtype == PST_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF,
                  .head = {b, h, t, d},
-                 .head_t = {b, h, d, t},
+                 .key = {b, keys, t, d},
+                 .key_t = {b, keys, d, t},
                  .score = {b, h, t, t},
                  .score_stride = {h * t * t, t * t, t, 1},
                  .score_t = {h * t * t, t * t, 1, t},
                  .row = {b, h, t, 1},
                  .row_stride = {h * t, t, 1, 1},
-                 .lse_stride = {all * t, group * t, 1, 1}};
+                 .lse_stride = {all * t, members * t, 1, 1}};
     const int64_t each[4] = {b, 1, 1, 1};
     if (s->padded || s->window || !s->bidirectional) u.low = scalar(&u, PST_ATT_MASKED);
     if (s->padded) u.lengths = pst_dnn_loose(g, PST_ATT_LENGTHS, CUDNN_DATA_INT32, each, ones);
@@ -52,22 +55,26 @@ static strides strided(const builder *u, uint64_t width, int64_t apart) {
 
 static strides of_queries(const builder *u) {
     const uint64_t c = u->s->c;
-    return strided(u, u->s->kv_heads ? c : 3 * c, u->group * u->head[3]);
+    return strided(u, u->s->kv_heads ? c : 3 * c, u->members * u->head[3]);
 }
 static strides of_keys(const builder *u) {
     const uint64_t d = (uint64_t)u->head[3];
     return strided(u, u->s->kv_heads ? u->s->kv_heads * d : 3 * u->s->c, u->head[3]);
 }
-static strides of_out(const builder *u) { return strided(u, u->s->c, u->group * u->head[3]); }
+static strides of_out(const builder *u) { return strided(u, u->s->c, u->members * u->head[3]); }
 
 static pst_dnn_desc heads(const builder *u, int64_t number, strides s) {
     return pst_dnn_operand(u->g, number, u->type, u->head, s.at, 0);
 }
 
-/* With the last two dimensions exchanged. */
+static pst_dnn_desc key_heads(const builder *u, int64_t number, strides s) {
+    return pst_dnn_operand(u->g, number, u->type, u->key, s.at, 0);
+}
+
+/* Keys or values with the last two dimensions exchanged. */
 static pst_dnn_desc turned(const builder *u, int64_t number, strides s) {
     const int64_t stride[4] = {s.at[0], s.at[1], s.at[3], s.at[2]};
-    return pst_dnn_operand(u->g, number, u->type, u->head_t, stride, 0);
+    return pst_dnn_operand(u->g, number, u->type, u->key_t, stride, 0);
 }
 
 static pst_dnn_desc scores(const builder *u, cudnnDataType_t type) {
@@ -157,7 +164,7 @@ static void forward(const builder *u) {
         (pst_dnn_element){max, apply(u, CUDNN_POINTWISE_LOG, sum, NULL, 1), NULL, lse});
     pst_dnn_pointwise(u->g, CUDNN_POINTWISE_DIV, CUDNN_DATA_FLOAT, -1,
                       (pst_dnn_element){power, sum, NULL, p});
-    sum_of_rows(u, p, heads(u, PST_ATT_V, of_keys(u)), heads(u, PST_ATT_OUT, of_out(u)));
+    sum_of_rows(u, p, key_heads(u, PST_ATT_V, of_keys(u)), heads(u, PST_ATT_OUT, of_out(u)));
 }
 
 /* delta = sum over channels of dout * out, in memory, because other kernels read it. The strides of
@@ -196,7 +203,7 @@ static void sum_loosely(const builder *u, pst_dnn_desc a, pst_dnn_desc b, pst_dn
 }
 
 static void backward(const builder *u) {
-    const strides keys = of_keys(u);
+    const strides keys = of_keys(u), shares = u->s->together ? of_out(u) : keys;
     pst_dnn_desc q = heads(u, PST_ATT_Q, of_queries(u)), k_t = turned(u, PST_ATT_K, keys);
     pst_dnn_desc v_t = turned(u, PST_ATT_V, keys), dout = heads(u, PST_ATT_DOUT, of_out(u));
     pst_dnn_desc scale = scalar(u, PST_ATT_SCALE), product = scores(u, CUDNN_DATA_FLOAT);
@@ -206,7 +213,7 @@ static void backward(const builder *u) {
     pst_dnn_desc score = apply(u, CUDNN_POINTWISE_MUL, product, scale, 0);
     score = masked(u, apply(u, CUDNN_POINTWISE_SUB, score, lse, 0));
     pst_dnn_desc p = apply(u, CUDNN_POINTWISE_EXP, score, NULL, 0);
-    turned_product(u, p, dout, heads(u, PST_ATT_DV, keys));
+    turned_product(u, p, dout, heads(u, PST_ATT_DV, shares));
     pst_dnn_desc dp = scores(u, CUDNN_DATA_FLOAT);
     scores_of(u, dout, v_t, dp);
     pst_dnn_desc ds = apply(u, CUDNN_POINTWISE_SUB, dp, delta, 0);
@@ -214,8 +221,8 @@ static void backward(const builder *u) {
     pst_dnn_desc scaled = scores(u, u->type);
     pst_dnn_pointwise(u->g, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, -1,
                       (pst_dnn_element){ds, scale, NULL, scaled});
-    turned_product(u, scaled, q, heads(u, PST_ATT_DK, keys));
-    pst_dnn_desc k = pst_dnn_virtual(u->g, u->type, u->head, keys.at);
+    turned_product(u, scaled, q, heads(u, PST_ATT_DK, shares));
+    pst_dnn_desc k = pst_dnn_virtual(u->g, u->type, u->key, keys.at);
     pst_dnn_reshape(u->g, k_t, k);
     pst_dnn_desc dq = heads(u, PST_ATT_DQ, of_queries(u));
     if (u->s->loose) sum_loosely(u, scaled, k, dq);
@@ -247,13 +254,14 @@ static uint64_t part_of(uint64_t n, uint64_t each, uint64_t most) {
 uint64_t pst_cuda_attention_part_bytes = 256 << 20;
 
 void pst_cuda_attention_divide(pst_cuda_attention_shape *s) {
-    const uint64_t most = pst_cuda_attention_part_bytes;
+    const uint64_t most = pst_cuda_attention_part_bytes, sharers = pst_cuda_attention_sharers(s);
+    const uint64_t groups = pst_cuda_attention_columns(s) / sharers;
     s->loose = s->loose && s->backward;
     s->part_b = s->b;
     s->part_heads = pst_cuda_attention_columns(s);
     if (!s->backward || s->loose) return;
     s->part_b = part_of(s->b, s->part_heads * head_bytes(s), most);
-    s->part_heads = part_of(s->part_heads, s->part_b * head_bytes(s), most);
+    s->part_heads = sharers * part_of(groups, s->part_b * sharers * head_bytes(s), most);
 }
 
 uint64_t pst_cuda_attention_shares(const pst_cuda_attention_shape *s) {
@@ -271,7 +279,7 @@ uint64_t pst_cuda_attention_lengths(const pst_cuda_attention_shape *s) {
 }
 
 uint64_t pst_cuda_attention_sums(const pst_cuda_attention_shape *s) {
-    const uint64_t c = s->c / pst_cuda_attention_group(s);
+    const uint64_t c = s->c / pst_cuda_attention_members(s);
     return s->loose ? round_up(s->b * s->t * c * sizeof(float), 256) : 0;
 }
 

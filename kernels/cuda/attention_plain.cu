@@ -456,17 +456,17 @@ __global__ void __launch_bounds__(THREADS) clear(const pst_cuda_attention a) {
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
-    sum_members(const T *part, uint64_t n, uint64_t group, T *to) {
+__global__ void __launch_bounds__(THREADS) sum_members(const pst_cuda_attention_shared s) {
     const uint64_t i = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * PACK;
     float sum[PACK], next[PACK];
-    if (i >= n) return;
-    widen_pack<T>(load_pack(part + i), sum);
-    for (uint64_t member = 1; member < group; member++) {
-        widen_pack<T>(load_pack(part + member * n + i), next);
+    if (i >= s.n) return;
+    const T *part = (const T *)s.part + i / s.run * s.between + i % s.run;
+    widen_pack<T>(load_pack(part), sum);
+    for (uint64_t member = 1; member < s.group; member++) {
+        widen_pack<T>(load_pack(part + member * s.apart), next);
         for (uint32_t k = 0; k < PACK; k++) sum[k] += next[k];
     }
-    store_pack(to + i, sum);
+    store_pack((T *)s.to + i, sum);
 }
 
 __global__ void __launch_bounds__(THREADS) clamp(const pst_cuda_attention a, int32_t *to) {
@@ -523,12 +523,11 @@ extern "C" void pst_cuda_attention_clear_b(pst_cuda_queue q, pst_dtype dtype,
             [&](auto type) { launch(q, clear<decltype(type), true>, grid(a), dim3(THREADS), *a); });
 }
 
-extern "C" void pst_cuda_attention_sum(pst_cuda_queue q, pst_dtype dtype, const void *part,
-                                       uint64_t n, uint64_t group, void *to) {
-    const dim3 grid(grid_of(n, THREADS * PACK)), block(THREADS);
-    if (dtype == PST_BF16)
-        launch(q, sum_members<bf16>, grid, block, (const bf16 *)part, n, group, (bf16 *)to);
-    else launch(q, sum_members<f16>, grid, block, (const f16 *)part, n, group, (f16 *)to);
+extern "C" void pst_cuda_attention_sum(pst_cuda_queue q, pst_dtype dtype,
+                                       const pst_cuda_attention_shared *s) {
+    const dim3 grid(grid_of(s->n, THREADS * PACK)), block(THREADS);
+    if (dtype == PST_BF16) launch(q, sum_members<bf16>, grid, block, *s);
+    else launch(q, sum_members<f16>, grid, block, *s);
 }
 
 extern "C" void pst_cuda_attention_clamp(pst_cuda_queue q, const pst_cuda_attention *a,

@@ -35,10 +35,15 @@ void pst_cuda_attention_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_atte
  * cuDNN. */
 void pst_cuda_attention_clear_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
 void pst_cuda_attention_clear_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a);
-/* to[n], of bf16 or f16: the sums of members 0, 1, ... of part [group,n], in fp32, rounded once. n:
- * a multiple of 8; addresses are aligned to 16 bytes. */
-void pst_cuda_attention_sum(pst_cuda_queue q, pst_dtype dtype, const void *part, uint64_t n,
-                            uint64_t group, void *to);
+/* to[n / run,run], of bf16 or f16: the sums of members 0, 1, ..., of which member k of run r begins
+ * at part[r * between + k * apart], in fp32, rounded once. All numbers are multiples of 8, and
+ * addresses are aligned to 16 bytes. */
+typedef struct {
+    const void *part;
+    uint64_t n, run, between, apart, group; /* group: members */
+    void *to;
+} pst_cuda_attention_shared;
+void pst_cuda_attention_sum(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention_shared *s);
 /* to[b]: the lengths, clamped to 1..t. */
 void pst_cuda_attention_clamp(pst_cuda_queue q, const pst_cuda_attention *a, int32_t *to);
 #ifdef __cplusplus

@@ -46,6 +46,7 @@ extern fake_blas_machine fake_blas;
 /* cuDNN (fake_dnn.c). */
 typedef struct {
     int refuses;          /* every graph */
+    int even;             /* refuses graphs in which heads share those of another operand */
     int64_t workspace;    /* bytes that a plan says it needs */
     uint32_t runs, plain; /* plans, and launches of our own kernels instead */
     int ran;              /* number of the latest plan's engine: 1 with tensor cores, 2 without; 0:

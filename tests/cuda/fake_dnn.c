@@ -51,11 +51,6 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t d) {
     release(d);
     return CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t d) {
-    if (((desc *)d)->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && fake_dnn.refuses)
-        return CUDNN_STATUS_NOT_SUPPORTED;
-    return CUDNN_STATUS_SUCCESS;
-}
 
 static size_t size_of(cudnnBackendAttributeType_t type) {
     switch (type) {
@@ -104,6 +99,25 @@ static desc *child(const desc *d, cudnnBackendAttributeName_t name) {
 static int whole(const desc *d, cudnnBackendAttributeName_t name) {
     const int *found = find(d, name);
     return found ? *found : -1;
+}
+
+/* Whether heads of a product's first operand share those of its second. */
+static int shares_heads(const desc *op) {
+    const desc *a = child(op, CUDNN_ATTR_OPERATION_MATMUL_ADESC),
+               *b = child(op, CUDNN_ATTR_OPERATION_MATMUL_BDESC);
+    if (op->type != CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) return 0;
+    return ((const int64_t *)find(a, CUDNN_ATTR_TENSOR_DIMENSIONS))[1] !=
+           ((const int64_t *)find(b, CUDNN_ATTR_TENSOR_DIMENSIONS))[1];
+}
+
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t of) {
+    const desc *d = of;
+    if (d->type != CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) return CUDNN_STATUS_SUCCESS;
+    desc *const *op = find(d, CUDNN_ATTR_OPERATIONGRAPH_OPS);
+    int refuses = fake_dnn.refuses;
+    for (int64_t i = 0; fake_dnn.even && i < count(d, CUDNN_ATTR_OPERATIONGRAPH_OPS); i++)
+        refuses |= shares_heads(op[i]);
+    return refuses ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t of,
@@ -270,12 +284,14 @@ static int64_t size_at(const desc *op, cudnnBackendAttributeName_t name, const p
     return own ? (int64_t)get(own, p, index) : usual;
 }
 
-/* Behind a size of its own a product holds anything. */
+/* Behind a size of its own a product holds anything. Adjacent heads of a share those of b, if it
+ * has fewer. */
 static void run_matmul(const desc *op, const pack *p) {
     desc *a = child(op, CUDNN_ATTR_OPERATION_MATMUL_ADESC),
          *b = child(op, CUDNN_ATTR_OPERATION_MATMUL_BDESC);
     desc *c = child(op, CUDNN_ATTR_OPERATION_MATMUL_CDESC);
     const int64_t *dim = find(a, CUDNN_ATTR_TENSOR_DIMENSIONS);
+    const int64_t shared = dim[1] / ((const int64_t *)find(b, CUDNN_ATTR_TENSOR_DIMENSIONS))[1];
     int64_t index[DIMS] = {0};
     do {
         int64_t m =
@@ -287,7 +303,7 @@ static void run_matmul(const desc *op, const pack *p) {
         double sum = index[2] < m && index[3] < n ? 0 : NAN;
         for (int64_t k = 0; k < depth; k++) {
             const int64_t left[DIMS] = {index[0], index[1], index[2], k},
-                          right[DIMS] = {index[0], index[1], k, index[3]};
+                          right[DIMS] = {index[0], index[1] / shared, k, index[3]};
             sum += get(a, p, left) * get(b, p, right);
         }
         put(c, p, index, sum);

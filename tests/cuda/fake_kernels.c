@@ -191,23 +191,23 @@ void pst_cuda_attention_clear_b(pst_cuda_queue q, pst_dtype dtype, const pst_cud
 
 typedef struct {
     pst_dtype dtype;
-    const void *part;
-    uint64_t n, group;
-    void *to;
+    pst_cuda_attention_shared of;
 } sum_of_parts;
 
 static void sum_parts(const void *arguments) {
     const sum_of_parts *s = arguments;
-    for (uint64_t i = 0; i < s->n; i++) {
+    const pst_cuda_attention_shared *of = &s->of;
+    for (uint64_t i = 0; i < of->n; i++) {
+        const uint64_t at = i / of->run * of->between + i % of->run;
         double sum = 0;
-        for (uint64_t k = 0; k < s->group; k++) sum += get(s->dtype, s->part, k * s->n + i);
-        put(s->dtype, s->to, i, sum);
+        for (uint64_t k = 0; k < of->group; k++) sum += get(s->dtype, of->part, at + k * of->apart);
+        put(s->dtype, of->to, i, sum);
     }
 }
 
-void pst_cuda_attention_sum(pst_cuda_queue q, pst_dtype dtype, const void *part, uint64_t n,
-                            uint64_t group, void *to) {
-    const sum_of_parts s = {dtype, part, n, group, to};
+void pst_cuda_attention_sum(pst_cuda_queue q, pst_dtype dtype,
+                            const pst_cuda_attention_shared *of) {
+    const sum_of_parts s = {dtype, *of};
     LAUNCH(q, sum_parts, s);
 }
 

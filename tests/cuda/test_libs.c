@@ -258,9 +258,9 @@ static void attention_is_the_reference(void **state) {
     assert_int_equal(fake_dnn.plain, 0);
 }
 
-/* Heads of queries that share keys, one graph for each member of a group; windows. */
-static void grouped_attention_is_the_reference(void **state) {
-    (void)state;
+/* Returns how many runs of a graph F and B take if heads that share keys are computed one by one.
+ */
+static uint32_t check_groups(void) {
     static const struct {
         uint64_t b, t, d, window;
         uint32_t heads, kv_heads;
@@ -282,8 +282,42 @@ static void grouped_attention_is_the_reference(void **state) {
                        pst_cuda_attention_rows());
             runs += 2 * (kv_heads ? heads / kv_heads : 1);
         }
-    assert_int_equal(fake_dnn.runs, runs);
-    assert_int_equal(fake_dnn.plain, 0);
+    return runs;
+}
+
+/* Heads of queries that share keys: in one graph; and one after the other where the library has no
+ * such graph, or if that is asked for. Windows. */
+static void grouped_attention_is_the_reference(void **state) {
+    (void)state;
+    check_groups();
+    assert_int_equal(fake_dnn.runs, 6 * 2 * 2);
+    for (int asked = 0; asked < 2; asked++) {
+        assert_int_equal(close_device(NULL), 0);
+        assert_int_equal(open_device(NULL), 0);
+        fake_dnn.even = !asked;
+        if (asked) setenv("PENSTOCK_ATTENTION", "members", 1);
+        const uint32_t runs = check_groups();
+        assert_int_equal(fake_dnn.runs, runs);
+        unsetenv("PENSTOCK_ATTENTION");
+        assert_int_equal(fake_dnn.plain, 0);
+    }
+}
+
+/* Parts have whole groups. */
+static void grouped_attention_goes_in_parts(void **state) {
+    (void)state;
+    const uint64_t head = 2 * 64 * 128, usual = pst_cuda_attention_part_bytes;
+    const kernel_case k = {
+        .op = "attention", .b = 2, .t = 7, .c = 48, .heads = 6, .kv_heads = 2, .dtype = PST_BF16};
+    const uint64_t most[] = {12 * head, 6 * head, 5 * head, head};
+    const uint32_t runs[] = {1, 2, 4, 4};
+    for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
+        pst_cuda_attention_part_bytes = most[i];
+        fake_dnn.runs = 0;
+        check_case(&k, pst_cuda_attention_rows());
+        assert_int_equal(fake_dnn.runs, 1 + runs[i]); /* F in one */
+    }
+    pst_cuda_attention_part_bytes = usual;
 }
 
 /* Tensor ranks: heads 4 and 5 of 8, of which each 4 share keys, do not share those of this rank as
@@ -837,6 +871,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(attention_is_the_reference, open_device, close_device),
         cmocka_unit_test_setup_teardown(grouped_attention_is_the_reference, open_device,
                                         close_device),
+        cmocka_unit_test_setup_teardown(grouped_attention_goes_in_parts, open_device, close_device),
         cmocka_unit_test(uneven_groups_are_left_to_our_kernel),
         cmocka_unit_test_setup_teardown(attention_goes_in_parts, open_device, close_device),
         cmocka_unit_test_setup_teardown(padded_attention_goes_in_parts, open_device, close_device),

@@ -207,22 +207,28 @@ static void padding_is_cleared(void **state) {
     case_close(&want);
 }
 
-/* Members are added in order, in fp32. */
+/* Members are added in order, in fp32: one array after the other, or in runs side by side. */
 static void shares_of_members_are_summed(void **state) {
     (void)state;
-    enum { N = 264, GROUP = 5 };
-    static uint16_t part[GROUP][N], to[N + 1];
-    static const pst_dtype types[] = {PST_BF16, PST_F16};
-    for (int type = 0; type < 2; type++) {
+    enum { N = 264, GROUP = 5, RUN = 24 };
+    static uint16_t part[GROUP * N], to[N + 1];
+    for (int i = 0; i < 4; i++) {
+        const pst_dtype type = i % 2 ? PST_F16 : PST_BF16;
+        pst_cuda_attention_shared s = {part, N, N, 0, N, GROUP, to};
         uint32_t x = 7;
-        for (int i = 0; i < GROUP * N; i++, x = x * 1664525 + 1013904223)
-            part[i / N][i % N] = pst_half_from_f32(types[type], (float)(x >> 20) / 256 - 8);
+        if (i > 1) {
+            s.run = s.apart = RUN;
+            s.between = GROUP * RUN;
+        }
+        for (int k = 0; k < GROUP * N; k++, x = x * 1664525 + 1013904223)
+            part[k] = pst_half_from_f32(type, (float)(x >> 20) / 256 - 8);
         to[N] = 99;
-        pst_cuda_attention_sum(NULL, types[type], part, N, GROUP, to);
-        for (int i = 0; i < N; i++) {
-            float sum = pst_f32_from_half(types[type], part[0][i]);
-            for (int k = 1; k < GROUP; k++) sum += pst_f32_from_half(types[type], part[k][i]);
-            assert_int_equal(to[i], pst_half_from_f32(types[type], sum));
+        pst_cuda_attention_sum(NULL, type, &s);
+        for (uint64_t k = 0; k < N; k++) {
+            const uint16_t *at = part + k / s.run * s.between + k % s.run;
+            float sum = pst_f32_from_half(type, at[0]);
+            for (uint64_t m = 1; m < GROUP; m++) sum += pst_f32_from_half(type, at[m * s.apart]);
+            assert_int_equal(to[k], pst_half_from_f32(type, sum));
         }
         assert_int_equal(to[N], 99);
     }

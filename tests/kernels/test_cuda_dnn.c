@@ -109,8 +109,14 @@ static void plans_are_found(void **state) {
          .heads = 32,
          .kv_heads = 8,
          .window = 1024,
+         .together = 1,
          .dtype = PST_BF16}, /* Mistral */
+        {.b = 2, .t = 4096, .c = 896, .heads = 14, .kv_heads = 2, .together = 1, .dtype = PST_BF16},
+        {.b = 4, .t = 2048, .c = 2048, .heads = 32, .kv_heads = 4, .together = 1, .dtype = PST_F16},
     };
+    check(0, &shape[8], 3); /* Qwen 2.5 0.5B, TinyLlama */
+    check(2, &shape[8], 7);
+    check(0, &shape[9], 5);
     check(0, &shape[0], 1);
     for (int i = 1; i < 8; i++) check(0, &shape[i], 3);
     check(0, &shape[7], 1);
