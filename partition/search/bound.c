@@ -118,27 +118,32 @@ static amount amount_of(const pst_search_problem *p, const pst_search_table *t, 
 
 /* --- flush ------------------------------------------------------------------------------------ */
 
+double pst_search_exchange_of(const pst_search_context *x, const pst_search_config *c,
+                              uint32_t near) {
+    const double bw = pst_search_min(x->node_bw, x->node_total_bw / (near * c->tensor)),
+                 d = c->data;
+    if (pst_costs_program_is_other(x->problem->program)) {
+        const pst_costs_replicas replicas = {c->data, near, x->device_bw, bw};
+        return pst_costs_program_exchange_ns(x->problem->program, &replicas);
+    }
+    double least = INFINITY;
+    for (uint32_t first = 1; first <= near; first *= 2) {
+        if (first > 1 && !pst_search_is_two_level(x->problem, c, first)) break;
+        const double of_node = (first - 1) * (d / first) + (double)near / first - 1;
+        const double inside = near > 1 && x->device_bw > 0 ? of_node / (d * x->device_bw) : 0;
+        const double outside = near < c->data && bw > 0 ? (d - near) / first / (d * bw) : 0;
+        least = pst_search_min(least, pst_search_max(inside, outside));
+    }
+    return least * 1e9;
+}
+
 double pst_search_exchange_bound(const pst_search_context *x, const pst_search_config *c) {
     const uint32_t largest =
         x->problem->tensor_across_nodes ? x->node_devices : x->node_devices / c->tensor;
-    double least = INFINITY, d = c->data;
-    for (uint32_t near = 1; near <= largest && near <= c->data; near++) {
-        double bw = pst_search_min(x->node_bw, x->node_total_bw / (near * c->tensor));
-        if (pst_costs_program_is_other(x->problem->program)) {
-            const pst_costs_replicas replicas = {c->data, near, x->device_bw, bw};
-            least = pst_search_min(
-                least, 1e-9 * pst_costs_program_exchange_ns(x->problem->program, &replicas));
-            continue;
-        }
-        for (uint32_t first = 1; first <= near; first *= 2) {
-            if (first > 1 && !pst_search_is_two_level(x->problem, c, first)) break;
-            const double of_node = (first - 1) * (d / first) + (double)near / first - 1;
-            double inside = near > 1 && x->device_bw > 0 ? of_node / (d * x->device_bw) : 0;
-            double outside = near < c->data && bw > 0 ? (d - near) / first / (d * bw) : 0;
-            least = pst_search_min(least, pst_search_max(inside, outside));
-        }
-    }
-    return least < INFINITY ? least * 1e9 : 0;
+    double least = INFINITY;
+    for (uint32_t near = 1; near <= largest && near <= c->data; near++)
+        least = pst_search_min(least, pst_search_exchange_of(x, c, near));
+    return least < INFINITY ? least : 0;
 }
 
 static void fill_flush(const pst_search_context *x, mean *a) {
@@ -356,7 +361,7 @@ static double least_of_cuts(const mean *a) {
             (pst_search_weight){of->f, of->b, of->w, of->e, a->share[s] * a->price.stage[s]};
     }
     for (uint32_t s = 0; s < a->p; s++) room += a->share[s] * a->price.stage[s] * a->price.room;
-    return pst_search_price_least(&a->price, a->weights) - room;
+    return pst_search_price_least(&a->price, a->weights, PST_NONE, 0) - room;
 }
 
 /* Subtracts what rounding to ns may add. */

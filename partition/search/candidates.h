@@ -112,8 +112,9 @@ pst_status pst_search_evaluate_until_fit(pst_search_state *s);
 pst_status pst_search_evaluate_further(pst_search_state *s);
 pst_status pst_search_evaluate_best(pst_search_state *s);
 /* Raises the lowest lower bounds of configurations that may be shorter than the best, within a
- * limit of effort for the whole search. */
-pst_status pst_search_raise_bound(pst_search_state *s);
+ * limit of effort for the whole search. last 1: no more layouts will be evaluated, and everything
+ * that raises a bound is done. */
+pst_status pst_search_raise_bound(pst_search_state *s, int last);
 /* Evaluates, ascending by guess, the configurations of a row that match the filter and have a lower
  * bound below below_ns and below the row's step. An evaluation may stop as soon as the step is
  * certain to exceed limit_ns. Stops after `most` evaluations without improvement. */

@@ -13,7 +13,8 @@ enum {
     LOW_EFFORT = 1024,
     BOUND_EVALUATIONS = 1500,
     ANY_EVALUATIONS = 3000,
-    PRICE_EFFORT = 200000000
+    PRICE_EFFORT = 200000000,
+    ORDER_EFFORT = 2000000000
 };
 #define FAR 1.2
 
@@ -180,27 +181,38 @@ static uint32_t find_shorter(pst_search_state *s, open_config *open) {
     return n;
 }
 
+/* Raises a bound, the quick ways first. below_ns: another configuration has this bound. */
+static pst_status raise_one(pst_search_state *s, pst_search_config *c, int last,
+                            uint64_t below_ns) {
+    if (!c->priced) s->x.price_effort += pst_search_price_effort(&s->x, c);
+    PST_TRY(pst_search_tighten_more(&s->x, c));
+    if (!last || c->bound_ns >= below_ns) return PST_OK;
+    return pst_search_tighten_orders(&s->x, c);
+}
+
 /* Raises the lowest bounds until one that was raised already is the lowest. */
-static pst_status raise_lowest(pst_search_state *s, open_config *open) {
+static pst_status raise_lowest(pst_search_state *s, open_config *open, int last) {
     const uint32_t n = find_shorter(s, open);
     uint64_t lowest = UINT64_MAX;
+    s->x.enough_ns = pst_search_shortest(s);
     qsort(open, n, sizeof *open, by_bound);
     for (uint32_t i = 0; i < n && open[i].config->bound_ns < lowest; i++) {
         pst_search_config *c = open[i].config;
-        if (s->x.price_effort > PRICE_EFFORT || pst_search_timed_out(&s->x)) break;
-        if (!c->priced) s->x.price_effort += pst_search_price_effort(&s->x, c);
-        PST_TRY(pst_search_tighten_more(&s->x, c));
+        if (s->x.price_effort > PRICE_EFFORT || s->x.order_effort > ORDER_EFFORT ||
+            pst_search_timed_out(&s->x))
+            break;
+        PST_TRY(raise_one(s, c, last, lowest));
         if (c->bound_ns < lowest) lowest = c->bound_ns;
     }
     return PST_OK;
 }
 
-pst_status pst_search_raise_bound(pst_search_state *s) {
+pst_status pst_search_raise_bound(pst_search_state *s, int last) {
     size_t capacity = 1;
     for (uint32_t i = 0; i < s->n_set; i++) capacity += s->set[i].n_config;
     open_config *open = malloc(capacity * sizeof *open);
     if (!open) return pst_fail(PST_ENOMEM, "no memory for the layout search");
-    pst_status status = raise_lowest(s, open);
+    pst_status status = raise_lowest(s, open, last);
     free(open);
     return status;
 }
@@ -254,7 +266,7 @@ static pst_status evaluate_smallest(pst_search_state *s) {
 pst_status pst_search_evaluate_further(pst_search_state *s) {
     PST_TRY(evaluate_smallest(s));
     PST_TRY(tighten(s));
-    PST_TRY(pst_search_raise_bound(s));
+    PST_TRY(pst_search_raise_bound(s, 0));
     PST_TRY(evaluate_open(s, pst_search_patience(s), 1, by_guess));
     PST_TRY(evaluate_open(s, BOUND_EVALUATIONS, 0, by_bound));
     return evaluate_in_less(s);

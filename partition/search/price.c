@@ -36,11 +36,8 @@ static double own_bytes(const pst_search_problem *p, const pst_search_config *c,
 }
 
 static void fill_sums(const pst_search_problem *p, const pst_search_config *c,
-                      const pst_search_table *t, double speed, pst_search_price *price) {
+                      const pst_search_table *t, pst_search_price *price) {
     for (uint32_t i = 0; i <= p->n_item; i++) {
-        price->f_ns[i] = (double)t->sum[PST_SEARCH_SUM_F][i] / speed;
-        price->b_ns[i] = (double)t->sum[PST_SEARCH_SUM_B][i] / speed;
-        price->w_ns[i] = (double)t->sum[PST_SEARCH_SUM_W][i] / speed;
         price->elements[i] = (double)t->sum[PST_SEARCH_SUM_ELEMENTS][i];
         price->own[i] = own_bytes(p, c, t, i);
     }
@@ -48,7 +45,6 @@ static void fill_sums(const pst_search_problem *p, const pst_search_config *c,
         const uint32_t mode = price->mode[k];
         const pst_search_way_sums *to = &price->way[k];
         for (uint32_t i = 0; i <= p->n_item; i++) {
-            to->again_ns[i] = (double)t->sum[PST_SEARCH_SUM_AGAIN + mode][i] / speed;
             to->f_to_b[i] = (double)t->sum[PST_SEARCH_SUM_STASH + mode][i];
             to->to_w[i] = (double)t->sum[PST_SEARCH_SUM_STASH_TO_W + mode][i];
             to->apart[i] = (double)t->sum[PST_SEARCH_SUM_B_TO_W + mode][i] -
@@ -61,15 +57,15 @@ static void fill_sums(const pst_search_problem *p, const pst_search_config *c,
 static pst_status open_arrays(const pst_search_config *c, const pst_search_table *t,
                               uint32_t n_chunk, pst_search_price *price) {
     const size_t n = t->table->n + (size_t)1;
-    double *at = calloc((7 + 4 * (size_t)price->n_mode) * n + c->pipeline + n_chunk, sizeof *at);
-    price->f_ns = at;
+    double *at = calloc((4 + 3 * (size_t)price->n_mode) * n + c->pipeline + n_chunk, sizeof *at);
+    price->elements = at;
     price->fluid = malloc(c->pipeline * sizeof *price->fluid);
-    if (!at || !price->fluid) return pst_fail(PST_ENOMEM, "no memory for the layout search");
-    double **of[] = {&price->b_ns, &price->w_ns,  &price->elements,
-                     &price->own,  &price->least, &price->least_before};
+    price->time_of = calloc(n_chunk, sizeof *price->time_of);
+    if (!at || !price->fluid || !price->time_of)
+        return pst_fail(PST_ENOMEM, "no memory for the layout search");
+    double **of[] = {&price->own, &price->least, &price->least_before};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) *of[i] = at += n;
     for (uint32_t k = 0; k < price->n_mode; k++) {
-        price->way[k].again_ns = at += n;
         price->way[k].f_to_b = at += n;
         price->way[k].to_w = at += n;
         price->way[k].apart = at += n;
@@ -81,6 +77,32 @@ static pst_status open_arrays(const pst_search_config *c, const pst_search_table
             price->least_enter = t->least_enter[price->mode[k]];
     price->stage = at + n;
     price->extra = price->stage + c->pipeline;
+    return PST_OK;
+}
+
+static void fill_times(const pst_search_table *t, double speed, const pst_search_price *price,
+                       pst_search_price_times *to) {
+    for (uint32_t i = 0; i <= price->n_item; i++) {
+        to->f_ns[i] = (double)t->sum[PST_SEARCH_SUM_F][i] / speed;
+        to->b_ns[i] = (double)t->sum[PST_SEARCH_SUM_B][i] / speed;
+        to->w_ns[i] = (double)t->sum[PST_SEARCH_SUM_W][i] / speed;
+        for (uint32_t k = 0; k < price->n_mode; k++)
+            to->again_ns[k][i] = (double)t->sum[PST_SEARCH_SUM_AGAIN + price->mode[k]][i] / speed;
+    }
+}
+
+pst_status pst_search_price_add_times(const pst_search_table *t, double speed,
+                                      pst_search_price *price) {
+    const size_t n = price->n_item + (size_t)1;
+    pst_search_price_times *more = realloc(price->time, (price->n_time + (size_t)1) * sizeof *more);
+    if (!more) return pst_fail(PST_ENOMEM, "no memory for the layout search");
+    price->time = more;
+    double *at = malloc((3 + price->n_mode) * n * sizeof *at);
+    if (!at) return pst_fail(PST_ENOMEM, "no memory for the layout search");
+    pst_search_price_times *to = &price->time[price->n_time++];
+    *to = (pst_search_price_times){.f_ns = at, .b_ns = at + n, .w_ns = at + 2 * n};
+    for (uint32_t k = 0; k < price->n_mode; k++) to->again_ns[k] = at + (3 + k) * n;
+    fill_times(t, speed, price, to);
     return PST_OK;
 }
 
@@ -97,13 +119,17 @@ pst_status pst_search_price_open(pst_search_context *x, const pst_search_config 
                                  c->n_micro / c->data, &price->flight));
     find_modes(p, price);
     PST_TRY(open_arrays(c, t, n_chunk, price));
-    fill_sums(p, c, t, speed, price);
+    fill_sums(p, c, t, price);
+    PST_TRY(pst_search_price_add_times(t, speed, price));
     *known = 1;
     return PST_OK;
 }
 
 void pst_search_price_close(pst_search_price *price) {
-    free(price->f_ns);
+    for (uint32_t i = 0; i < price->n_time; i++) free(price->time[i].f_ns);
+    free(price->time);
+    free(price->time_of);
+    free(price->elements);
     free(price->fluid);
 }
 
@@ -180,7 +206,7 @@ static double bytes_on(const pst_search_price *price, uint32_t mode, uint32_t ch
 
 static double work_of(const pst_search_price *price) {
     const uint32_t n = price->n_item;
-    return price->f_ns[n] + price->b_ns[n] + price->w_ns[n];
+    return price->time->f_ns[n] + price->time->b_ns[n] + price->time->w_ns[n];
 }
 
 static void fill_fluid(pst_search_price *price, uint32_t stage, double room, double m) {
@@ -194,7 +220,7 @@ static void fill_fluid(pst_search_price *price, uint32_t stage, double room, dou
     }
     for (uint32_t i = 0; i < price->n_mode; i++) {
         mean[i].bytes /= chunks;
-        mean[i].again_ns = price->way[i].again_ns[price->n_item];
+        mean[i].again_ns = price->time->again_ns[i][price->n_item];
     }
     price->fluid[stage] = fluid_of(mean, price->n_mode, pst_search_max(room, 1), work_of(price), m);
 }
@@ -204,13 +230,13 @@ static void fill_fluid(pst_search_price *price, uint32_t stage, double room, dou
 static void fill_extra(pst_search_price *price, double m) {
     double least_again = INFINITY;
     for (uint32_t i = 0; i < price->n_mode; i++)
-        least_again = pst_search_min(least_again, price->way[i].again_ns[price->n_item]);
+        least_again = pst_search_min(least_again, price->time->again_ns[i][price->n_item]);
     for (uint32_t k = 0; k < price->flight->n_chunk; k++) {
         const double per_byte = price->stage[price->flight->stage[k]];
         double least = INFINITY;
         for (uint32_t i = 0; i < price->n_mode; i++)
             least =
-                pst_search_min(least, m * (price->way[i].again_ns[price->n_item] - least_again) +
+                pst_search_min(least, m * (price->time->again_ns[i][price->n_item] - least_again) +
                                           per_byte * bytes_on(price, i, k));
         price->extra[k] = least;
     }
@@ -240,38 +266,49 @@ void pst_search_price_find(pst_search_price *price, const pst_search_config *c, 
 
 /* --- the least sum ---------------------------------------------------------------------------- */
 
-/* What the operators before item i add to a chunk with this mode. */
+/* What the operators before item i add to a chunk with the mode of this index. */
 static double sum_to(const pst_search_price *price, const pst_search_weight *w, uint32_t chunk,
-                     const pst_search_way_sums *way, uint32_t i) {
+                     uint32_t mode, uint32_t i) {
     const pst_search_flight *f = price->flight;
+    const pst_search_way_sums *way = &price->way[mode];
+    const pst_search_price_times *ns = &price->time[price->time_of[chunk]];
     const double to_w = f->b_to_w[chunk] ? f->f_to_w[chunk] - f->f_to_b[chunk] : 0;
-    return w->f * price->f_ns[i] + w->b * (price->b_ns[i] + way->again_ns[i]) +
-           w->w * price->w_ns[i] + w->e * price->elements[i] +
+    return w->f * ns->f_ns[i] + w->b * (ns->b_ns[i] + ns->again_ns[mode][i]) + w->w * ns->w_ns[i] +
+           w->e * price->elements[i] +
            w->byte * (price->own[i] + f->f_to_b[chunk] * way->f_to_b[i] + to_w * way->to_w[i] +
                       f->b_to_w[chunk] * way->apart[i]);
 }
 
 /* The chunk has operators [from, to) with one mode: least[to] is the least of least_before[from]
- * plus what they add. then: NULL, or the sums of the mode of a rest behind. */
+ * plus what they add. rests 1: operators behind them may have the mode of index 0. */
 static void add_chunk(pst_search_price *price, const pst_search_weight *w, uint32_t chunk,
-                      const pst_search_way_sums *way, const pst_search_way_sums *then) {
+                      uint32_t mode, int rests) {
     const double received = w->byte * price->flight->f_to_b[chunk];
     double best = INFINITY, best_then = INFINITY, before = 0;
     for (uint32_t to = 1; to <= price->n_item; to++) {
-        const uint64_t enter = to > 1 ? way->enter[to - 1] : 0;
+        const uint64_t enter = to > 1 ? price->way[mode].enter[to - 1] : 0;
         best =
             pst_search_min(best, price->least_before[to - 1] - before + received * (double)enter);
-        const double sum = sum_to(price, w, chunk, way, to);
+        const double sum = sum_to(price, w, chunk, mode, to);
         price->least[to] = pst_search_min(price->least[to], best + sum);
         before = sum;
-        if (!then) continue;
-        const double rest = sum_to(price, w, chunk, then, to);
+        if (!rests) continue;
+        const double rest = sum_to(price, w, chunk, 0, to);
         price->least[to] = pst_search_min(price->least[to], best_then + rest);
         best_then = pst_search_min(best_then, best + sum - rest);
     }
 }
 
-double pst_search_price_least(const pst_search_price *of, const pst_search_weight *weight) {
+/* Leaves only cuts in which the item is on this chunk: chunks before it end before the item, and it
+ * ends behind the item. */
+static void leave_with(pst_search_price *price, uint32_t k, uint32_t item, uint32_t chunk) {
+    if (item == PST_NONE || k > chunk) return;
+    const uint32_t from = k == chunk ? 0 : item + 1, to = k == chunk ? item : price->n_item;
+    for (uint32_t i = from; i <= to; i++) price->least[i] = INFINITY;
+}
+
+double pst_search_price_least(const pst_search_price *of, const pst_search_weight *weight,
+                              uint32_t item, uint32_t chunk) {
     pst_search_price price = *of;
     const uint32_t n = price.n_item;
     for (uint32_t i = 0; i <= n; i++) price.least[i] = i ? INFINITY : 0;
@@ -282,9 +319,9 @@ double pst_search_price_least(const pst_search_price *of, const pst_search_weigh
         for (uint32_t i = 0; i <= n; i++) price.least[i] = INFINITY;
         for (uint32_t q = 0; q < price.n_mode; q++) {
             const int some = price.mode[q] == PST_RECOMPUTE_LAYERS && price.some_layers;
-            if (price.may_begin[price.mode[q]])
-                add_chunk(&price, &weight[k], k, &price.way[q], some ? &price.way[0] : NULL);
+            if (price.may_begin[price.mode[q]]) add_chunk(&price, &weight[k], k, q, some);
         }
+        leave_with(&price, k, item, chunk);
     }
     return price.least[n];
 }

@@ -8,12 +8,16 @@
 
 /* Sums over operators [0, i), i up to n_item, of a model that recomputes with one mode. */
 typedef struct {
-    double *again_ns; /* per micro-batch */
     /* bytes per micro-batch in flight from F to the end of B, then to the end of W, and only from B
      * to the end of W */
     double *f_to_b, *to_w, *apart;
     const uint64_t *enter; /* bytes that a chunk which begins with operator i receives */
 } pst_search_way_sums;
+
+/* Sums of durations in ns over operators [0, i), on one kind of device; f_ns owns them all. */
+typedef struct {
+    double *f_ns, *b_ns, *w_ns, *again_ns[PST_RECOMPUTE_COUNT]; /* again_ns: by index of a mode */
+} pst_search_price_times;
 
 /* What a chunk adds to the bound: ns per ns of its F, B and W, per element of its parameters, and
  * per byte of its memory. */
@@ -37,7 +41,10 @@ typedef struct {
     int some_layers;                        /* 1: a chunk with LAYERS may keep its last layers */
     uint8_t may_begin[PST_RECOMPUTE_COUNT]; /* 1: a whole chunk may have this mode */
     pst_search_way_sums way[PST_RECOMPUTE_COUNT];
-    double *f_ns, *b_ns, *w_ns, *elements; /* [n_item + 1] sums over the operators before */
+    uint32_t n_time;
+    pst_search_price_times *time; /* [n_time] */
+    uint32_t *time_of;            /* [n_chunk] index into `time`; 0 at first */
+    double *elements;             /* [n_item + 1] sums over the operators before */
     double *own;          /* [n_item + 1] bytes that do not depend on the micro-batches in flight */
     double room;          /* bytes of a stage */
     uint64_t least_enter; /* smallest number of bytes that a chunk receives */
@@ -54,14 +61,19 @@ pst_status pst_search_price_open(pst_search_context *x, const pst_search_config 
                                  const pst_search_table *table, double speed,
                                  pst_search_price *price, int *known);
 void pst_search_price_close(pst_search_price *price);
+/* Adds the durations of another kind of device or speed, with index n_time - 1. ENOMEM. */
+pst_status pst_search_price_add_times(const pst_search_table *table, double speed,
+                                      pst_search_price *price);
 /* Sets `stage` and `extra`: a fluid model is divided among the stages so that all take equally long
  * and none exceeds this part of its memory; a price is what a byte more would save. m:
  * micro-batches. Without limited memory all prices are 0. */
 void pst_search_price_find(pst_search_price *price, const pst_search_config *c, double part,
                            double m);
 /* Returns the least sum over all cuts, and over all recomputation of their chunks, of what the
- * chunks add. weight: [n_chunk]. */
-double pst_search_price_least(const pst_search_price *price, const pst_search_weight *weight);
+ * chunks add. weight: [n_chunk]. item, chunk: only cuts in which this operator is on this chunk;
+ * item PST_NONE: all cuts. */
+double pst_search_price_least(const pst_search_price *price, const pst_search_weight *weight,
+                              uint32_t item, uint32_t chunk);
 /* Returns a measure of the time that pst_search_price_least takes. */
 uint64_t pst_search_price_effort(const pst_search_context *x, const pst_search_config *c);
 #endif

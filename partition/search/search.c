@@ -8,7 +8,7 @@ static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 /* --- result ----------------------------------------------------------------------------------- */
 
 static uint64_t find_bound(const pst_search_state *s, uint64_t best) {
-    uint64_t bound = s->unequal_ns < best ? s->unequal_ns : best;
+    uint64_t bound = best;
     for (uint32_t i = 0; i < s->n_set; i++) {
         const pst_search_candidates *set = &s->set[i];
         if (set->rest_ns < bound) bound = set->rest_ns;
@@ -34,7 +34,9 @@ static pst_status make_result(pst_search_state *s, pst_search_result **result) {
     r->n_verified = s->x.n_verified + s->x.n_checked;
     const pst_candidate *best = s->set[0].row.fits ? s->set[0].row.best : NULL;
     const uint64_t step = best ? best->step_ns : UINT64_MAX;
-    r->bound_ns = s->x.problem->reorders ? least(s->least_ns, s->unequal_ns) : find_bound(s, step);
+    r->bound_ns = s->x.problem->reorders ? s->least_ns : find_bound(s, step);
+    if (best && best->layout.tensor_before) r->bound_ns = least(r->bound_ns, s->unequal_ns);
+    r->unequal_ns = s->unequal_ns < r->bound_ns ? s->unequal_ns : 0;
     if (r->bound_ns == UINT64_MAX) r->bound_ns = 0;
     r->gap = best && r->bound_ns ? (double)best->step_ns / (double)r->bound_ns - 1 : 0;
     pst_status status = best ? pst_candidate_copy(best, &r->best) : PST_OK;
@@ -72,7 +74,7 @@ static pst_status run(pst_search_state *s, pst_search_result **result) {
         if (!set->row.fits && !set->row.best->exact) PST_TRY(pst_search_predict_nearest(s, set));
         else if (!i || !pst_search_timed_out(&s->x)) PST_TRY(pst_search_attribute_row(s, set));
     }
-    if (!s->x.problem->any) PST_TRY(pst_search_raise_bound(s));
+    if (!s->x.problem->any) PST_TRY(pst_search_raise_bound(s, 1));
     return make_result(s, result);
 }
 

@@ -132,9 +132,14 @@ typedef struct {
 
 typedef struct {
     pst_candidate *best; /* NULL: no layout fits */
-    uint64_t bound_ns;   /* lower bound of the step over all layouts, under the cost model */
-    double gap;          /* best->step_ns / bound_ns - 1 */
-    int timed_out;       /* 1: the time limit was reached */
+    /* lower bound of the step, under the cost model, over all layouts on the orders of devices that
+     * are searched; with one tensor degree, unless the best has several */
+    uint64_t bound_ns;
+    /* the same where stages have different tensor degrees, if that is lower: few of these are
+     * evaluated; 0: it is not lower */
+    uint64_t unequal_ns;
+    double gap;    /* best->step_ns / bound_ns - 1 */
+    int timed_out; /* 1: the time limit was reached */
     uint32_t n_row;
     pst_search_row *row; /* [n_row] sorted by step; rows without a layout that fits come last */
     /* number of candidates (without a cut) for which a lower bound was computed */

@@ -163,6 +163,7 @@ typedef struct {
     uint64_t cut_reserve;
     int tightened; /* 1: pst_search_tighten was called */
     int priced;    /* 1: pst_search_tighten_more was called */
+    int ordered;   /* 1: pst_search_tighten_orders was called */
     int evaluated; /* 1: evaluated, or excluded by its lower bound */
     int exhausted; /* 1: every layout of the configuration was evaluated or excluded */
 } pst_search_config;
@@ -219,7 +220,10 @@ typedef struct {
     } flush;             /* the flush that was computed last */
     uint64_t *path_ends; /* scratch memory of the longest path */
     size_t path_ends_capacity;
-    uint64_t price_effort; /* so far (pst_search_price_effort) */
+    uint64_t enough_ns;             /* bounds need not be above; UINT64_MAX: no limit */
+    struct pst_search_paths *paths; /* those used last (partition/search/paths.h) */
+    uint64_t order_effort;          /* operations of pst_search_tighten_orders so far */
+    uint64_t price_effort;          /* so far (pst_search_price_effort) */
     uint64_t n_layout, n_simulated, n_verified;
     /* layouts compiled before the end of the search; number of their passes */
     uint64_t n_checked, n_passes;

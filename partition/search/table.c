@@ -1,6 +1,6 @@
 /* The context of a search, and its cost tables with their prefix sums. */
 #include "base/clock.h"
-#include "partition/search/space.h"
+#include "partition/search/paths.h"
 #include "base/grow.h"
 #include <math.h>
 #include <stdlib.h>
@@ -45,6 +45,7 @@ pst_status pst_search_context_open(const pst_search_problem *problem, pst_search
                               .limit_ns = UINT64_MAX,
                               .least_excess = UINT64_MAX,
                               .best_ns = UINT64_MAX,
+                              .enough_ns = UINT64_MAX,
                               .start_ns = pst_monotonic_ns(),
                               .start_thread_ns = pst_thread_ns()};
     if (problem->n_schedule > PST_SEARCH_SCHEDULES)
@@ -87,6 +88,7 @@ void pst_search_context_close(pst_search_context *x) {
     for (uint32_t i = 0; i < PST_SEARCH_CACHED; i++) pst_schedule_close(x->cached[i].built);
     free(x->table);
     free(x->flight);
+    pst_search_paths_close(x->paths);
     free(x->path_ends);
     free(x->flush.of);
 }

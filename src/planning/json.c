@@ -182,6 +182,8 @@ pst_status pst_planning_json(pst_planning *x, const char *change, const char *cl
             0 ||
         json_object_set_new(j, "lower_bound_s", real_if(best != NULL, seconds(r->bound_ns))) != 0 ||
         json_object_set_new(j, "gap", real_if(best != NULL, r->gap)) != 0 ||
+        json_object_set_new(j, "unequal_bound_s",
+                            real_if(best && r->unequal_ns, seconds(r->unequal_ns))) != 0 ||
         json_object_set_new(j, "step_s", real_if(best != NULL, step)) != 0 ||
         json_object_set_new(j, "step_low_s", real_if(known, low)) != 0 ||
         json_object_set_new(j, "step_high_s", real_if(known, high)) != 0 ||

@@ -109,6 +109,10 @@ static void print_speed(const pst_planning *x, const pst_candidate *c, FILE *out
     fprintf(out, " over all layouts of the search, with these costs; gap %.2f%%%s\n",
             x->result->gap * 100,
             x->result->timed_out ? " (search stopped by the time limit)" : "");
+    if (!x->result->unequal_ns) return;
+    fputs("            ", out);
+    print_seconds(x->result->unequal_ns, out);
+    fputs(" with different tensor degrees of stages, of which it tries few\n", out);
 }
 
 /* The steps that are shorter than the one shown. */

@@ -104,13 +104,17 @@ static uint64_t descend(pst_search_context *x, const pst_search_config *c, pst_c
     return least;
 }
 
+/* raised: how many bounds the sums of operators raise; those of orders raise. */
 static void check(pst_search_context *x, pst_search_config *c, uint64_t seed, uint64_t *state,
-                  uint32_t *raised) {
+                  uint32_t raised[2]) {
     pst_search_orders orders;
     pst_candidate *l;
-    uint64_t before = c->bound_ns;
+    const uint64_t before = c->bound_ns;
     MUST(pst_search_tighten(x, c));
-    *raised += c->bound_ns > before;
+    raised[0] += c->bound_ns > before;
+    const uint64_t sums = c->bound_ns;
+    MUST(pst_search_tighten_orders(x, c));
+    raised[1] += c->bound_ns > sums;
     MUST(pst_search_orders_of(x->problem, c, &orders));
     MUST(pst_candidate_open(x->problem, c, pst_search_chunk_count(x, c), &l));
     for (uint32_t i = 0; i < STARTS && orders.n; i++) {
@@ -130,32 +134,62 @@ static void check(pst_search_context *x, pst_search_config *c, uint64_t seed, ui
     free(orders.device);
 }
 
+/* Devices of two kinds and several speeds, in any order within and between nodes. */
+static void mix(search_case *k, uint64_t *state) {
+    strcpy(k->kind[1].name, "other");
+    k->cluster.n_kind = 2;
+    for (uint32_t i = 0; i < k->n; i++) k->other[i] = 1 + case_below(state, 4);
+    for (uint32_t d = 0; d < k->cluster.n_device; d++) {
+        k->device[d].kind = case_below(state, 2);
+        k->device[d].speed = case_below(state, 3) ? 1 : 0.5;
+    }
+}
+
+static void check_degrees(search_case *k, uint64_t seed, uint64_t *state, uint32_t raised[2],
+                          uint32_t *n_checked) {
+    const uint32_t most = k->cluster.n_device < 8 ? k->cluster.n_device : 8;
+    const uint32_t p = 1 + case_below(state, most);
+    const uint32_t tensor = p * 2 <= k->cluster.n_device && case_below(state, 3) == 0 ? 2 : 1;
+    const uint32_t room = k->cluster.n_device / (p * tensor);
+    uint32_t data = 1 + case_below(state, room < 4 ? room : 4), n = 0;
+    pst_search_context x;
+    pst_search_config *config = NULL;
+    char why[160];
+    if (data > k->problem.batch) data = 1;
+    MUST(pst_search_context_open(&k->problem, &x));
+    const pst_search_config like = {.pipeline = p, .tensor = tensor, .data = data};
+    MUST(pst_search_configs(&x, &like, &config, &n, why));
+    for (uint32_t i = 0; i < n; i += 1 + case_below(state, 3), ++*n_checked)
+        check(&x, &config[i], seed, state, raised);
+    free(config);
+    pst_search_context_close(&x);
+}
+
 static void no_cut_is_below(void **unused) {
     (void)unused;
-    uint32_t n_raised = 0, n_checked = 0;
+    uint32_t raised[2] = {0}, n_checked = 0;
     for (uint64_t seed = 1; seed <= CASES; seed++) {
         uint64_t state = seed;
         search_case *k = case_even(&state);
-        uint32_t most = k->cluster.n_device < 8 ? k->cluster.n_device : 8,
-                 p = 1 + case_below(&state, most), n = 0;
-        uint32_t tensor = p * 2 <= k->cluster.n_device && case_below(&state, 3) == 0 ? 2 : 1;
-        uint32_t room = k->cluster.n_device / (p * tensor),
-                 data = 1 + case_below(&state, room < 4 ? room : 4);
-        pst_search_context x;
-        pst_search_config *config = NULL;
-        char why[160];
-        if (data > k->problem.batch) data = 1;
-        MUST(pst_search_context_open(&k->problem, &x));
-        const pst_search_config like = {.pipeline = p, .tensor = tensor, .data = data};
-        MUST(pst_search_configs(&x, &like, &config, &n, why));
-        for (uint32_t i = 0; i < n; i += 1 + case_below(&state, 3), n_checked++)
-            check(&x, &config[i], seed, &state, &n_raised);
-        free(config);
-        pst_search_context_close(&x);
+        check_degrees(k, seed, &state, raised, &n_checked);
         case_close(k);
     }
-    printf("%u configurations, %u bounds raised\n", n_checked, n_raised);
-    assert_true(n_raised > n_checked / 2);
+    printf("%u configurations; raised by sums %u, by orders %u\n", n_checked, raised[0], raised[1]);
+    assert_true(raised[0] > n_checked / 2 && raised[1] > n_checked / 2);
+}
+
+static void no_cut_on_mixed_devices_is_below(void **unused) {
+    (void)unused;
+    uint32_t raised[2] = {0}, n_checked = 0;
+    for (uint64_t seed = 1; seed <= CASES; seed++) {
+        uint64_t state = seed;
+        search_case *k = case_even(&state);
+        mix(k, &state);
+        check_degrees(k, seed, &state, raised, &n_checked);
+        case_close(k);
+    }
+    printf("%u configurations; raised by orders %u\n", n_checked, raised[1]);
+    assert_true(raised[1] > n_checked / 4);
 }
 
 /* Equal operators, so that bounds are near the shortest of all cuts. */
@@ -204,6 +238,7 @@ static void no_cut_of_all_is_below(void **unused) {
             if (pst_search_chunk_count(&x, &config[i]) > 8) continue;
             MUST(pst_search_tighten(&x, &config[i]));
             MUST(pst_search_tighten_more(&x, &config[i]));
+            MUST(pst_search_tighten_orders(&x, &config[i]));
             const uint64_t least = shortest_of_all(&x, &config[i]);
             if (config[i].bound_ns > least)
                 fail_msg("seed %llu, %s, %u stages, %u micro-batches: bound %llu, one takes %llu",
@@ -292,6 +327,7 @@ static void no_cut_that_fits_is_below(void **unused) {
             const uint64_t before = config[i].bound_ns;
             MUST(pst_search_tighten_more(&x, &config[i]));
             n_raised += config[i].bound_ns > before;
+            MUST(pst_search_tighten_orders(&x, &config[i]));
             check_fitting(&x, &config[i], seed, &state, &n_fitting);
         }
         free(config);
@@ -346,7 +382,8 @@ static void borders_move(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_cut_is_below), cmocka_unit_test(no_cut_of_all_is_below),
-        cmocka_unit_test(no_cut_that_fits_is_below), cmocka_unit_test(borders_move)};
+        cmocka_unit_test(no_cut_is_below), cmocka_unit_test(no_cut_on_mixed_devices_is_below),
+        cmocka_unit_test(no_cut_of_all_is_below), cmocka_unit_test(no_cut_that_fits_is_below),
+        cmocka_unit_test(borders_move)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
