@@ -3,7 +3,6 @@
  * grace period to leave by themselves. */
 #include "base/clock.h"
 #include "base/limit.h"
-#include "comm/launch/launch_environment.h"
 #include "comm/launch/launch_parts.h"
 #include "comm/transport/ucx_sweep.h"
 #include <errno.h>
@@ -33,45 +32,6 @@ static void blame_stopped(launcher *l, uint32_t rank) {
     pst_launch_blame(l, CULPRIT, rank, 3, "was stopped");
 }
 
-/* --- starting --------------------------------------------------------------------------------- */
-
-/* Runs in the child after fork: other threads' locks may stay locked, so it makes system calls
- * only. */
-static void become_rank(const launcher *l, uint32_t rank, const char *program, char **env,
-                        pid_t parent) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(3); /* the launcher died before the prctl */
-    setpgid(0, 0);
-    dup2(l->null_fd, STDIN_FILENO);
-    fcntl(l->page_fd, F_SETFD, 0);
-    if (l->elastic) pst_elastic_inherit(l->elastic->page, l->elastic->fd);
-    if (l->hosts && l->hosts->listener >= 0 && !rank) fcntl(l->hosts->listener, F_SETFD, 0);
-    sigprocmask(SIG_SETMASK, &l->signals.before, NULL);
-    execve(program, l->argv, env);
-    execve("/proc/self/exe", l->argv, env);
-    _exit(127);
-}
-
-static pst_status start_rank(launcher *l, uint32_t rank) {
-    char program[4096], **env;
-    ssize_t used = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (used <= 0)
-        return pst_fail(PST_ENOMEM,
-                        "cannot start ranks: cannot read /proc/self/exe: %m; run penstock doctor");
-    program[used] = 0; /* the program's own path, so that ps does not show "exe" */
-    PST_TRY(pst_launch_environment(l, rank, &env));
-    pid_t parent = getpid(), pid = fork();
-    if (pid == 0) become_rank(l, rank, program, env, parent);
-    int why = errno;
-    pst_launch_environment_free(env);
-    if (pid < 0)
-        return pst_fail(PST_ENOMEM, "cannot start rank %u: %s", l->first + rank, strerror(why));
-    setpgid(pid, pid); /* in parent and child, whichever runs first */
-    l->rank[rank].pid = pid;
-    l->live++;
-    return PST_OK;
-}
-
 /* --- watching --------------------------------------------------------------------------------- */
 
 /* A rank has no signal handlers before it trains: a signal to stop ends it, and with it the job.
@@ -98,6 +58,7 @@ static void rank_ended(launcher *l, uint32_t rank, int wait_status) {
         note_saved(l, wait_status);
         return;
     }
+    if (pst_launch_elastic_left(l, rank)) return;
     if (WIFSIGNALED(wait_status)) {
         int signal = WTERMSIG(wait_status);
         l->any_killed = 1;
@@ -220,6 +181,7 @@ static void watch_ranks(launcher *l) {
     while (l->live || pst_launch_elastic_host_is_wanted(l)) {
         if (pst_launch_elastic_host_watch(l)) pst_launch_host_cut(l);
         pst_launch_elastic_watch(l);
+        pst_launch_change_watch(l);
         uint64_t now = pst_monotonic_ns(), next = earlier(now + POLL_NS, check_stopped(l, now));
         check_left_early(l);
         check_late(l, now);
@@ -229,9 +191,10 @@ static void watch_ranks(launcher *l) {
         int other = -1;
         if (l->server) other = pst_server_abort_fd(l->server);
         else if (l->hosts && !l->control_ended) other = l->hosts->control;
-        struct pollfd fds[2] = {{.fd = l->signals.fd, .events = POLLIN},
-                                {.fd = other, .events = POLLIN}};
-        poll(fds, 2, next <= now ? 0 : (int)((next - now) / 1000000 + 1));
+        struct pollfd fds[2 + PST_LAUNCH_CHANGE_FDS] = {{.fd = l->signals.fd, .events = POLLIN},
+                                                        {.fd = other, .events = POLLIN}};
+        const uint32_t n = 2 + pst_launch_change_fds(l, fds + 2);
+        poll(fds, n, next <= now ? 0 : (int)((next - now) / 1000000 + 1));
         pst_launch_read_signals(l);
         if (fds[1].revents && l->server) read_abort(l);
         if (fds[1].revents && l->hosts) pst_launch_host_read(l);
@@ -243,8 +206,14 @@ static void watch_ranks(launcher *l) {
 
 /* --- launching -------------------------------------------------------------------------------- */
 
-/* ELASTIC_FILES: shared pages; two memory files and a heartbeat page per process come with them. */
-enum { LAUNCHER_FILES = 24, LAUNCHER_TASKS = 3, ELASTIC_FILES = 4 };
+/* ELASTIC_FILES: shared pages, sockets; the memory files of each slot come with them. */
+enum { LAUNCHER_FILES = 24, LAUNCHER_TASKS = 3, ELASTIC_FILES = 8 };
+
+/* Processes that start with the job; the other slots of an elastic job are free. */
+static uint32_t processes(const launcher *l) {
+    if (l->elastic && !l->hosts) return l->elastic->job->ranks + l->elastic->job->spares;
+    return l->own_to - l->own_from;
+}
 
 /* Limits of the launcher and its ranks, which inherit them. One connection per rank; between hosts
  * UCX has two per rank of another host. */
@@ -253,24 +222,24 @@ static pst_status check_limits(const launcher *l) {
     if (l->hosts) needs.files += 2 * (uint64_t)(l->hosts->size - l->n);
     if (needs.files < LAUNCHER_FILES + (uint64_t)l->n)
         needs.files = LAUNCHER_FILES + (uint64_t)l->n;
-    if (l->elastic) needs.files += ELASTIC_FILES + 3 * (uint64_t)l->n;
-    needs.tasks = LAUNCHER_TASKS + l->n * (1 + needs.tasks);
+    if (l->elastic) needs.files += ELASTIC_FILES + PST_ELASTIC_FILES * (uint64_t)l->n;
+    needs.tasks = LAUNCHER_TASKS + processes(l) * (1 + needs.tasks);
     return pst_limit_check(&needs);
 }
 
-/* ranks_of: NULL: the job is not elastic. */
-static pst_status prepare(launcher *l, const uint32_t *ranks_of) {
+static pst_status prepare(launcher *l) {
     PST_TRY(check_limits(l));
     PST_TRY(pst_launch_signals_open(&l->signals));
     l->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (l->null_fd < 0) return pst_fail(PST_ENOMEM, "cannot open /dev/null for the launcher: %m");
-    if (ranks_of) return pst_launch_elastic_open(l, ranks_of);
+    if (l->elastic) return pst_launch_elastic_open(l);
     PST_TRY(pst_heartbeat_page_open(l->n, &l->page_fd, &l->page));
     return l->hosts ? PST_OK : pst_server_open(l->n, l->host, &l->server);
 }
 
 static void release(launcher *l) {
     pst_server_close(l->server);
+    pst_launch_change_close(l);
     if (l->elastic) pst_launch_elastic_close(l);
     else pst_heartbeat_page_close(l->page);
     if (l->page_fd >= 0) close(l->page_fd);
@@ -296,8 +265,7 @@ static void finish(launcher *l, pst_launch_end *end) {
     if (note && end->exit_status == pst_status_exit(PST_EPEER)) pst_launch_print("%s", note);
 }
 
-/* ranks_of: NULL: the job is not elastic. */
-static pst_status run(launcher *l, const uint32_t *ranks_of, pst_launch_end *end) {
+static pst_status run(launcher *l, pst_launch_end *end) {
     l->page_fd = l->signals.fd = l->null_fd = -1;
     if (!l->n || l->n > 65535)
         return pst_fail(PST_EINPUT, "cannot start %u ranks; expected 1 to 65535", l->n);
@@ -313,9 +281,10 @@ static pst_status run(launcher *l, const uint32_t *ranks_of, pst_launch_end *end
     if (!l->rank) return pst_fail(PST_ENOMEM, "no memory for %u ranks", l->n);
     l->began_ns = pst_monotonic_ns();
     fflush(NULL);
-    pst_status status = prepare(l, ranks_of);
-    for (uint32_t i = l->own_from; status == PST_OK && i < l->own_to; i++)
-        status = start_rank(l, i);
+    pst_status status = prepare(l);
+    const uint32_t end_of_first = l->own_from + processes(l);
+    for (uint32_t i = l->own_from; status == PST_OK && i < end_of_first; i++)
+        status = pst_launch_start(l, i);
     if (status != PST_OK && l->live) pst_launch_kill_ranks(l, pst_monotonic_ns());
     watch_ranks(l);
     if (l->any_killed) pst_ucx_sweep();
@@ -326,11 +295,13 @@ static pst_status run(launcher *l, const uint32_t *ranks_of, pst_launch_end *end
 
 pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const argv[],
                             uint32_t grace_ms, pst_launch_end *end) {
-    launch_elastic e = {.fd = -1};
+    launch_elastic e = {.fd = -1, .change = {.listener = -1, .client = -1}};
     launcher l = {.n = n, .hosts = hosts, .argv = argv, .grace_ns = grace_ms * UINT64_C(1000000)};
-    const int elastic = hosts && hosts->n_host;
-    if (elastic) l.elastic = &e;
-    return run(&l, elastic ? hosts->ranks_of : NULL, end);
+    const pst_launch_elastic job = {hosts ? hosts->size : 0, 0, 1, hosts ? hosts->size : 0,
+                                    hosts ? hosts->ranks_of : NULL};
+    if (hosts && hosts->n_host) l.elastic = &e;
+    e.job = &job;
+    return run(&l, end);
 }
 
 pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms,
@@ -338,11 +309,15 @@ pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms,
     return pst_launch_ranks(n, NULL, argv, grace_ms, end);
 }
 
-pst_status pst_launch_local_elastic(uint32_t n, const uint32_t *ranks_of, char *const argv[],
+/* There is a slot for each process that the job may have at once. */
+pst_status pst_launch_local_elastic(const pst_launch_elastic *job, char *const argv[],
                                     uint32_t grace_ms, pst_launch_end *end) {
-    launch_elastic e = {.fd = -1};
-    launcher l = {.n = n, .argv = argv, .elastic = &e, .grace_ns = grace_ms * UINT64_C(1000000)};
-    return run(&l, ranks_of, end);
+    launch_elastic e = {.job = job, .fd = -1, .change = {.listener = -1, .client = -1}};
+    launcher l = {.n = job->max + job->spares,
+                  .argv = argv,
+                  .elastic = &e,
+                  .grace_ns = grace_ms * UINT64_C(1000000)};
+    return run(&l, end);
 }
 
 int pst_launch_stop_exit(int signal) { return signal == SIGINT ? 0 : 128 + signal; }

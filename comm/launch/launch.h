@@ -51,13 +51,20 @@ int pst_launch_stop_exit(int signal);
  * and PENSTOCK_HEARTBEAT_FD in their environment. */
 pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms, pst_launch_end *end);
 
-/* As pst_launch_local, for an elastic job (comm/world/elastic.h): when a rank is killed, stays
- * stopped or hangs, the others go on with ranks_of[number of living processes] ranks; 0: they
- * cannot, and the job ends as above. ranks_of: [n + 1]. Processes without a rank wait until they
- * get one. Ranks find PENSTOCK_ELASTIC_FD and PENSTOCK_ELASTIC_PROCESS, but no PMIx server. After a
- * signal to stop, and once a rank has exited with a status other than 0, the failure of a rank ends
- * the job. */
-pst_status pst_launch_local_elastic(uint32_t n, const uint32_t *ranks_of, char *const argv[],
+/* An elastic job (comm/world/elastic.h): ranks, and spare processes that wait for the place of a
+ * rank; min, max: how many ranks there may be. ranks_of: [ranks + 1]. */
+typedef struct {
+    uint32_t ranks, spares, min, max;
+    const uint32_t *ranks_of;
+} pst_launch_elastic;
+
+/* As pst_launch_local, for an elastic job: when a rank is killed, stays stopped or hangs, the
+ * others go on with ranks_of[number of living processes] ranks, at most `ranks`; 0: they cannot,
+ * and the job ends as above. Processes without a rank wait until they get one. The number of ranks
+ * changes on request (request.h). Ranks find PENSTOCK_ELASTIC_FD and PENSTOCK_ELASTIC_PROCESS, but
+ * no PMIx server. After a signal to stop, and once a rank has exited with a status other than 0,
+ * the failure of a rank ends the job. */
+pst_status pst_launch_local_elastic(const pst_launch_elastic *job, char *const argv[],
                                     uint32_t grace_ms, pst_launch_end *end);
 
 /* ranks_of: NULL, or of an elastic job, as in pst_launch_local_elastic: the job goes on without a

@@ -12,31 +12,38 @@
  * hangs. */
 #define JOIN_NS UINT64_C(30000000000)
 
-/* A page for each epoch: ranks of the last one may still write their lines. */
-pst_status pst_launch_elastic_open(launcher *l, const uint32_t *ranks_of) {
+/* Each epoch has a page of its own: ranks of the last one may still write their lines. */
+pst_status pst_launch_elastic_open(launcher *l) {
     launch_elastic *e = l->elastic;
-    pst_status status = PST_OK;
     if (l->hosts) {
         e->page = l->hosts->page;
         e->fd = l->hosts->page_fd;
     } else {
-        status = pst_elastic_open(l->n, ranks_of, &e->fd, &e->page);
+        const pst_elastic_start start = {.slots = l->n,
+                                         .processes = e->job->ranks + e->job->spares,
+                                         .ranks = e->job->ranks,
+                                         .ranks_of = e->job->ranks_of};
+        PST_TRY(pst_elastic_open(&start, &e->fd, &e->page));
     }
-    for (uint32_t k = 0; status == PST_OK && k <= l->n; k++)
-        status = pst_heartbeat_page_open(l->n, &e->page->heartbeat_fd[k], &e->heartbeat[k]);
-    memset(e->alive, 1, l->n);
-    l->page = e->heartbeat[0];
-    return status;
+    memset(e->alive, 1, e->job->ranks + e->job->spares);
+    return pst_heartbeat_page_add(e->page->heartbeat_fd, l->n, 0, &l->page);
 }
 
 void pst_launch_elastic_close(launcher *l) {
-    launch_elastic *e = l->elastic;
-    for (uint32_t k = 0; e->page && k <= l->n; k++) {
-        pst_heartbeat_page_close(e->heartbeat[k]);
-        if (e->page->heartbeat_fd[k] >= 0) close(e->page->heartbeat_fd[k]);
-    }
+    pst_heartbeat_page_close(l->page);
     /* threads may still give memory out, until this process ends */
-    if (!l->hosts) pst_elastic_close(e->page, e->fd);
+    if (!l->hosts) pst_elastic_close(l->elastic->page, l->elastic->fd);
+}
+
+pst_status pst_launch_elastic_start(launcher *l, uint32_t slot) {
+    launch_elastic *e = l->elastic;
+    e->page->first[slot] = atomic_load(&e->page->epoch) + 1;
+    atomic_store(&e->page->waits[slot], 0);
+    atomic_store(&e->page->leaves[slot], 0);
+    memset(&l->rank[slot], 0, sizeof l->rank[slot]);
+    PST_TRY(pst_launch_start(l, slot));
+    e->alive[slot] = 1;
+    return PST_OK;
 }
 
 int pst_launch_elastic_done(const launcher *l) {
@@ -50,7 +57,7 @@ static int can_lose(const launcher *l, uint32_t rank, int left) {
     uint32_t living = 0;
     if (!e || l->ending || (l->last_signal && !left) || l->interrupts > 1) return 0;
     for (uint32_t i = 0; i < l->n; i++) living += i != rank && e->alive[i];
-    return e->page->ranks_of[living] != 0;
+    return pst_elastic_ranks(e->page, living) != 0;
 }
 
 /* Ranks that wait for this one see the fault of the page. Processes without a rank are not missed.
@@ -134,6 +141,14 @@ int pst_launch_elastic_accuse(launcher *l, uint32_t rank, const char *verdict) {
     return pst_launch_elastic_kill(l, rank, "was killed");
 }
 
+int pst_launch_elastic_left(launcher *l, uint32_t process) {
+    launch_elastic *e = l->elastic;
+    if (!e || pst_launch_elastic_has_rank(l, process)) return 0;
+    if (atomic_load(&e->page->waits[process]) && !atomic_load(&e->page->leaves[process])) return 0;
+    e->alive[process] = 0;
+    return 1;
+}
+
 /* 1: no rank that was killed is still to be reaped: a process that is not gone may write into the
  * memory of others. */
 static int all_are_gone(const launcher *l) {
@@ -142,11 +157,28 @@ static int all_are_gone(const launcher *l) {
     return 1;
 }
 
-int pst_launch_elastic_announce(launcher *l, const uint8_t *alive, uint64_t lost_ns) {
+/* stays: NULL: announces an epoch after a loss. */
+static int announce(launcher *l, const uint8_t *alive, const uint8_t *stays, uint64_t lost_ns) {
     launch_elastic *e = l->elastic;
-    if (!pst_elastic_announce(e->page, alive, lost_ns)) return 0;
-    l->page = e->heartbeat[atomic_load(&e->page->epoch)];
+    const uint32_t next = atomic_load(&e->page->epoch) + 1;
+    pst_heartbeat_page *page;
+    if (next >= PST_ELASTIC_EPOCHS) return 0;
+    if (pst_heartbeat_page_add(e->page->heartbeat_fd, l->n, next, &page) != PST_OK) return 0;
+    const int done =
+        stays ? pst_elastic_change(e->page, stays) : pst_elastic_announce(e->page, alive, lost_ns);
+    pst_heartbeat_page_close(done ? l->page : page);
+    if (!done) return 0;
+    l->page = page;
+    e->freed = 0;
     return 1;
+}
+
+int pst_launch_elastic_change(launcher *l, const uint8_t *stays) {
+    return announce(l, NULL, stays, 0);
+}
+
+int pst_launch_elastic_announce(launcher *l, const uint8_t *alive, uint64_t lost_ns) {
+    return announce(l, alive, NULL, lost_ns);
 }
 
 /* To the starting launcher, which announces epochs on all hosts. */
@@ -155,6 +187,27 @@ static void report(const launcher *l) {
     for (uint32_t i = l->own_from; i < l->own_to; i++)
         if (e->lost[i])
             pst_launch_host_report("lost %u %" PRIu64, i, pst_monotonic_ns() - e->lost_ns);
+}
+
+static void announce_loss(launcher *l) {
+    launch_elastic *e = l->elastic;
+    uint32_t any = 0;
+    for (uint32_t i = 0; i < l->n; i++) any += e->lost[i];
+    if (!any || !all_are_gone(l)) return;
+    if (l->hosts) report(l);
+    else if (!pst_launch_elastic_announce(l, e->alive, e->lost_ns)) return;
+    memset(e->lost, 0, sizeof e->lost);
+    e->lost_ns = 0;
+}
+
+/* The memory of processes that have ended is kept until the others have read it; with several
+ * hosts, until the job ends. */
+static void free_slots(launcher *l) {
+    launch_elastic *e = l->elastic;
+    if (e->freed || l->hosts || !pst_elastic_has_state(e->page)) return;
+    for (uint32_t i = 0; i < l->n; i++)
+        if (!l->rank[i].pid) pst_elastic_free_slot(e->page, i);
+    e->freed = 1;
 }
 
 void pst_launch_elastic_watch(launcher *l) {
@@ -167,11 +220,6 @@ void pst_launch_elastic_watch(launcher *l) {
     }
     kill_silent(l);
     kill_late(l);
-    uint32_t any = 0;
-    for (uint32_t i = 0; i < l->n; i++) any += e->lost[i];
-    if (!any || !all_are_gone(l)) return;
-    if (l->hosts) report(l);
-    else if (!pst_launch_elastic_announce(l, e->alive, e->lost_ns)) return;
-    memset(e->lost, 0, sizeof e->lost);
-    e->lost_ns = 0;
+    announce_loss(l);
+    free_slots(l);
 }

@@ -28,7 +28,8 @@ pst_status pst_launch_elastic_host_open(pst_launch_host_job *job, const char *li
         n > PST_ELASTIC_HOSTS || job->size > PST_ELASTIC_RANKS ||
         !read_ranks(line + used, job->size, job->ranks_of))
         return pst_fail(PST_EINTERNAL, "the starting launcher sent '%.40s'", line);
-    PST_TRY(pst_elastic_open(job->size, job->ranks_of, &job->page_fd, &job->page));
+    const pst_elastic_start start = {job->size, job->size, job->size, job->ranks_of};
+    PST_TRY(pst_elastic_open(&start, &job->page_fd, &job->page));
     pst_elastic_hosts *h = &job->page->hosts;
     h->own = own;
     h->listener = job->listener;

@@ -60,13 +60,31 @@ typedef struct {
     int lost; /* of an elastic job: the launcher kills it so that the others go on */
 } rank_process;
 
-/* Of an elastic job. page: shared with the processes (descriptor fd); heartbeat: [n + 1] pages of
- * the epochs, of which launcher.page is the current one. alive: [n]; lost: [n] 1: has
- * died since the last announcement; lost_ns: when the first of these was lost; 0: none. */
+/* A change of the ranks that somebody has requested (request.h): the processes that it needs start;
+ * the ranks leave the epoch at the end of their step; the next epoch begins. */
+typedef enum { CHANGE_NONE, CHANGE_STARTS, CHANGE_LEAVES, CHANGE_BEGINS } change_phase;
+enum { PST_LAUNCH_REQUEST = 1024 };
+
+/* listener: socket for requests; client: connection of the request that is being served; -1: none.
+ * received: [n_received] bytes of the request so far. ranks: as many as are wanted; drains: [n] 1:
+ * this process is to leave. */
 typedef struct {
+    int listener, client;
+    change_phase phase;
+    char received[PST_LAUNCH_REQUEST];
+    uint32_t n_received, ranks;
+    uint8_t drains[PST_ELASTIC_RANKS];
+} launch_change;
+
+/* Of an elastic job. page: shared with the processes (descriptor fd); launcher.page is the
+ * heartbeat page of the current epoch. alive: [n]; lost: [n] 1: has died since the last
+ * announcement; lost_ns: when the first of these was lost; 0: none. freed: 1: the memory of ended
+ * processes is free, in this epoch. */
+typedef struct {
+    const pst_launch_elastic *job;
     pst_elastic_page *page;
-    int fd;
-    pst_heartbeat_page *heartbeat[PST_ELASTIC_EPOCHS];
+    int fd, freed;
+    launch_change change;
     uint8_t alive[PST_ELASTIC_RANKS], lost[PST_ELASTIC_RANKS];
     uint64_t lost_ns;
     int stopped; /* the signal after which a rank of a job of one rank has saved */
@@ -136,6 +154,8 @@ void pst_launch_read_signals(launcher *l);
 /* Stops the ranks, or continues them, while the launcher itself runs. */
 void pst_launch_suspend(launcher *l, int stop);
 
+/* launch_start.c: starts the process of a rank, or of a slot. */
+pst_status pst_launch_start(launcher *l, uint32_t rank);
 /* launch.c: the ranks of this host; hosts may be NULL. */
 pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const argv[],
                             uint32_t grace_ms, pst_launch_end *end);
@@ -157,8 +177,14 @@ int pst_launch_elastic_host_watch(launcher *l);
  * which has died, or left by itself (left); kill: kills a rank that is stopped or hangs, if the job
  * can go on without it (else 0); watch: kills ranks that others accuse, and announces the next
  * epoch when ranks have died. */
-pst_status pst_launch_elastic_open(launcher *l, const uint32_t *ranks_of);
+pst_status pst_launch_elastic_open(launcher *l);
 void pst_launch_elastic_close(launcher *l);
+/* Starts another process in a slot; it waits until it gets a rank. */
+pst_status pst_launch_elastic_start(launcher *l, uint32_t slot);
+/* 1: a process has ended that had no rank, and was told to leave or was not ready for one. */
+int pst_launch_elastic_left(launcher *l, uint32_t process);
+/* Announces the next epoch, of the processes that stay ([n]); 0: failed. */
+int pst_launch_elastic_change(launcher *l, const uint8_t *stays);
 int pst_launch_elastic_lose(launcher *l, uint32_t rank, int left, const char *what);
 int pst_launch_elastic_kill(launcher *l, uint32_t rank, const char *what);
 void pst_launch_elastic_watch(launcher *l);
@@ -170,6 +196,15 @@ int pst_launch_elastic_has_rank(const launcher *l, uint32_t process);
 int pst_launch_elastic_accuse(launcher *l, uint32_t rank, const char *verdict);
 /* 1: all ranks of the job have finished: however a process ends now, nothing is lost. */
 int pst_launch_elastic_done(const launcher *l);
+
+/* launch_change.c: changes of the ranks on request. fds: adds what to poll, returns how many (at
+ * most PST_LAUNCH_CHANGE_FDS); watch: reads the request, and does what can be done of it now;
+ * close: the job has ended. */
+enum { PST_LAUNCH_CHANGE_FDS = 2 };
+struct pollfd;
+uint32_t pst_launch_change_fds(const launcher *l, struct pollfd *fds);
+void pst_launch_change_watch(launcher *l);
+void pst_launch_change_close(launcher *l);
 
 /* launch_control.c: handles the lines that have arrived on the control pipe. */
 void pst_launch_host_read(launcher *l);

@@ -75,7 +75,7 @@ static void hang_up(launcher *l) {
 /* One rank is enough: it makes all of them save. */
 static void save(launcher *l) {
     for (uint32_t i = 0; i < l->n; i++) {
-        if (!l->rank[i].pid) continue;
+        if (!l->rank[i].pid || !pst_launch_elastic_has_rank(l, i)) continue;
         kill(l->rank[i].pid, SIGUSR1);
         return;
     }

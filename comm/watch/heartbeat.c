@@ -101,9 +101,12 @@ static pst_status map_launchers_page(const pst_world *w, uint32_t n, pst_heartbe
     struct stat st;
     int fd = text ? atoi(text) : -1;
     if (w->lines) fd = w->heartbeat_fd;
-    if (fd < 0 || fstat(fd, &st) || (size_t)st.st_size != pst_page_bytes(n)) return PST_OK;
+    const uint32_t index = w->lines ? w->epoch : 0;
+    const size_t least = (index + (size_t)1) * pst_page_bytes(n);
+    if (fd < 0 || fstat(fd, &st) || (size_t)st.st_size < least) return PST_OK;
+    if (!w->lines && (size_t)st.st_size != least) return PST_OK;
     fcntl(fd, F_SETFD, FD_CLOEXEC);
-    pst_heartbeat_page *mapped = pst_page_map(fd, n);
+    pst_heartbeat_page *mapped = pst_page_map(fd, n, index);
     if (!mapped) return pst_fail(PST_ENOMEM, "no memory for the heartbeat page");
     if (mapped->n == n) *page = mapped;
     else pst_heartbeat_page_close(mapped);
@@ -139,7 +142,7 @@ static pst_heartbeat_page *map_announced(const announcement *a, uint32_t n) {
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     int matches = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
                   (size_t)st.st_size == pst_page_bytes(n);
-    pst_heartbeat_page *page = matches ? pst_page_map(fd, n) : NULL;
+    pst_heartbeat_page *page = matches ? pst_page_map(fd, n, 0) : NULL;
     if (fd >= 0) close(fd);
     if (!page || (page->n == n && !memcmp(page->nonce, a->nonce, sizeof a->nonce))) return page;
     munmap(page, pst_page_bytes(n)); /* not page->n, which may be anything */

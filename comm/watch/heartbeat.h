@@ -64,6 +64,8 @@ void pst_heartbeat_fail(pst_heartbeat *h);
  * following functions `rank` is the index of a line. */
 typedef struct pst_heartbeat_page pst_heartbeat_page;
 pst_status pst_heartbeat_page_open(uint32_t n, int *fd, pst_heartbeat_page **page);
+/* Adds page `index` behind the earlier ones of this file: that of an epoch (pst_world.epoch). */
+pst_status pst_heartbeat_page_add(int fd, uint32_t n, uint32_t index, pst_heartbeat_page **page);
 void pst_heartbeat_page_close(pst_heartbeat_page *page);
 void pst_heartbeat_page_mark_dead(pst_heartbeat_page *page, uint32_t rank);
 /* Marks a rank that exited normally without closing its heartbeat. Not for ranks that failed, whose

@@ -14,8 +14,9 @@ pst_position *pst_page_position(pst_heartbeat_page *page, uint32_t line) {
     return (pst_position *)(page->line + page->n) + line;
 }
 
-pst_heartbeat_page *pst_page_map(int fd, uint32_t n) {
-    void *mem = mmap(NULL, pst_page_bytes(n), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+pst_heartbeat_page *pst_page_map(int fd, uint32_t n, uint32_t index) {
+    const size_t bytes = pst_page_bytes(n);
+    void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)(index * bytes));
     return mem == MAP_FAILED ? NULL : mem;
 }
 
@@ -35,19 +36,22 @@ void pst_page_fault(pst_heartbeat_page *page, fault_kind kind, uint32_t line) {
             return;
 }
 
+pst_status pst_heartbeat_page_add(int fd, uint32_t n, uint32_t index, pst_heartbeat_page **page) {
+    const off_t end = (off_t)((index + (size_t)1) * pst_page_bytes(n));
+    pst_heartbeat_page *p = ftruncate(fd, end) ? NULL : pst_page_map(fd, n, index);
+    if (!p) return pst_fail(PST_ENOMEM, "cannot map the shared page of the heartbeat: %m");
+    set_lines(p, n);
+    *page = p;
+    return PST_OK;
+}
+
 pst_status pst_heartbeat_page_open(uint32_t n, int *fd, pst_heartbeat_page **page) {
     int file = memfd_create("penstock-heartbeat", MFD_CLOEXEC);
     if (file < 0) return pst_fail(PST_ENOMEM, "cannot create the shared page of the heartbeat: %m");
-    pst_heartbeat_page *p =
-        ftruncate(file, (off_t)pst_page_bytes(n)) ? NULL : pst_page_map(file, n);
-    if (!p) {
-        close(file);
-        return pst_fail(PST_ENOMEM, "cannot map the shared page of the heartbeat: %m");
-    }
-    set_lines(p, n);
-    *fd = file;
-    *page = p;
-    return PST_OK;
+    pst_status status = pst_heartbeat_page_add(file, n, 0, page);
+    if (status == PST_OK) *fd = file;
+    else close(file);
+    return status;
 }
 
 void pst_heartbeat_page_close(pst_heartbeat_page *page) {

@@ -45,8 +45,8 @@ _Static_assert(sizeof(page_line) == 64 && sizeof(pst_heartbeat_page) % 64 == 0,
 #define PAGE_NO_INSTR UINT64_MAX
 
 size_t pst_page_bytes(uint32_t n);
-/* Maps the page of n ranks from a descriptor; NULL: failed. */
-pst_heartbeat_page *pst_page_map(int fd, uint32_t n);
+/* Maps page `index` of a file of pages of n ranks; NULL: failed. */
+pst_heartbeat_page *pst_page_map(int fd, uint32_t n, uint32_t index);
 pst_position *pst_page_position(pst_heartbeat_page *page, uint32_t line);
 /* Records a fault if there is none yet. A DEAD fault also replaces a fault recorded by a rank, and
  * HUNG replaces SILENT. */

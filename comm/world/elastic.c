@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,32 +22,35 @@ static int memory_file(const char *name, uint64_t bytes) {
     return fd;
 }
 
-static void set_first(pst_elastic_page *page, uint32_t n, const uint32_t *ranks_of) {
-    page->n = n;
+static void set_first(pst_elastic_page *page, const pst_elastic_start *start) {
+    page->n = start->slots;
     page->began_ns = pst_monotonic_ns();
-    memcpy(page->ranks_of, ranks_of, (n + 1) * sizeof *ranks_of);
-    page->store_fd = -1;
-    for (uint32_t e = 0; e < PST_ELASTIC_EPOCHS; e++) page->heartbeat_fd[e] = -1;
+    page->known = start->ranks;
+    page->target = start->ranks;
+    memcpy(page->ranks_of, start->ranks_of, (page->known + 1) * sizeof *start->ranks_of);
+    page->store_fd = page->heartbeat_fd = page->wake_fd = -1;
     for (uint32_t i = 0; i < PST_ELASTIC_RANKS; i++)
         for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++) page->state_fd[i][k] = -1;
-    page->member[0].n_rank = page->member[0].alive = n;
-    for (uint32_t i = 0; i < n; i++) page->member[0].process[i] = i;
+    page->member[0].n_rank = start->ranks;
+    page->member[0].alive = start->processes;
+    for (uint32_t i = 0; i < start->ranks; i++) page->member[0].process[i] = i;
 }
 
 static int open_files(pst_elastic_page *page) {
-    const uint64_t store = (page->n + UINT64_C(1)) * page->n * PST_ELASTIC_REGION;
+    const uint64_t store = PST_ELASTIC_EPOCHS * (uint64_t)page->n * PST_ELASTIC_REGION;
     int missing = (page->store_fd = memory_file("penstock-world", store)) < 0;
+    missing |= (page->heartbeat_fd = memory_file("penstock-heartbeat", 0)) < 0;
+    missing |= (page->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0;
     for (uint32_t i = 0; i < page->n; i++)
         for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++)
             missing |= (page->state_fd[i][k] = memory_file("penstock-state", 0)) < 0;
     return !missing;
 }
 
-pst_status pst_elastic_open(uint32_t n, const uint32_t *ranks_of, int *out,
-                            pst_elastic_page **page) {
-    if (n > PST_ELASTIC_RANKS)
+pst_status pst_elastic_open(const pst_elastic_start *start, int *out, pst_elastic_page **page) {
+    if (start->slots > PST_ELASTIC_RANKS)
         return pst_fail(PST_EINPUT, "an elastic job has at most %d ranks, not %u; omit --elastic",
-                        PST_ELASTIC_RANKS, n);
+                        PST_ELASTIC_RANKS, start->slots);
     int fd = memory_file("penstock-elastic", sizeof **page);
     pst_elastic_page *p = MAP_FAILED;
     if (fd >= 0) p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -54,7 +58,7 @@ pst_status pst_elastic_open(uint32_t n, const uint32_t *ranks_of, int *out,
         if (fd >= 0) close(fd);
         return pst_fail(PST_ENOMEM, "cannot create the shared page of an elastic job: %m");
     }
-    set_first(p, n, ranks_of);
+    set_first(p, start);
     if (!open_files(p)) {
         pst_status status =
             pst_fail(PST_ENOMEM, "cannot create the memory files of an elastic job: %m");
@@ -73,20 +77,31 @@ static void keep(int fd) {
 void pst_elastic_inherit(const pst_elastic_page *page, int fd) {
     keep(fd);
     keep(page->store_fd);
-    for (uint32_t e = 0; e <= page->n; e++) keep(page->heartbeat_fd[e]);
+    keep(page->heartbeat_fd);
+    keep(page->wake_fd);
     if (page->hosts.n) keep(page->hosts.listener);
     for (uint32_t i = 0; i < page->n; i++)
         for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++) keep(page->state_fd[i][k]);
 }
 
+static void close_file(int fd) {
+    if (fd >= 0) close(fd);
+}
+
 void pst_elastic_close(pst_elastic_page *page, int fd) {
     if (!page) return;
     for (uint32_t i = 0; i < page->n; i++)
-        for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++)
-            if (page->state_fd[i][k] >= 0) close(page->state_fd[i][k]);
-    if (page->store_fd >= 0) close(page->store_fd);
+        for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++) close_file(page->state_fd[i][k]);
+    close_file(page->store_fd);
+    close_file(page->heartbeat_fd);
+    close_file(page->wake_fd);
     munmap(page, sizeof *page);
     close(fd);
+}
+
+uint32_t pst_elastic_ranks(const pst_elastic_page *page, uint32_t living) {
+    if (living > page->target) living = page->target;
+    return page->ranks_of[living < page->known ? living : page->known];
 }
 
 /* Whether a step of the epoch was completed: a state behind that before its first step. */
@@ -112,20 +127,57 @@ static uint64_t first_loss(pst_elastic_page *page, uint32_t epoch, uint64_t lost
     return before && before < lost_ns && !has_trained(page, epoch - 1) ? before : lost_ns;
 }
 
-int pst_elastic_announce(pst_elastic_page *page, const uint8_t *alive, uint64_t lost_ns) {
-    uint32_t epoch = atomic_load(&page->epoch) + 1, living = 0;
-    if (epoch >= PST_ELASTIC_EPOCHS) return 0;
-    for (uint32_t i = 0; i < page->n; i++) living += alive[i] != 0;
+/* Frees what the ranks of the epoch before this one's exchanged: nobody reads it any more. */
+static void free_values(const pst_elastic_page *page, uint32_t epoch) {
+    const uint64_t bytes = page->n * PST_ELASTIC_REGION;
+    if (epoch < 2) return;
+    fallocate(page->store_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              (off_t)((epoch - 2) * bytes), (off_t)bytes);
+}
+
+/* Fills in the ranks of an epoch, from the lowest processes of `can`, and announces it. */
+static int announce(pst_elastic_page *page, uint32_t epoch, const uint8_t *can) {
     pst_elastic_members *next = &page->member[epoch];
-    *next = (pst_elastic_members){.alive = living, .lost_ns = first_loss(page, epoch, lost_ns)};
+    uint32_t living = 0;
+    for (uint32_t i = 0; i < page->n; i++) living += can[i] != 0;
+    next->alive = living;
+    const uint32_t ranks = pst_elastic_ranks(page, living);
+    for (uint32_t i = 0; i < page->n && next->n_rank < ranks; i++)
+        if (can[i]) next->process[next->n_rank++] = i;
+    if (!next->n_rank) return 0;
+    free_values(page, epoch);
+    atomic_store(&page->changes, 0);
+    atomic_store(&page->epoch, epoch);
+    return 1;
+}
+
+int pst_elastic_announce(pst_elastic_page *page, const uint8_t *alive, uint64_t lost_ns) {
+    const uint32_t epoch = atomic_load(&page->epoch) + 1;
+    if (epoch >= PST_ELASTIC_EPOCHS) return 0;
+    pst_elastic_members *next = &page->member[epoch];
+    *next = (pst_elastic_members){.lost_ns = first_loss(page, epoch, lost_ns)};
     const pst_elastic_members *before = &page->member[last_trained(page, epoch)];
     for (uint32_t r = 0; r < before->n_rank; r++)
         if (!alive[before->process[r]]) next->lost[next->n_lost++] = r;
-    for (uint32_t i = 0; i < page->n && next->n_rank < page->ranks_of[living]; i++)
-        if (alive[i]) next->process[next->n_rank++] = i;
-    if (!next->n_rank) return 0;
-    atomic_store(&page->epoch, epoch);
-    return 1;
+    return announce(page, epoch, alive);
+}
+
+int pst_elastic_all_departed(const pst_elastic_page *page) {
+    const pst_elastic_members *m = &page->member[atomic_load(&page->epoch)];
+    return atomic_load(&m->departed) >= m->n_rank;
+}
+
+int pst_elastic_change(pst_elastic_page *page, const uint8_t *stays) {
+    const uint32_t epoch = atomic_load(&page->epoch) + 1;
+    if (epoch >= PST_ELASTIC_EPOCHS) return 0;
+    page->member[epoch] = (pst_elastic_members){
+        .is_change = 1, .lost_ns = atomic_load(&page->member[epoch - 1].departed_ns)};
+    return announce(page, epoch, stays);
+}
+
+void pst_elastic_free_slot(const pst_elastic_page *page, uint32_t slot) {
+    for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++)
+        if (ftruncate(page->state_fd[slot][k], 0)) return; /* never: the file is ours */
 }
 
 uint32_t pst_elastic_rank(const pst_elastic_page *page, uint32_t epoch, uint32_t process) {
@@ -136,6 +188,11 @@ uint32_t pst_elastic_rank(const pst_elastic_page *page, uint32_t epoch, uint32_t
 }
 
 /* --- the processes ---------------------------------------------------------------------------- */
+
+void pst_elastic_wake(const pst_elastic_page *page) {
+    const uint64_t one = 1;
+    if (write(page->wake_fd, &one, sizeof one) < 0) return; /* full: it will be read */
+}
 
 pst_status pst_elastic_map(pst_elastic_page **page, uint32_t *process) {
     const char *text = getenv("PENSTOCK_ELASTIC_FD"), *number = getenv("PENSTOCK_ELASTIC_PROCESS");
@@ -174,4 +231,10 @@ int pst_elastic_newest(pst_elastic_page *page, uint32_t *epoch, uint64_t *number
         }
     *number = newest;
     return newest != 0;
+}
+
+int pst_elastic_has_state(pst_elastic_page *page) {
+    uint32_t epoch;
+    uint64_t number;
+    return pst_elastic_newest(page, &epoch, &number) && epoch == atomic_load(&page->epoch);
 }

@@ -1,8 +1,10 @@
-/* Elastic jobs: local ranks that go on when one of them dies. The launcher and its processes share
- * a page (a memfd), on which the launcher announces epochs: which processes are the ranks from then
- * on. A world of an epoch ends when the next epoch is announced. Each process also has two memory
- * files, which outlive it and in which its part of the run's state lies; every process can read all
- * of them.
+/* Elastic jobs: local ranks that go on when one of them dies, and whose number can be changed. The
+ * launcher and its processes share a page (a memfd), on which the launcher announces epochs: which
+ * processes are the ranks from then on. A world of an epoch ends when the next epoch is announced.
+ * The page has a slot for each process that can live at the same time. Each slot also has two
+ * memory files, which outlive its process and in which its part of the run's state lies; every
+ * process can read all of them. A process is known by its slot; when it has ended, another one can
+ * be started in the slot.
  *
  * The launcher's process writes the page from one thread, a rank from its training thread. */
 #ifndef PST_COMM_WORLD_ELASTIC_H
@@ -15,7 +17,7 @@
  * state. */
 enum {
     PST_ELASTIC_RANKS = 64,
-    PST_ELASTIC_EPOCHS = PST_ELASTIC_RANKS + 1,
+    PST_ELASTIC_EPOCHS = 4096,
     PST_ELASTIC_FILES = 2,
     PST_ELASTIC_NOTE = 4096,
     PST_ELASTIC_FOLDER = 768
@@ -31,14 +33,28 @@ enum { PST_ELASTIC_LEFT = 143 };
  * launcher ends the job because of a failure. */
 typedef enum { PST_ELASTIC_RUNS, PST_ELASTIC_DONE, PST_ELASTIC_ENDING } pst_elastic_end;
 
+/* How a change of the ranks went: from: ranks before; seconds: how long training stood still;
+ * step: steps that were done before. */
+typedef struct {
+    uint32_t from;
+    uint64_t step;
+    double seconds, predicted_s;
+} pst_elastic_changed;
+
 /* The ranks of an epoch. process: [n_rank] the process of each rank; alive: processes that lived
  * when it was announced, those without a rank included; lost: [n_lost] ranks of the last
  * epoch in which a step was completed that have died since; lost_ns: monotonic clock of the first
- * loss since a step was trained. */
+ * loss since a step was trained, and when training stopped for the change with which the epoch
+ * begins. is_change: 1: all ranks have left the epoch before at the end of a step. */
 typedef struct {
-    uint32_t n_rank, alive, n_lost;
+    uint32_t n_rank, alive, n_lost, is_change;
     uint32_t process[PST_ELASTIC_RANKS], lost[PST_ELASTIC_RANKS];
     uint64_t lost_ns;
+    /* ranks that have left the epoch for a change, and when the first of them did */
+    _Atomic uint32_t departed;
+    _Atomic uint64_t departed_ns;
+    _Atomic uint32_t has_changed; /* 1: the epoch's first step begins; `changed` is complete */
+    pst_elastic_changed changed;
     _Atomic uint64_t fence[PST_ELASTIC_RANKS]; /* fences that each rank has reached */
     _Atomic uint32_t leaving;                  /* processes that leave this epoch by themselves */
     /* the state that the epoch begins with, which its rank 0 finds; source 0: none */
@@ -72,18 +88,36 @@ typedef struct {
     pst_elastic_host host[PST_ELASTIC_HOSTS];
 } pst_elastic_hosts;
 
+/* What recoveries and changes took so far, for predictions; written by rank 0. rest_ns: the set-up
+ * of an epoch without the state; ns_per_byte: of the state; step_ns: the last steps, of a layout
+ * for which step_predicted_ns were predicted. */
 typedef struct {
-    uint32_t n;             /* processes */
+    uint64_t rest_ns, step_predicted_ns;
+    double ns_per_byte, step_ns;
+} pst_elastic_times;
+
+typedef struct {
+    uint32_t n;             /* slots */
     _Atomic uint32_t epoch; /* the last one announced */
     _Atomic uint32_t end;   /* pst_elastic_end */
-    /* ranks of the epoch when so many processes live; 0: the job ends */
-    uint32_t ranks_of[PST_ELASTIC_RANKS + 1];
+    /* ranks of the epoch when so many processes live, for 0 to known processes; 0: the job ends.
+     * target: no epoch has more ranks */
+    uint32_t ranks_of[PST_ELASTIC_RANKS + 1], known, target;
+    /* 1: the ranks leave the epoch at the end of their step, for a change */
+    _Atomic uint32_t changes;
+    /* Of each slot. first: the first epoch of its process; waits: 1: it is ready for a rank;
+     * leaves: 1: without a rank it is to end. */
+    uint32_t first[PST_ELASTIC_RANKS];
+    _Atomic uint32_t waits[PST_ELASTIC_RANKS], leaves[PST_ELASTIC_RANKS];
+    /* what all processes must have in common; 0: not known yet */
+    _Atomic uint64_t identity;
+    pst_elastic_times times;
     uint64_t began_ns; /* monotonic clock when the job began */
     /* 1: the launcher has forwarded a signal to stop: it is meant for all ranks */
     _Atomic uint32_t is_stopping;
-    /* Descriptors, the same in all processes: heartbeat pages of the epochs, one line per process;
-     * values that ranks exchange in worlds; memory files. */
-    int heartbeat_fd[PST_ELASTIC_EPOCHS], store_fd;
+    /* Descriptors, the same in all processes: heartbeat pages of the epochs, one line per slot;
+     * values that ranks exchange in worlds; an eventfd that wakes the launcher; memory files. */
+    int heartbeat_fd, store_fd, wake_fd;
     int state_fd[PST_ELASTIC_RANKS][PST_ELASTIC_FILES];
     pst_elastic_members member[PST_ELASTIC_EPOCHS];
     pst_elastic_state state[PST_ELASTIC_RANKS][PST_ELASTIC_FILES];
@@ -92,20 +126,39 @@ typedef struct {
     pst_elastic_hosts hosts;
 } pst_elastic_page;
 
-/* The launcher's side. open: ranks_of: [n + 1] as above, ranks_of[n] is n; the processes inherit
- * every descriptor up to the last one (pst_elastic_inherit, in the child after fork; makes system
- * calls only). Heartbeat pages are opened by the caller. EINPUT: more than PST_ELASTIC_RANKS. */
-pst_status pst_elastic_open(uint32_t n, const uint32_t *ranks_of, int *fd, pst_elastic_page **page);
+/* With what a job begins: processes in the lowest slots, of which the first `ranks` are ranks.
+ * ranks_of: [ranks + 1] as above; ranks_of[ranks] is `ranks`. */
+typedef struct {
+    uint32_t slots, processes, ranks;
+    const uint32_t *ranks_of;
+} pst_elastic_start;
+
+/* The launcher's side. open: the processes inherit every descriptor (pst_elastic_inherit, in the
+ * child after fork; makes system calls only). The first heartbeat page is added by the caller.
+ * EINPUT: more slots than PST_ELASTIC_RANKS. */
+pst_status pst_elastic_open(const pst_elastic_start *start, int *fd, pst_elastic_page **page);
 void pst_elastic_inherit(const pst_elastic_page *page, int fd);
 void pst_elastic_close(pst_elastic_page *page, int fd);
+/* Ranks that a job can have with so many living processes; 0: it ends. */
+uint32_t pst_elastic_ranks(const pst_elastic_page *page, uint32_t living);
 /* Announces the next epoch, of the lowest living processes. alive: [n]. lost_ns: when the first of
  * those that have died since the last announcement did. Returns 0 if too few live: nothing changes.
  */
 int pst_elastic_announce(pst_elastic_page *page, const uint8_t *alive, uint64_t lost_ns);
+/* The same when all ranks have left the epoch for a change (1: they have). stays: [n]: 1: may get a
+ * rank. */
+int pst_elastic_all_departed(const pst_elastic_page *page);
+int pst_elastic_change(pst_elastic_page *page, const uint8_t *stays);
+/* 1: all ranks of the last epoch have completed a state in it, so nobody reads an earlier one. */
+int pst_elastic_has_state(pst_elastic_page *page);
+/* Frees the memory of a slot whose process has ended, and whose state nobody reads any more. */
+void pst_elastic_free_slot(const pst_elastic_page *page, uint32_t slot);
 /* The rank of a process in the last epoch; UINT32_MAX: it has none. */
 uint32_t pst_elastic_rank(const pst_elastic_page *page, uint32_t epoch, uint32_t process);
 
-/* The processes' side. Maps the page that the launcher passed in PENSTOCK_ELASTIC_FD; NULL in
+/* The processes' side. wake: the launcher looks at the page. */
+void pst_elastic_wake(const pst_elastic_page *page);
+/* Maps the page that the launcher passed in PENSTOCK_ELASTIC_FD; NULL in
  * *page: this process is no rank of an elastic job. *process: its number. */
 pst_status pst_elastic_map(pst_elastic_page **page, uint32_t *process);
 /* Opens the world of an epoch in which this process has a rank, when all of its ranks have arrived.

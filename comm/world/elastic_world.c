@@ -124,7 +124,7 @@ static const pst_world_ops elastic_ops = {
 
 /* Regions of an epoch begin behind those of the epochs before, so no region is used twice. */
 static pst_status map_regions(elastic_world *w) {
-    const uint64_t from = w->epoch * w->page->n * REGION;
+    const uint64_t from = (uint64_t)w->epoch * w->page->n * REGION;
     w->bytes = w->base.size * REGION;
     void *mem =
         mmap(NULL, w->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, w->page->store_fd, (off_t)from);
@@ -145,7 +145,8 @@ pst_status pst_elastic_world(pst_elastic_page *page, uint32_t epoch, uint32_t pr
                           .size = m->n_rank,
                           .local_rank = rank,
                           .local_size = m->n_rank,
-                          .heartbeat_fd = page->heartbeat_fd[epoch],
+                          .heartbeat_fd = page->heartbeat_fd,
+                          .epoch = epoch,
                           .lines = page->n,
                           .line = process,
                           .launched_by_us = 1};

@@ -14,9 +14,10 @@ typedef enum {
     PST_OPTION_INT,
     PST_OPTION_FLOAT,
     PST_OPTION_STRING,
-    PST_OPTION_LIST,  /* strings; the option may be given several times */
-    PST_OPTION_BYTES, /* bytes: a number, or with a unit such as 8GiB, 512M */
-    PST_OPTION_RATE   /* bytes per second: a number, or with a unit such as 25GB/s, 400Gb/s */
+    PST_OPTION_LIST,    /* strings; the option may be given several times */
+    PST_OPTION_BYTES,   /* bytes: a number, or with a unit such as 8GiB, 512M */
+    PST_OPTION_RATE,    /* bytes per second: a number, or with a unit such as 25GB/s, 400Gb/s */
+    PST_OPTION_OPTIONAL /* a string that is given as --name=VALUE; --name alone means "" */
 } pst_option_type;
 enum { PST_OPTION_LIST_MAX = 32 };
 typedef struct {
@@ -24,7 +25,8 @@ typedef struct {
     const char *item[PST_OPTION_LIST_MAX];
 } pst_option_list;
 /* One option. `target` points to an int (FLAG), int64_t (INT), double (FLOAT, BYTES, RATE), const
- * char * (STRING) or pst_option_list (LIST); the value of *target before parsing is the default. */
+ * char * (STRING, OPTIONAL) or pst_option_list (LIST); the value of *target before parsing is the
+ * default. */
 typedef struct {
     char letter;       /* short form: 'n' for -n; 0: none */
     const char *name;  /* long form without the dashes: "ranks" */

@@ -431,6 +431,16 @@ PST_API pst_status pst_runs_print(const char *folder, FILE *out);
 /* Compares the runs in two folders, and writes a page to `out`: the first step at which loss or
  * gradient norm differ, settings that differ, results. EINPUT: a folder has no metrics.jsonl. */
 PST_API pst_status pst_runs_compare(const char *a, const char *b, FILE *out);
+typedef struct {
+    size_t size;       /* sizeof(pst_resize_options) */
+    const char *run;   /* folder of an elastic run that is running on this host */
+    int64_t ranks;     /* the number of ranks that it is to have; not with `drain` */
+    const char *drain; /* the rank that is to leave, such as "2"; NULL: none */
+} pst_resize_options;
+/* Changes the ranks of an elastic run at the end of its present step, and waits until it goes on;
+ * then writes a line to `out`. EINPUT: there is no such run, or it cannot have these ranks. EPEER:
+ * the run ended meanwhile. */
+PST_API pst_status pst_resize(const pst_resize_options *options, FILE *out);
 /* Writes the hardware and software of this machine, and which features are unavailable and why, to
  * `out` as text or (json nonzero) JSON. */
 PST_API pst_status pst_doctor(int json, FILE *out);

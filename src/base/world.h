@@ -36,10 +36,11 @@ struct pst_world {
     uint32_t host_processors; /* the processors of all ranks of this host together; 0: unknown */
     char host[64], job[64];   /* host of this rank; a name unique to the job */
     int launched_by_us;       /* the launcher of penstock started and watches this process */
-    /* Of an elastic job (comm/world/elastic.h): the heartbeat page of the epoch, its lines, and
-     * this process's line; lines 0: the page has a line for each rank of this host. */
+    /* Of an elastic job (comm/world/elastic.h): the file of heartbeat pages, of which `epoch` is
+     * this world's; its lines, and this process's line; lines 0: the page has a line for each rank
+     * of this host. */
     int heartbeat_fd;
-    uint32_t lines, line;
+    uint32_t epoch, lines, line;
     uint32_t verdicts; /* statuses that ranks have agreed on in this world, for unique keys */
 };
 #endif

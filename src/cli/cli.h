@@ -48,6 +48,8 @@ int pst_cli_profile(const pst_cli_call *call);
 int pst_cli_report(const pst_cli_call *call);
 int pst_cli_runs(const pst_cli_call *call);
 int pst_cli_compare(const pst_cli_call *call);
+int pst_cli_resize(const pst_cli_call *call);
+int pst_cli_drain(const pst_cli_call *call);
 int pst_cli_tokenize(const pst_cli_call *call);
 int pst_cli_doctor(const pst_cli_call *call);
 int pst_cli_help(const pst_cli_call *call);

@@ -50,7 +50,7 @@ static void put_values(const pst_cli_command *self, const pst_command *rows, voi
     FILE *out = to;
     for (size_t i = 0; i < rows->n_option; i++) {
         const pst_option *o = &rows->option[i];
-        if (o->type == PST_OPTION_FLAG) continue;
+        if (o->type == PST_OPTION_FLAG || o->type == PST_OPTION_OPTIONAL) continue;
         fputs("    ", out);
         if (o->letter) fprintf(out, "'%s -%c'%s", self->name, o->letter, o->name ? " | " : "");
         if (o->name) fprintf(out, "'%s --%s'", self->name, o->name);

@@ -32,7 +32,8 @@ static const char *find_unknown(const pst_command *command, const pst_cli_call *
         size_t n = strncmp(call->argv[i], "--", 2) ? 0 : strcspn(name, "=");
         const pst_option *o = n ? find(command, name, n) : NULL;
         if (n && !o) return strcmp(name, "help") ? name : NULL;
-        i += o && o->type != PST_OPTION_FLAG && !name[n]; /* skip its value */
+        const int alone = o && (o->type == PST_OPTION_FLAG || o->type == PST_OPTION_OPTIONAL);
+        i += o && !alone && !name[n]; /* skip its value */
     }
     return NULL;
 }

@@ -27,6 +27,8 @@ static const pst_cli_command commands[] = {
     {"report", "write report.html of a run, also while it is running", pst_cli_report, 0},
     {"runs", "list runs: progress, speed, remaining time, health", pst_cli_runs, 0},
     {"compare", "compare two runs: first difference, settings, results", pst_cli_compare, 0},
+    {"resize", "give a running elastic run another number of ranks", pst_cli_resize, 0},
+    {"drain", "let a rank of a running elastic run leave", pst_cli_drain, 0},
     {"bench",
      "measure this machine: operators compared with the peak, training steps, messages, "
      "collectives",

@@ -56,9 +56,10 @@ static void put_option(const pst_option *option, FILE *out) {
         fputs("\\fR", out);
     }
     if (option->value) {
-        fputs(" \\fI", out);
+        const int optional = option->type == PST_OPTION_OPTIONAL;
+        fputs(optional ? "[=\\fI" : " \\fI", out);
         put(option->value, out);
-        fputs("\\fR", out);
+        fputs(optional ? "\\fR]" : "\\fR", out);
     }
     fputc('\n', out);
     put_paragraph(pst_option_text(option, text, sizeof text), out);

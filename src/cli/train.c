@@ -2,6 +2,7 @@
 #include "cli.h"
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -29,8 +30,47 @@ static int check_resumed(const char *folder) {
     return 0;
 }
 
+/* The value of --elastic, MIN, MIN: or MIN:MAX, as overrides of keys; "": none. Nonzero, after an
+ * error message, if it is wrong. */
+static int read_range(const char *text, char range[2][48]) {
+    char *end;
+    const long min = strtol(text, &end, 10);
+    const int has_max = *end == ':' && end[1];
+    const long max = has_max ? strtol(end + 1, &end, 10) : min;
+    if (!*text) return 0;
+    end += !has_max && *end == ':';
+    if (*end || min < 1 || max < min || max > PST_RANKS_MAX)
+        return pst_cli_wrong("--elastic=%.60s: expected MIN, MIN: or MIN:MAX, numbers of ranks "
+                             "from 1 to %d, such as --elastic=2:8",
+                             text, PST_RANKS_MAX);
+    snprintf(range[0], sizeof range[0], "elastic.min=%ld", min);
+    if (has_max) snprintf(range[1], sizeof range[1], "elastic.max=%ld", max);
+    return 0;
+}
+
+/* The run file with the overrides of the call and those of --elastic. own: the folder that is
+ * resumed, whose run file is used; else NULL. */
+static pst_status load_run(const pst_cli_call *call, size_t n, const char *own, char range[2][48],
+                           pst_config **config) {
+    const size_t first = own ? 1 : 2, given = n + 1 - first;
+    const char **override = calloc(given + 2, sizeof *override);
+    size_t used = given;
+    if (!override) {
+        pst_cli_wrong("no memory for %zu arguments", n);
+        return PST_ENOMEM;
+    }
+    if (given) memcpy(override, call->argv + first, given * sizeof *override);
+    for (int k = 0; k < 2; k++)
+        if (*range[k]) override[used++] = range[k];
+    pst_status status = own ? load_own(own, override, used, config)
+                            : pst_config_load(call->argv[1], override, used, config);
+    free(override);
+    return status;
+}
+
 int pst_cli_train(const pst_cli_call *call) {
     pst_train_options o = {.size = sizeof o, .runs = "runs", .argv = call->program_argv};
+    const char *elastic = NULL;
     pst_option rows[] = {
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX,
          "Start this many ranks on this host. By default, and under mpirun or srun, the number "
@@ -55,11 +95,13 @@ int pst_cli_train(const pst_cli_call *call) {
          "of "
          "an earlier run with the same layout, which gives the same weights.",
          &o.replay},
-        {0, "elastic", NULL, PST_OPTION_FLAG, 0, 0,
+        {0, "elastic", "MIN:MAX", PST_OPTION_OPTIONAL, 0, 0,
          "Go on when a rank is killed, stopped or hangs or, with --hostfile, a host is lost: the "
-         "other ranks take its part, repeat the step, and end with the same weights. Not with "
-         "other launchers or GPUs.",
-         &o.elastic},
+         "other ranks take its part, repeat the step, and end with the same weights. penstock "
+         "resize changes the number of ranks on one host. MIN, MIN: or MIN:MAX (elastic.min, "
+         "elastic.max): how many ranks there may be, by default at least 1. Not with other "
+         "launchers or GPUs.",
+         &elastic},
         {0, "canary", NULL, PST_OPTION_FLAG, 0, 0,
          "Check at the end that nothing was written past the end of any rank's arena.", &o.canary},
         {'q', "quiet", NULL, PST_OPTION_FLAG, 0, 0, "Print only errors.", &o.quiet},
@@ -74,6 +116,7 @@ int pst_cli_train(const pst_cli_call *call) {
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done, stopped = 0;
+    char range[2][48] = {"", ""};
     pst_config *config = NULL;
     if (pst_cli_parse(&command, call, &n, &done)) return done;
     int own = o.resume && (!n || (strchr(call->argv[1], '=') && access(call->argv[1], F_OK)));
@@ -86,9 +129,9 @@ int pst_cli_train(const pst_cli_call *call) {
     if (o.replay && !*o.replay) return pst_cli_wrong("--replay '': expected the path of a file");
     if (!*o.runs) return pst_cli_wrong("--runs '': expected the path of a folder");
     if (own && (done = check_resumed(o.resume))) return done;
-    pst_status status =
-        own ? load_own(o.resume, (const char *const *)call->argv + 1, n, &config)
-            : pst_config_load(call->argv[1], (const char *const *)call->argv + 2, n - 1, &config);
+    o.elastic = elastic != NULL;
+    if (elastic && (done = read_range(elastic, range))) return done;
+    pst_status status = load_run(call, n, own ? o.resume : NULL, range, &config);
     o.stopped = &stopped;
     if (status == PST_OK) status = pst_train(config, &o);
     done = pst_cli_end(status);

@@ -130,6 +130,7 @@ struct pst_config {
     } checkpoint;
     struct {
         int64_t min, max; /* ranks; min 0: not elastic; max 0: no limit */
+        int64_t spare;    /* processes that wait for the place of a rank */
     } elastic;
     struct {
         int64_t trace;

@@ -70,7 +70,8 @@ static pst_status take(const walk *w, const pst_option *option, const char *valu
         if (w->set) *(double *)option->target = real;
         break;
     case PST_OPTION_STRING:
-        if (w->set) *(const char **)option->target = value;
+    case PST_OPTION_OPTIONAL:
+        if (w->set) *(const char **)option->target = value ? value : "";
         break;
     case PST_OPTION_LIST:
         if (w->set) return add(w, option, value);
@@ -104,6 +105,11 @@ static pst_status unknown(const walk *w, const char *text, size_t length) {
                     w->command->command, word);
 }
 
+/* Whether the value may be the next argument. */
+static int takes_next(const pst_option *option) {
+    return option->type != PST_OPTION_FLAG && option->type != PST_OPTION_OPTIONAL;
+}
+
 static pst_status read_long(walk *w) {
     const char *text = w->argv[w->at] + 2, *equals = strchr(text, '=');
     size_t length = equals ? (size_t)(equals - text) : strlen(text);
@@ -115,8 +121,7 @@ static pst_status read_long(walk *w) {
         if (option->type == PST_OPTION_FLAG && equals)
             return pst_fail(PST_EINPUT, "%s: --%s takes no value", w->command->command,
                             option->name);
-        if (option->type == PST_OPTION_FLAG || equals)
-            return take(w, option, equals ? equals + 1 : NULL);
+        if (!takes_next(option) || equals) return take(w, option, equals ? equals + 1 : NULL);
         return take_next(w, option);
     }
     w->help = length == 4 && strncmp(text, "help", 4) == 0;
@@ -137,8 +142,7 @@ static pst_status read_short(walk *w) {
             w->help = *text == 'h';
             return w->help ? PST_OK : unknown(w, w->argv[w->at], strlen(w->argv[w->at]));
         }
-        if (option->type != PST_OPTION_FLAG)
-            return text[1] ? take(w, option, text + 1) : take_next(w, option);
+        if (takes_next(option)) return text[1] ? take(w, option, text + 1) : take_next(w, option);
         PST_TRY(take(w, option, NULL));
     }
     return PST_OK;
@@ -225,7 +229,8 @@ static void print_option(const pst_option *option, FILE *out) {
     if (option->letter) at += fprintf(out, "-%c%s", option->letter, option->name ? ", " : "");
     if (!option->letter) at += fprintf(out, "    ");
     if (option->name) at += fprintf(out, "--%s", option->name);
-    if (option->value) at += fprintf(out, " %s", option->value);
+    if (option->value && takes_next(option)) at += fprintf(out, " %s", option->value);
+    if (option->value && !takes_next(option)) at += fprintf(out, "[=%s]", option->value);
     if (at + 2 > HELP_COLUMN) {
         at = 0;
         fputc('\n', out);

@@ -561,7 +561,10 @@ static const pst_row rows[] = {
           "Go on when a rank dies, as long as at least this many ranks are left; 0: the run ends. "
           "Train's option elastic means 1."),
     WHOLE(elastic, max, "0", 0, PST_RANKS_MAX,
-          "With elastic.min: the most ranks with which the run may start; 0: no limit."),
+          "With elastic.min: the most ranks that the run may have; 0: no limit."),
+    WHOLE(elastic, spare, "0", 0, PST_RANKS_MAX,
+          "With elastic.min: processes that are started in addition, and wait until they take the "
+          "place of a rank that dies."),
 
     WHOLE(log, trace, "0", 0, 1e12,
           "Step whose timeline is written, at most the last step; 0: the last but one."),

@@ -142,6 +142,15 @@ static pst_status compare(pst_world *w, const pst_identity *mine, const char *ru
     return mine->run == root.run ? PST_OK : name_key(w, &root, run);
 }
 
+pst_status pst_compare_identity(const pst_config *config, uint64_t *hash) {
+    const char *version = pst_identity_version();
+    char *run = NULL;
+    PST_TRY(print_run(config, &run));
+    *hash = pst_hash64(run, strlen(run), pst_hash64(version, strlen(version), 0));
+    free(run);
+    return PST_OK;
+}
+
 pst_status pst_compare_ranks(pst_world *w, const pst_config *config) {
     pst_identity mine = {0};
     char *run = NULL;

@@ -12,6 +12,8 @@
  * paths, log level) are not compared. The other ranks get OK and learn of the error from
  * pst_group_agree_world. Also records in the world how ranks share processors (placement.h). */
 pst_status pst_compare_ranks(pst_world *world, const pst_config *config);
+/* A hash of the build and of the settings that pst_compare_ranks compares. Not collective. */
+pst_status pst_compare_identity(const pst_config *config, uint64_t *hash);
 /* Collective, after pst_group_open_ranks: checks that the files which each rank has read for itself
  * contain the same data and lead to the same plan and instruction lists. EINPUT on every rank: the
  * message lists the ranks that differ from rank 0 and the first difference. */

@@ -404,6 +404,17 @@ void pst_metrics_recovered(pst_metrics *m, const pst_metrics_recovery *r) {
     flush_stdout(m);
 }
 
+void pst_metrics_resized(pst_metrics *m, const pst_metrics_resize *r) {
+    write_line(m, json_pack("{s:s,s:I,s:i,s:i,s:f,s:f}", "event", "resize", "step",
+                            (json_int_t)r->step, "from", (int)r->from, "ranks", (int)r->ranks,
+                            "seconds", r->seconds, "predicted_seconds", r->predicted_s));
+    pst_metrics_newline(m);
+    if (!m->quiet)
+        printf("%u -> %u ranks at step %" PRIu64 "; the change took %.2f s (predicted %.2f)\n",
+               r->from, r->ranks, r->step, r->seconds, r->predicted_s);
+    flush_stdout(m);
+}
+
 pst_status pst_metrics_rewind(pst_metrics *m, uint64_t step) {
     FILE *file;
     PST_TRY(open_file(m->path, (kept){.step = step, .spikes = 1}, &file));

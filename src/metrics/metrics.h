@@ -108,6 +108,14 @@ typedef struct {
     double seconds, predicted_s, prepared_s, set_up_s, state_s, step_s;
 } pst_metrics_recovery;
 void pst_metrics_recovered(pst_metrics *m, const pst_metrics_recovery *recovery);
+/* An elastic run goes on with another number of ranks, or with other processes, by request; before
+ * the first step of these. from: ranks before; seconds: from the end of the last step on. */
+typedef struct {
+    uint64_t step;
+    uint32_t from, ranks;
+    double seconds, predicted_s;
+} pst_metrics_resize;
+void pst_metrics_resized(pst_metrics *m, const pst_metrics_resize *resize);
 /* Drops the lines of steps after `step`, to which the run has gone back. ENOMEM: the file cannot be
  * written. */
 pst_status pst_metrics_rewind(pst_metrics *m, uint64_t step);

@@ -23,6 +23,11 @@ typedef struct {
 _Static_assert(sizeof(note) <= PST_ELASTIC_NOTE, "raise PST_ELASTIC_NOTE");
 _Static_assert((int)PST_TRAINER_FOLDER == (int)PST_ELASTIC_FOLDER, "must be equal");
 
+static double since(uint64_t ns) { return (double)(pst_monotonic_ns() - ns) * 1e-9; }
+
+/* One rank of each host, because hosts have pages of their own. */
+static int keeps_times(const pst_trainer *t) { return !t->group->world->local_rank; }
+
 /* --- writing a state -------------------------------------------------------------------------- */
 
 /* Of a side, on the rank that has most. */
@@ -44,7 +49,8 @@ pst_status pst_elastic_share(pst_trainer *t) {
     const int of_side[2] = {fd[e->first_file], fd[1 - e->first_file]};
     const uint64_t began = pst_monotonic_ns(), bytes = state_bytes(t);
     pst_status status = pst_rank_share_state(r, of_side, e->at);
-    if (bytes && !e->epoch) e->ns_per_byte = (double)(pst_monotonic_ns() - began) / (double)bytes;
+    if (bytes && !e->epoch && keeps_times(t))
+        e->page->times.ns_per_byte = (double)(pst_monotonic_ns() - began) / (double)bytes;
     /* later epochs find the files as they are, and have no time for it */
     if (status == PST_OK && !e->epoch) pst_rank_enlarge_pages(r);
     pst_elastic_moved(t, began);
@@ -94,8 +100,30 @@ static int leaves(pst_elastic *e, uint64_t requests) {
 }
 
 uint64_t pst_elastic_requests(const pst_trainer *t, uint64_t requests) {
-    if (t->elastic && leaves(t->elastic, requests)) requests &= ~(uint64_t)PST_STOP_TERMINATE;
+    pst_elastic *e = t->elastic;
+    if (!e) return requests;
+    if (leaves(e, requests)) requests &= ~(uint64_t)PST_STOP_TERMINATE;
+    if (atomic_load(&e->page->changes)) requests |= PST_STOP_CHANGE;
     return requests;
+}
+
+/* The first step of an epoch begins. Rank 0 keeps how long the set-up took, and reports a change.
+ */
+static void epoch_begins(pst_trainer *t) {
+    pst_elastic *e = t->elastic;
+    pst_elastic_members *m = &e->page->member[e->epoch];
+    e->rest_ns = pst_monotonic_ns() - e->prepared_ns - e->moved_ns;
+    if (keeps_times(t)) e->page->times.rest_ns = e->rest_ns;
+    if (!e->epoch || t->group->world->rank) return;
+    m->changed = (pst_elastic_changed){.from = e->page->member[e->source_epoch].n_rank,
+                                       .step = t->step,
+                                       .seconds = since(m->lost_ns),
+                                       .predicted_s = e->predicted_s};
+    const pst_metrics_resize r = {t->step, m->changed.from, m->n_rank, m->changed.seconds,
+                                  m->changed.predicted_s};
+    if (m->is_change && t->metrics) pst_metrics_resized(t->metrics, &r);
+    atomic_store(&m->has_changed, 1);
+    pst_elastic_wake(e->page);
 }
 
 /* The state is where STEP has written it; this says that it is complete, and what goes with it. The
@@ -118,7 +146,21 @@ pst_status pst_elastic_commit(pst_trainer *t) {
     e->committed_ns += pst_monotonic_ns() - began;
     e->commits++;
     if (leaves(e, pst_stop_requests())) _exit(PST_ELASTIC_LEFT);
-    if (!t->trained) e->rest_ns = pst_monotonic_ns() - e->prepared_ns - e->moved_ns;
+    if (!t->trained) epoch_begins(t);
+    return PST_OK;
+}
+
+/* All have what they need of each other when all have departed. The launcher announces the next
+ * epoch then, which also ends the fence. */
+pst_status pst_elastic_depart(pst_trainer *t) {
+    pst_elastic *e = t->elastic;
+    pst_elastic_members *m = &e->page->member[e->epoch];
+    uint64_t never = 0;
+    atomic_compare_exchange_strong(&m->departed_ns, &never, pst_monotonic_ns());
+    atomic_fetch_add(&m->departed, 1);
+    pst_elastic_wake(e->page);
+    t->has_departed = e->has_departed = 1;
+    if (t->group->world->ops->fence(t->group->world) != PST_OK) pst_error_clear();
     return PST_OK;
 }
 
@@ -244,6 +286,7 @@ void pst_elastic_note_folder(const pst_trainer *t) {
     if (!t->elastic || atomic_load(&t->elastic->page->has_folder)) return;
     memcpy(t->elastic->page->folder, t->folder, PST_TRAINER_FOLDER);
     atomic_store(&t->elastic->page->has_folder, 1);
+    pst_elastic_wake(t->elastic->page); /* which then takes requests */
 }
 
 /* No state was complete: the run has gone back to its last checkpoint, or to its beginning. */
@@ -261,25 +304,26 @@ void pst_elastic_went_back(pst_trainer *t) {
     fflush(stdout);
 }
 
-static double since(uint64_t ns) { return (double)(pst_monotonic_ns() - ns) * 1e-9; }
-
 void pst_elastic_moved(const pst_trainer *t, uint64_t began_ns) {
     if (t->elastic) t->elastic->moved_ns += pst_monotonic_ns() - began_ns;
 }
 
 /* The last step, as this layout is predicted to change it. */
-static double step_ns(const pst_elastic *e, const pst_prepared *p) {
+static double step_ns(const pst_elastic_times *k, const pst_prepared *p) {
     const double predicted = (double)p->timing->step_ns;
-    if (e->step_ns <= 0 || !e->step_predicted_ns) return predicted;
-    return e->step_ns * predicted / (double)e->step_predicted_ns;
+    if (k->step_ns <= 0 || !k->step_predicted_ns) return predicted;
+    return k->step_ns * predicted / (double)k->step_predicted_ns;
 }
 
 /* What has passed already; the rest of the set-up, which takes as long as in the last epoch; the
- * memory of the state, of which one side is read; one step. */
+ * memory of the state, of which one side is read; one step, if it is repeated. */
 static double predict_s(const pst_trainer *t) {
     const pst_elastic *e = t->elastic;
-    return since(e->page->member[e->epoch].lost_ns) +
-           1e-9 * ((double)e->rest_ns + e->ns_per_byte * (double)state_bytes(t) + step_ns(e, t->p));
+    const pst_elastic_times *k = &e->page->times;
+    const pst_elastic_members *m = &e->page->member[e->epoch];
+    double ns = (double)k->rest_ns + k->ns_per_byte * (double)state_bytes(t);
+    if (!m->is_change) ns += step_ns(k, t->p);
+    return since(m->lost_ns) + 1e-9 * ns;
 }
 
 void pst_elastic_say(const pst_trainer *t) {
@@ -289,12 +333,12 @@ void pst_elastic_say(const pst_trainer *t) {
     e->moved_ns = 0;
     e->steps = 0;
     if (!e->epoch) return;
+    const pst_elastic_members *m = &e->page->member[e->epoch];
     e->predicted_s = predict_s(t);
-    e->reports = 1;
+    e->reports = !m->is_change;
     if (t->world->rank || t->options->quiet) return;
-    const uint32_t n = e->page->member[e->epoch].n_rank;
-    printf("going on with %u rank%s; recovery will take %.2f s\n", n, pst_plural(n),
-           e->predicted_s);
+    printf("going on with %u rank%s; %s will take %.2f s\n", m->n_rank, pst_plural(m->n_rank),
+           m->is_change ? "the change" : "recovery", e->predicted_s);
     fflush(stdout);
 }
 
@@ -314,9 +358,12 @@ void pst_elastic_report(pst_trainer *t) {
     if (!e) return;
     const double wall = (double)t->own_report[0].wall_ns;
     /* the first step of an epoch is slower than the others */
-    e->step_ns = e->steps++ > 1 ? e->step_ns + (wall - e->step_ns) / 8 : wall;
-    e->step_predicted_ns = t->p->timing->step_ns;
+    pst_elastic_times *k = &e->page->times;
     const uint32_t before = e->trained_epoch;
+    if (keeps_times(t)) {
+        k->step_ns = e->steps++ > 1 ? k->step_ns + (wall - k->step_ns) / 8 : wall;
+        k->step_predicted_ns = t->p->timing->step_ns;
+    }
     e->trained_epoch = e->epoch;
     if (!e->reports) return;
     e->reports = 0;

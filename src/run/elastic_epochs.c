@@ -70,7 +70,7 @@ static pst_status train_epoch(pst_elastic *e, const pst_config *given, const pst
     pst_config *c;
     pst_world *world;
     sched_setaffinity(0, sizeof e->processors, &e->processors);
-    e->leaves = e->stays = 0;
+    e->leaves = e->stays = e->has_departed = 0;
     PST_TRY(config_of(given, e->epoch, &c));
     pst_status status = pst_elastic_world(e->page, e->epoch, e->process, &world);
     if (status == PST_OK) {
@@ -97,8 +97,9 @@ static int leaves_as_spare(const pst_elastic *e, uint32_t epoch) {
 /* Waits for the first epoch from `from` on in which this process has a rank, or for the end of the
  * job: 0. limit_ns: to wait for the announcement of epoch `from`. */
 static int next_epoch(pst_elastic *e, uint32_t from, uint64_t limit_ns) {
-    const uint64_t until = pst_monotonic_ns() + limit_ns;
+    const uint64_t began = pst_monotonic_ns();
     const struct timespec pause = {.tv_nsec = 500000};
+    if (!atomic_exchange(&e->page->waits[e->process], 1)) pst_elastic_wake(e->page);
     for (;;) {
         if (atomic_load(&e->page->end) != PST_ELASTIC_RUNS) return 0;
         const uint32_t epoch = atomic_load(&e->page->epoch);
@@ -106,21 +107,36 @@ static int next_epoch(pst_elastic *e, uint32_t from, uint64_t limit_ns) {
             e->epoch = epoch;
             return 1;
         }
-        if (epoch < from && pst_monotonic_ns() > until) return 0;
+        if (epoch < from && pst_monotonic_ns() - began > limit_ns) return 0;
         if (epoch >= from && leaves_as_spare(e, epoch)) _exit(PST_ELASTIC_LEFT);
+        if (atomic_load(&e->page->leaves[e->process])) _exit(PST_ELASTIC_LEFT);
         nanosleep(&pause, NULL);
     }
 }
 
+/* One fault is injected, not one after each loss. */
 static pst_status train_epochs(pst_elastic *e, const pst_config *c, const pst_train_options *o) {
-    uint64_t limit = NEXT_NS;
-    for (uint32_t next = 0; next_epoch(e, next, limit); next = e->epoch + 1) {
+    const uint32_t first = e->page->first[e->process];
+    uint64_t limit = PST_NEVER;
+    for (uint32_t next = first; next_epoch(e, next, limit); next = e->epoch + 1) {
+        if (e->epoch) unsetenv("PENSTOCK_FAULT");
         pst_status status = train_epoch(e, c, o);
-        if (status != PST_EPEER) return status;
-        unsetenv("PENSTOCK_FAULT"); /* one fault is injected, not one after each loss */
+        if (status != PST_EPEER && !e->has_departed) return status;
+        limit = NEXT_NS;
         pst_error_clear();
     }
     return atomic_load(&e->page->end) == PST_ELASTIC_DONE ? PST_OK : PST_EPEER;
+}
+
+/* A process that is started later must be of the same build, with the same run file. */
+static pst_status check_identity(const pst_elastic *e) {
+    uint64_t mine, first = 0;
+    PST_TRY(pst_compare_identity(e->given, &mine));
+    if (atomic_compare_exchange_strong(&e->page->identity, &first, mine) || first == mine)
+        return PST_OK;
+    return pst_fail(PST_EINPUT, "a process that was started for this run has another build of "
+                                "penstock or another run file than the run began with, and "
+                                "cannot take part");
 }
 
 pst_status pst_elastic_train(const pst_config *c, const pst_train_options *o) {
@@ -129,6 +145,7 @@ pst_status pst_elastic_train(const pst_config *c, const pst_train_options *o) {
     PST_TRY(pst_limits_of_process(2));
     PST_TRY(pst_elastic_map(&e.page, &e.process));
     e.memory.page = e.page;
+    PST_TRY(check_identity(&e));
     sched_getaffinity(0, sizeof e.processors, &e.processors);
     pst_stop_open(&before, 0);
     pst_status status = train_epochs(&e, c, o);

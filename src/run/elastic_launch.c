@@ -57,19 +57,21 @@ static pst_status check_numbers(const pst_config *c, uint32_t n_rank) {
     if (n_rank > PST_ELASTIC_RANKS)
         return pst_fail(PST_EINPUT, "--elastic: %u ranks; an elastic run has at most %d", n_rank,
                         PST_ELASTIC_RANKS);
-    if (c->elastic.min >= n_rank)
+    if (c->elastic.min > n_rank)
         return pst_fail(PST_EINPUT,
-                        "elastic.min is %" PRId64
-                        ", but the run has %u ranks, so it cannot lose one; expected less",
-                        c->elastic.min, n_rank);
+                        "elastic.min is %" PRId64 ", but the run has %u ranks; expected at most %u",
+                        c->elastic.min, n_rank, n_rank);
     if (c->elastic.max && c->elastic.max < n_rank)
-        return pst_fail(PST_EINPUT, "elastic.max is %" PRId64 ", but the run has %u ranks",
-                        c->elastic.max, n_rank);
-    if (c->elastic.max > n_rank)
         return pst_fail(PST_EINPUT,
                         "elastic.max is %" PRId64
-                        ", but the run starts with %u ranks and no rank can join later; omit it",
-                        c->elastic.max, n_rank);
+                        ", but the run has %u ranks; expected at least %u",
+                        c->elastic.max, n_rank, n_rank);
+    const int64_t most = c->elastic.max > n_rank ? c->elastic.max : n_rank;
+    if (most + c->elastic.spare > PST_ELASTIC_RANKS)
+        return pst_fail(PST_EINPUT,
+                        "elastic.max is %" PRId64 " and elastic.spare %" PRId64
+                        ": an elastic run has at most %d processes",
+                        most, c->elastic.spare, PST_ELASTIC_RANKS);
     return PST_OK;
 }
 
@@ -101,24 +103,43 @@ static pst_status try_ranks(const pst_config *given, uint32_t n_rank, int others
     return status;
 }
 
-/* Fills ranks_of (comm/world/elastic.h): [n_rank + 1]. EINPUT: the run cannot lose a rank. */
-static pst_status find_ranks(const pst_config *c, uint32_t n_rank, int others, uint32_t *ranks_of) {
-    const uint32_t lanes = pst_prepare_lanes(c),
-                   min = c->elastic.min ? (uint32_t)c->elastic.min : 1;
-    pst_status status = PST_EINPUT;
-    pst_fail(status,
-             "no number of ranks from %u (elastic.min) to %u is a multiple of parallel.data x "
-             "parallel.tensor, %u",
-             min, n_rank - 1, lanes);
-    for (uint32_t living = 1; living < n_rank; living++) {
-        const int fits = living >= lanes && living >= min && living % lanes == 0;
-        ranks_of[living] = living >= min ? ranks_of[living - 1] : 0;
-        if (fits && (status = try_ranks(c, living, others)) == PST_OK) ranks_of[living] = living;
-        if (status == PST_ENOMEM) status = PST_EINPUT; /* does not fit the memory */
+uint32_t pst_elastic_min(const pst_config *c) {
+    return c->elastic.min ? (uint32_t)c->elastic.min : 1;
+}
+
+uint32_t pst_elastic_max(const pst_config *c) {
+    return c->elastic.max ? (uint32_t)c->elastic.max
+                          : PST_ELASTIC_RANKS - (uint32_t)c->elastic.spare;
+}
+
+pst_status pst_elastic_find_ranks(const pst_config *c, uint32_t from, uint32_t to, int others,
+                                  uint32_t *ranks_of) {
+    const uint32_t lanes = pst_prepare_lanes(c), min = pst_elastic_min(c);
+    pst_status status = PST_OK;
+    for (uint32_t n = from; n <= to; n++) {
+        ranks_of[n] = n >= min ? ranks_of[n - 1] : 0;
+        if (n < min) continue;
+        status = n % lanes ? pst_fail(PST_EINPUT,
+                                      "%u is not a multiple of parallel.data x parallel.tensor, %u",
+                                      n, lanes)
+                           : try_ranks(c, n, others);
+        if (status == PST_OK) ranks_of[n] = n;
     }
+    return status;
+}
+
+/* Fills ranks_of (comm/world/elastic.h): [n_rank + 1]. EINPUT: the run can neither lose a rank nor
+ * get more. */
+static pst_status find_ranks(const pst_config *c, uint32_t n_rank, int others, uint32_t *ranks_of) {
+    const int can_grow = c->elastic.spare || c->elastic.max > n_rank;
+    pst_fail(PST_EINPUT, "elastic.min is %u", pst_elastic_min(c));
+    pst_elastic_find_ranks(c, 1, n_rank - 1, others, ranks_of); /* pst_error() says why not */
     ranks_of[n_rank] = n_rank;
-    if (ranks_of[n_rank - 1]) return PST_OK;
-    return pst_fail(PST_EINPUT, "--elastic: the run cannot lose a rank: %s", pst_error());
+    if (ranks_of[n_rank - 1] || can_grow) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "--elastic: the run cannot lose a rank: %s; use more ranks, elastic.spare, or "
+                    "omit --elastic",
+                    pst_error());
 }
 
 /* Below elastic.min, as many ranks as there must at least be. */
@@ -127,9 +148,10 @@ static pst_status begin(const pst_config *c, const pst_train_options *o, uint32_
     PST_TRY(check_numbers(c, n_rank));
     PST_TRY(find_ranks(c, n_rank, others, ranks_of));
     pst_error_clear();
-    if (!o->quiet && ranks_of[n_rank - 1] < n_rank - 1)
-        printf("elastic: after the loss of a rank the run goes on with %u rank%s\n",
-               ranks_of[n_rank - 1], pst_plural(ranks_of[n_rank - 1]));
+    const uint32_t fewer = ranks_of[n_rank - 1];
+    if (!o->quiet && fewer && fewer < n_rank - 1 && !c->elastic.spare)
+        printf("elastic: after the loss of a rank the run goes on with %u rank%s\n", fewer,
+               pst_plural(fewer));
     fflush(stdout);
     return PST_OK;
 }
@@ -138,13 +160,22 @@ pst_status pst_elastic_launch(const pst_config *c, const pst_train_options *o, u
                               pst_launch_end *end) {
     uint32_t ranks_of[PST_ELASTIC_RANKS + 1] = {0};
     PST_TRY(begin(c, o, n_rank, 0, ranks_of));
-    return pst_launch_local_elastic(n_rank, ranks_of, o->argv, 3000, end);
+    const pst_launch_elastic job = {.ranks = n_rank,
+                                    .spares = (uint32_t)c->elastic.spare,
+                                    .min = pst_elastic_min(c),
+                                    .max = pst_elastic_max(c),
+                                    .ranks_of = ranks_of};
+    return pst_launch_local_elastic(&job, o->argv, 3000, end);
 }
 
 pst_status pst_elastic_launch_hosts(const pst_config *c, const pst_train_options *o,
                                     pst_hosts *hosts, uint32_t n_rank, pst_launch_end *end) {
     uint32_t ranks_of[PST_ELASTIC_RANKS + 1] = {0};
     const pst_launch_hosts_options options = {n_rank, (uint32_t)c->parallel.wait, ranks_of};
+    if (c->elastic.spare || c->elastic.max > n_rank)
+        return refuse("--hostfile and elastic.spare, or an elastic.max above the number of ranks: "
+                      "on several hosts no rank can join later",
+                      "omit these keys");
     PST_TRY(begin(c, o, n_rank, 1, ranks_of));
     return pst_launch_hosts(hosts, &options, o->argv, end);
 }

@@ -11,6 +11,7 @@ struct pst_elastic {
     uint32_t process, epoch;
     const pst_config *given; /* the configuration of the first epoch; borrowed */
     int leaves, stays;       /* SIGTERM in this epoch: this process may leave; may not */
+    int has_departed;        /* 1: this process has left the epoch for a change of the ranks */
     cpu_set_t processors;    /* of this process when it started: each epoch binds it anew */
     /* the state that this epoch begins with; source 0: none */
     uint64_t source;
@@ -23,11 +24,8 @@ struct pst_elastic {
     int described[2];
     uint64_t commits, committed_ns; /* states completed in this epoch, and how long that took */
     /* For predictions. In this epoch: when it was prepared; from then to the first step, without
-     * what depends on the size of the state, and the time of the latter. step_predicted_ns: how
-     * long a step of the layout was predicted to take. */
-    uint64_t prepared_ns, rest_ns, moved_ns, steps, step_predicted_ns;
-    double step_ns;     /* of the last steps, a moving average */
-    double ns_per_byte; /* of the state: to reserve its memory, or to read it */
+     * what depends on the size of the state, and the time of the latter. */
+    uint64_t prepared_ns, rest_ns, moved_ns, steps;
     double predicted_s;
     int reports; /* 1: the recovery is not reported yet */
     /* several hosts, else all 0: the state of the epoch; connections to other hosts; steps that are

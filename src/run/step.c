@@ -86,6 +86,7 @@ void pst_step_take_requests(pst_trainer *t, uint64_t requests) {
     if (signal) t->stopped = signal;
     if (signal) pst_stop_announce();
     if (requests & PST_STOP_TIME && !signal) t->end = PST_END_TIME;
+    if (requests & PST_STOP_CHANGE) t->changes = 1;
     if (!(requests & PST_STOP_SAVE)) return;
     t->save_requested = 1;
     pst_stop_save_taken();

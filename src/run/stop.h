@@ -8,7 +8,9 @@
 
 /* Requests; combined by |. */
 enum { PST_STOP_INTERRUPT = 1, PST_STOP_HANGUP = 2, PST_STOP_TERMINATE = 4, PST_STOP_SAVE = 8 };
-enum { PST_STOP_TIME = 16 }; /* not a signal: rank 0 finds that train.time_limit is near */
+/* Not signals: rank 0 finds that train.time_limit is near; an elastic run is to go on with other
+ * ranks after this step. */
+enum { PST_STOP_TIME = 16, PST_STOP_CHANGE = 32 };
 
 /* The signal handlers of the program, to be restored. */
 typedef struct {

@@ -221,6 +221,7 @@ static pst_status loop(pst_trainer *t) {
     while (t->step < steps && !ends_early(t)) {
         note_resume(t);
         PST_TRY(pst_elastic_commit(t));
+        if (t->changes) return pst_elastic_depart(t);
         PST_TRY(train_step(t));
         t->trained = 1;
         pst_elastic_report(t);
@@ -339,7 +340,7 @@ static pst_status run(pst_trainer *t, pst_config *c, uint32_t n_rank) {
     if (!pst_elastic_goes_on(t, NULL)) pst_announce_run(t);
     if (t->save_requested) PST_TRY(checkpoint_again(t));
     PST_TRY(loop(t));
-    return finish(t);
+    return t->has_departed ? PST_OK : finish(t);
 }
 
 /* All ranks have the same error and leave together: rank 0 prints it, and the others wait for that,
@@ -381,8 +382,10 @@ pst_status pst_train_here(pst_config *c, const pst_train_options *o, const pst_p
     pst_status status = run(&t, c, n_rank);
     pst_saving_close(&t);
     pst_metrics_close(t.metrics);
-    if (status == PST_OK) note_stop(&t);
-    if (status == PST_OK) status = pst_elastic_finish(&t);
+    if (status == PST_OK && !t.has_departed) {
+        note_stop(&t);
+        status = pst_elastic_finish(&t);
+    }
     pst_stop_close(&before);
     if (status == PST_BUSY && pst_encode_signal()) { /* while text was encoded: nothing to save */
         raise(pst_encode_signal());

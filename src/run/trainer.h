@@ -60,6 +60,9 @@ typedef struct {
     int stopped;
     int stopped_in_last_step; /* 1: asked to stop during the last step: save first, then evaluate */
     pst_end end;              /* equal on all ranks */
+    /* 1: the run goes on with other ranks after this step; this process has left its epoch for it;
+     * both equal on all ranks */
+    int changes, has_departed;
     /* monotonic clock when the run began here; the longest step, validation and checkpoint of this
      * process so far: for train.time_limit, on rank 0. Steps: [1] those after which all replicas
      * have the same weights, [0] the inner steps of islands */

@@ -18,7 +18,8 @@ static int page_fd;
 static int open_page(void **state) {
     static const uint32_t ranks_of[] = {0, 0, 2, 3, 4};
     (void)state;
-    return pst_elastic_open(4, ranks_of, &page_fd, &page) != PST_OK;
+    const pst_elastic_start start = {.slots = 6, .processes = 4, .ranks = 4, .ranks_of = ranks_of};
+    return pst_elastic_open(&start, &page_fd, &page) != PST_OK;
 }
 
 static int close_page(void **state) {
@@ -27,7 +28,11 @@ static int close_page(void **state) {
     return 0;
 }
 
-static int announce(const uint8_t alive[4]) { return pst_elastic_announce(page, alive, 7); }
+static int announce(const uint8_t alive[4]) {
+    uint8_t slots[6] = {0};
+    memcpy(slots, alive, 4);
+    return pst_elastic_announce(page, slots, 7);
+}
 
 static void write_state(uint32_t process, uint32_t epoch, uint64_t number) {
     pst_elastic_state *s = &page->state[process][number % PST_ELASTIC_FILES];
@@ -93,6 +98,32 @@ static void test_newest(void **state) {
     write_state(3, 0, 2);
     assert_true(pst_elastic_newest(page, &epoch, &number));
     assert_int_equal(number, 2);
+}
+
+/* All ranks leave for a change; two more processes get ranks, and then a spare takes a place. */
+static void test_change(void **state) {
+    (void)state;
+    assert_false(pst_elastic_all_departed(page));
+    page->member[0].departed_ns = 11;
+    page->member[0].departed = 4;
+    assert_true(pst_elastic_all_departed(page));
+    page->ranks_of[5] = page->known = page->target = 5;
+    assert_true(pst_elastic_change(page, (uint8_t[]){1, 1, 1, 1, 1, 1}));
+    const pst_elastic_members *m = &page->member[1];
+    assert_int_equal(m->n_rank, 5);
+    assert_int_equal(m->alive, 6);
+    assert_int_equal(m->lost_ns, 11);
+    assert_int_equal(m->n_lost, 0);
+    assert_true(m->is_change);
+    assert_int_equal(pst_elastic_rank(page, 1, 5), UINT32_MAX);
+    write_state(0, 1, 1);
+    write_state(0, 1, 2);
+    assert_false(pst_elastic_has_state(page));
+    assert_true(pst_elastic_announce(page, (uint8_t[]){1, 0, 1, 1, 1, 1}, 7));
+    assert_int_equal(page->member[2].n_rank, 5);
+    assert_int_equal(pst_elastic_rank(page, 2, 5), 4);
+    for (uint32_t r = 0; r < 5; r++) write_state(page->member[2].process[r], 2, 3);
+    assert_true(pst_elastic_has_state(page));
 }
 
 /* A state of the next epoch with the number of an incomplete one of the epoch before. */
@@ -163,7 +194,8 @@ static void test_too_many(void **state) {
     static const uint32_t ranks_of[PST_ELASTIC_RANKS + 2] = {0};
     pst_elastic_page *none;
     int fd;
-    assert_int_equal(pst_elastic_open(PST_ELASTIC_RANKS + 1, ranks_of, &fd, &none), PST_EINPUT);
+    const pst_elastic_start start = {PST_ELASTIC_RANKS + 1, 4, 4, ranks_of};
+    assert_int_equal(pst_elastic_open(&start, &fd, &none), PST_EINPUT);
 }
 
 int main(void) {
@@ -171,6 +203,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_members, open_page, close_page),
         cmocka_unit_test_setup_teardown(test_lost_after_a_step, open_page, close_page),
         cmocka_unit_test_setup_teardown(test_process_without_rank, open_page, close_page),
+        cmocka_unit_test_setup_teardown(test_change, open_page, close_page),
         cmocka_unit_test_setup_teardown(test_newest, open_page, close_page),
         cmocka_unit_test_setup_teardown(test_newest_of_epochs, open_page, close_page),
         cmocka_unit_test_setup_teardown(test_world, open_page, close_page),

@@ -21,7 +21,8 @@ static char port[HOSTS][8];
 
 static void open_host(uint32_t own) {
     static const uint32_t ranks_of[] = {0, 1, 2, 3, 4};
-    assert_int_equal(pst_elastic_open(ALL, ranks_of, &page_fd[own], &page[own]), PST_OK);
+    const pst_elastic_start start = {ALL, ALL, ALL, ranks_of};
+    assert_int_equal(pst_elastic_open(&start, &page_fd[own], &page[own]), PST_OK);
     pst_elastic_hosts *h = &page[own]->hosts;
     h->n = HOSTS;
     h->own = own;

@@ -14,7 +14,7 @@
 static int quiet, json;
 static int64_t ranks;
 static double scale;
-static const char *runs;
+static const char *runs, *elastic;
 static pst_option_list list;
 static const pst_option rows[] = {
     {'n', "ranks", "N", PST_OPTION_INT, 0, 64, "Local ranks to start.", &ranks},
@@ -23,9 +23,10 @@ static const pst_option rows[] = {
     {'q', "quiet", NULL, PST_OPTION_FLAG, 0, 0, "Says less.", &quiet},
     {'j', "json", NULL, PST_OPTION_FLAG, 0, 0, "JSON.", &json},
     {0, "set", "KEY=VALUE", PST_OPTION_LIST, 0, 0, "Several.", &list},
+    {0, "elastic", "MIN:MAX", PST_OPTION_OPTIONAL, 0, 0, "Goes on.", &elastic},
 };
 static const pst_command command = {"penstock train", "RUN.yaml [key=value ...]", "Trains.", rows,
-                                    6};
+                                    7};
 
 static char *argv[16];
 static size_t n_operand;
@@ -43,9 +44,24 @@ static pst_status parse(const char *line) {
     ranks = 1;
     scale = 0.5;
     runs = "runs";
+    elastic = NULL;
     n_operand = 99;
     list.n = 0;
     return pst_option_parse(&command, argc, argv, &n_operand, &help);
+}
+
+/* The value belongs to the option only behind "=". */
+static void optional_value(void **state) {
+    (void)state;
+    assert_int_equal(parse("run.yaml"), PST_OK);
+    assert_null(elastic);
+    assert_int_equal(parse("--elastic run.yaml"), PST_OK);
+    assert_int_equal(n_operand, 1);
+    assert_string_equal(elastic, "");
+    assert_int_equal(parse("run.yaml --elastic=2:4 -n 3"), PST_OK);
+    assert_int_equal(n_operand, 1);
+    assert_string_equal(elastic, "2:4");
+    assert_int_equal(ranks, 3);
 }
 
 static void every_form(void **state) {
@@ -157,8 +173,9 @@ static void did_you_mean(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_form), cmocka_unit_test(help_ends_it), cmocka_unit_test(complaints),
-        cmocka_unit_test(help_text),  cmocka_unit_test(did_you_mean),
+        cmocka_unit_test(optional_value), cmocka_unit_test(every_form),
+        cmocka_unit_test(help_ends_it),   cmocka_unit_test(complaints),
+        cmocka_unit_test(help_text),      cmocka_unit_test(did_you_mean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

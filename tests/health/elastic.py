@@ -169,6 +169,29 @@ def stopped(p):
     kill_at_step(p, 5, [1], signal.SIGSTOP)
 
 
+def resize(n):
+    """Requests so many ranks; 1: done."""
+    return subprocess.run([PROGRAM, "resize", "runs/run", "-n", str(n)], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=PATIENCE, check=False).returncode == 0
+
+
+def up_and_down(p):
+    """More ranks, one of them dies, fewer ranks, and the first one leaves."""
+    after_step(p, 3)
+    assert resize(6), "not resized"
+    kill_at_step(p, 6, [5])
+    after_step(p, 9)
+    assert resize(3), "not resized"
+    subprocess.run([PROGRAM, "drain", "runs/run", "0"], check=True, timeout=PATIENCE, stdout=subprocess.DEVNULL)
+    assert [(e["from"], e["ranks"]) for e in events("resize")] == [(4, 6), (5, 3), (3, 2)], events("resize")
+
+
+def spare(p):
+    kill_at_step(p, 5, [1])
+    wait_for(p, lambda: events("recovery"))
+    assert events("recovery")[0]["ranks"] == 4, "the spare has no rank"
+
+
 def nothing(_):
     pass
 
@@ -198,6 +221,8 @@ PARTS = {
     "rewinds": (middle_rank, ["train.spike=rewind", "train.spike_factor=2"], 4),
     "frozen weights": (middle_rank, ["train.freeze=[wte.*]"], 4),
     "inside the flush": (nothing, [], 4, "kill:rank=3,message=33"),
+    "more and fewer ranks": (up_and_down, ["model.layers=5", "train.batch=32"], 4),
+    "a spare": (spare, ["elastic.spare=1"], 4),
     "hung": (nothing, [], 4, "stall:rank=2,message=60"),
 }
 
@@ -209,7 +234,7 @@ def each():
         ranks = ["-n", str(n)]
         key = tuple(words)
         if key not in known:
-            known[key] = undisturbed(words + ranks)
+            known[key] = undisturbed([w for w in words if "elastic" not in w] + ranks)
         fresh()
         p = begin(words + ranks + ["--elastic"], *fault)
         act(p)

@@ -17,8 +17,9 @@ refused() {
 
 echo "localhost slots=65" >hosts
 refused "65 ranks; an elastic run has at most 64" --hostfile hosts -n 65 parallel.data=65 train.batch=65
-refused "elastic.min is 2, but the run has 2 ranks" --hostfile hosts -n 2 elastic.min=2
-refused "cannot lose a rank: no number of ranks from 1 (elastic.min) to 1" --hostfile hosts -n 2 parallel.data=2
+refused "cannot lose a rank: elastic.min is 2" --hostfile hosts -n 2 elastic.min=2
+refused "on several hosts no rank can join later" --hostfile hosts -n 2 elastic.max=3
+refused "cannot lose a rank: 1 is not a multiple of" --hostfile hosts -n 2 parallel.data=2
 refused "the run has one process" -n 1
 refused "the run has one process" -n 2 parallel.transport=self
 refused "parallel.plan, which is for one number of ranks" -n 2 parallel.plan=auto
@@ -28,10 +29,17 @@ refused "parallel.servers" -n 3 parallel.data=2 parallel.servers=1
 refused "parallel.update=delayed" -n 2 parallel.data=2 parallel.update=delayed
 refused "islands (parallel.local)" -n 2 parallel.data=2 parallel.local.steps=2
 refused "parallel.compress.stages=none" -n 2 parallel.compress.stages=int8 parallel.compress.links=all
-refused "elastic.min is 2, but the run has 2 ranks" -n 2 elastic.min=2
+refused "cannot lose a rank: elastic.min is 2" -n 2 elastic.min=2
+refused "elastic.min is 3, but the run has 2 ranks" -n 2 elastic.min=3
 refused "elastic.max is 2, but the run has 3" -n 3 elastic.max=2
-refused "elastic.max is 5, but the run starts with 3" -n 3 elastic.max=5
-refused "cannot lose a rank: no number of ranks from 1 (elastic.min) to 1 is a multiple of" -n 2 parallel.data=2
+refused "an elastic run has at most 64 processes" -n 3 elastic.max=65
+refused "elastic.max is 60 and elastic.spare 5" -n 3 elastic.max=60 elastic.spare=5
+refused "cannot lose a rank: 1 is not a multiple of parallel.data x parallel.tensor, 2" -n 2 parallel.data=2
+for range in a 0 3:2 2:a 1:4x :3 -1 2000; do
+    refused "--elastic=$range: expected MIN, MIN: or MIN:MAX" -n 2 --elastic=$range
+done
+refused "elastic.max is 2, but the run has 3" -n 3 --elastic=1:2
+refused "cannot lose a rank: elastic.min is 2" -n 2 --elastic=2:
 RANK=0 WORLD_SIZE=1 refused "another launcher starts" -n 2
 
 # peaks WORDS...: bytes of both ranks, as a plan predicts them
