@@ -4,6 +4,7 @@
 #define PST_COMM_LAUNCH_LAUNCH_H
 #include "base/status.h"
 #include "comm/launch/hostfile.h"
+#include "comm/world/elastic.h"
 #include <stdint.h>
 
 /* Two signals to stop within this time count as one, because timeout(1) and mpirun signal both a
@@ -68,10 +69,11 @@ pst_status pst_launch_local_elastic(const pst_launch_elastic *job, char *const a
                                     uint32_t grace_ms, pst_launch_end *end);
 
 /* ranks_of: NULL, or of an elastic job, as in pst_launch_local_elastic: the job goes on without a
- * rank or a host. */
+ * rank or a host; copies: of such a job. */
 typedef struct {
     uint32_t ranks, wait_s;
     const uint32_t *ranks_of;
+    pst_elastic_copies copies;
 } pst_launch_hosts_options;
 /* Starts `ranks` ranks of argv, host after host in the order of the file, in world `tcp` with a new
  * random secret. argv[0] is this same program, at the same path and in the same folder on every

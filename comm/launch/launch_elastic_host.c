@@ -23,15 +23,18 @@ static int read_ranks(const char *text, uint32_t n, uint32_t *ranks_of) {
 pst_status pst_launch_elastic_host_open(pst_launch_host_job *job, const char *line,
                                         char memory_port[8]) {
     uint32_t own, n;
+    pst_elastic_copies copies;
     int used = 0;
-    if (sscanf(line, " elastic %u %u %n", &own, &n, &used) != 2 || own >= n ||
-        n > PST_ELASTIC_HOSTS || job->size > PST_ELASTIC_RANKS ||
+    if (sscanf(line, " elastic %u %u %u %u %n", &own, &n, &copies.data, &copies.tensor, &used) !=
+            4 ||
+        own >= n || n > PST_ELASTIC_HOSTS || job->size > PST_ELASTIC_RANKS ||
         !read_ranks(line + used, job->size, job->ranks_of))
         return pst_fail(PST_EINTERNAL, "the starting launcher sent '%.40s'", line);
     const pst_elastic_start start = {job->size, job->size, job->size, job->ranks_of};
     PST_TRY(pst_elastic_open(&start, &job->page_fd, &job->page));
     pst_elastic_hosts *h = &job->page->hosts;
     h->own = own;
+    h->copies = copies;
     h->listener = job->listener;
     memcpy(h->secret, job->secret, sizeof h->secret);
     PST_TRY(pst_elastic_memory_serve(job->page, job->page_fd, job->address, memory_port));
@@ -50,6 +53,9 @@ pst_status pst_launch_elastic_host_add(pst_launch_host_job *job, const char *lin
     h.first = first;
     h.n = n;
     job->page->hosts.host[i] = h;
+    uint8_t alive[PST_ELASTIC_RANKS];
+    memset(alive, 1, sizeof alive);
+    if (i + 1 == job->n_host) pst_elastic_spread(job->page, alive, &job->page->member[0]);
     return PST_OK;
 }
 

@@ -292,7 +292,7 @@ static uint32_t hosts_for(const pst_hosts *hosts, uint32_t ranks) {
 pst_status pst_launch_hosts(pst_hosts *hosts, const pst_launch_hosts_options *o, char *const argv[],
                             pst_launch_end *end) {
     const uint32_t ranks = o->ranks;
-    hosts_elastic elastic = {.ranks_of = o->ranks_of};
+    hosts_elastic elastic = {.ranks_of = o->ranks_of, .copies = o->copies};
     hosts_job j = {.size = ranks,
                    .elastic = o->ranks_of ? &elastic : NULL,
                    .file = hosts,

@@ -22,7 +22,8 @@ pst_status pst_hosts_elastic_check(const hosts_job *j) {
 void pst_hosts_elastic_secret(const hosts_job *j, uint32_t host, char *text, size_t bytes) {
     size_t used = (size_t)snprintf(text, bytes, "secret %s", j->secret);
     if (j->elastic)
-        used += (size_t)snprintf(text + used, bytes - used, " elastic %u %u ", host, j->n);
+        used += (size_t)snprintf(text + used, bytes - used, " elastic %u %u %u %u ", host, j->n,
+                                 j->elastic->copies.data, j->elastic->copies.tensor);
     for (uint32_t i = 0; j->elastic && i <= j->size && used + 8 < bytes; i++)
         used += (size_t)snprintf(text + used, bytes - used, "%s%u", i ? "," : "",
                                  j->elastic->ranks_of[i]);
@@ -104,7 +105,9 @@ int pst_hosts_elastic_lose(hosts_job *j, uint32_t host, const char *how, uint64_
     hosts_elastic *e = j->elastic;
     if (e && e->is_lost[host]) return 1;
     if (!e || !can_lose(j, host)) return 0;
-    pst_launch_print("%s; the other ranks go on", pst_launch_hosts_lost(j, h, how, text));
+    snprintf(text, sizeof text, "%.500s:%u: host %s (%s) is lost: %s", j->file->path, h->host->line,
+             h->host->name, h->host->address, how);
+    pst_launch_print("%s; the other ranks go on", text);
     memset(e->alive + h->first, 0, h->n);
     e->is_lost[host] = 1;
     return note_loss(j, host, lost_ns);

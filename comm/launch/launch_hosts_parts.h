@@ -34,6 +34,7 @@ typedef struct {
  */
 typedef struct {
     const uint32_t *ranks_of; /* [size + 1] as in comm/world/elastic.h */
+    pst_elastic_copies copies;
     uint8_t alive[PST_ELASTIC_RANKS], is_lost[PST_ELASTIC_HOSTS];
     uint32_t epoch;
     uint64_t lost_ns, beat_ns, first_apart_ns;

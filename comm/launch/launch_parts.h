@@ -161,11 +161,12 @@ pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const 
                             uint32_t grace_ms, pst_launch_end *end);
 
 /* launch_elastic_host.c: an elastic job's launcher of one host among several. open: makes the page,
- * and gives its memory out (elastic_hosts.h); line: " elastic HOST HOSTS RANKS,RANKS,...", index
- * and number of hosts, and ranks_of. add: a line "host INDEX FIRST N ADDRESS PORT MEMORY_PORT NAME"
- * with a host of the job. is_wanted: 1: this launcher goes on although no process of it lives,
- * because others may read the memory of those that have died. report: tells the starting launcher
- * which processes are lost. obey: 1: the line was one of such a job. watch: signs of life. */
+ * and gives its memory out (elastic_hosts.h); line: " elastic HOST HOSTS DATA TENSOR
+ * RANKS,RANKS,...", index and number of hosts, pst_elastic_copies, and ranks_of. add: a line "host
+ * INDEX FIRST N ADDRESS PORT MEMORY_PORT NAME" with a host of the job. is_wanted: 1: this launcher
+ * goes on although no process of it lives, because others may read the memory of those that have
+ * died. report: tells the starting launcher which processes are lost. obey: 1: the line was one of
+ * such a job. watch: signs of life. */
 pst_status pst_launch_elastic_host_open(pst_launch_host_job *job, const char *line,
                                         char memory_port[8]);
 pst_status pst_launch_elastic_host_add(pst_launch_host_job *job, const char *line);

@@ -145,6 +145,7 @@ static int announce(pst_elastic_page *page, uint32_t epoch, const uint8_t *can) 
     for (uint32_t i = 0; i < page->n && next->n_rank < ranks; i++)
         if (can[i]) next->process[next->n_rank++] = i;
     if (!next->n_rank) return 0;
+    pst_elastic_spread(page, can, next);
     free_values(page, epoch);
     atomic_store(&page->changes, 0);
     atomic_store(&page->epoch, epoch);

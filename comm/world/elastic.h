@@ -80,10 +80,18 @@ typedef struct {
     char name[PST_ELASTIC_HOST_NAME], address[64], port[8], memory_port[8];
     _Atomic uint32_t lost_in; /* the epoch that began when the host was lost; 0: it is not lost */
 } pst_elastic_host;
+/* Which ranks hold the same state: those of `data` replicas with the same stage and tensor rank (of
+ * `tensor`), in the order of ranks of pst_grid. data 1: each rank holds what no other does. */
 typedef struct {
-    uint32_t n, own;      /* n 0: all processes are on one host; own: index of this host */
-    int listener;         /* socket that rank 0 of an epoch inherits */
-    uint64_t bytes_per_s; /* between hosts, as last measured; 0: not yet */
+    uint32_t data, tensor;
+} pst_elastic_copies;
+typedef struct {
+    uint32_t n, own; /* n 0: all processes are on one host; own: index of this host */
+    int listener;    /* socket that rank 0 of an epoch inherits */
+    /* data more than 1: processes become ranks in an order in which the replicas of a stage are on
+     * different hosts, as far as these have as many processes */
+    pst_elastic_copies copies;
+    _Atomic uint64_t bytes_per_s; /* from another host, measured at the start; 0: not yet */
     char secret[64];
     pst_elastic_host host[PST_ELASTIC_HOSTS];
 } pst_elastic_hosts;
@@ -153,6 +161,10 @@ int pst_elastic_change(pst_elastic_page *page, const uint8_t *stays);
 int pst_elastic_has_state(pst_elastic_page *page);
 /* Frees the memory of a slot whose process has ended, and whose state nobody reads any more. */
 void pst_elastic_free_slot(const pst_elastic_page *page, uint32_t slot);
+/* Chooses the processes of an epoch's n_rank ranks among the living (alive: [n]), and their order
+ * (pst_elastic_hosts.copies); else they stay as they are. Only for the first epoch, before the
+ * processes start; pst_elastic_announce does it for the others. */
+void pst_elastic_spread(const pst_elastic_page *page, const uint8_t *alive, pst_elastic_members *m);
 /* The rank of a process in the last epoch; UINT32_MAX: it has none. */
 uint32_t pst_elastic_rank(const pst_elastic_page *page, uint32_t epoch, uint32_t process);
 

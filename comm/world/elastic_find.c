@@ -66,24 +66,25 @@ static int has_state(state_table *table, uint32_t process, uint32_t epoch, uint6
 
 /* A rank other than `rank` with the same part that has the state; `rank` itself if it has;
  * UINT32_MAX: none. */
-static uint32_t holder(const pst_elastic_members *m, const pst_elastic_copies *copies,
-                       state_table *table, uint32_t rank, uint32_t epoch, uint64_t number) {
-    const uint32_t lanes = copies->data * copies->tensor, tensor = rank % copies->tensor,
-                   first = rank / lanes * lanes + tensor;
+static uint32_t holder(const pst_elastic_page *page, state_table *table, uint32_t rank,
+                       uint32_t epoch, uint64_t number) {
+    const pst_elastic_copies copies = page->hosts.copies;
+    const pst_elastic_members *m = &page->member[epoch];
+    const uint32_t lanes = copies.data * copies.tensor,
+                   first = rank / lanes * lanes + rank % copies.tensor;
     if (has_state(table, m->process[rank], epoch, number)) return rank;
-    for (uint32_t k = 0; k < copies->data; k++) {
-        const uint32_t other = first + k * copies->tensor;
+    for (uint32_t k = 0; k < copies.data; k++) {
+        const uint32_t other = first + k * copies.tensor;
         if (other < m->n_rank && has_state(table, m->process[other], epoch, number)) return other;
     }
     return UINT32_MAX;
 }
 
 /* 1: of every part of the epoch's state some rank has the state. */
-static int is_complete(const pst_elastic_page *page, const pst_elastic_copies *copies,
-                       state_table *table, uint32_t epoch, uint64_t number) {
-    const pst_elastic_members *m = &page->member[epoch];
-    for (uint32_t r = 0; r < m->n_rank; r++)
-        if (holder(m, copies, table, r, epoch, number) == UINT32_MAX) return 0;
+static int is_complete(const pst_elastic_page *page, state_table *table, uint32_t epoch,
+                       uint64_t number) {
+    for (uint32_t r = 0; r < page->member[epoch].n_rank; r++)
+        if (holder(page, table, r, epoch, number) == UINT32_MAX) return 0;
     return 1;
 }
 
@@ -102,8 +103,7 @@ static void list_files(const pst_elastic_page *page, state_table *table, pst_ela
 }
 
 /* The newest state that is complete, and the newest of which a part is there. */
-static void choose(const pst_elastic_page *page, const pst_elastic_copies *copies,
-                   state_table *table, pst_elastic_found *f) {
+static void choose(const pst_elastic_page *page, state_table *table, pst_elastic_found *f) {
     uint64_t last = 0;
     for (uint32_t i = 0; i < page->n; i++)
         for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++) {
@@ -113,8 +113,7 @@ static void choose(const pst_elastic_page *page, const pst_elastic_copies *copie
                 last = number;
                 memcpy(f->last_note, s->note, sizeof f->last_note);
             }
-            if (number <= f->source || !is_complete(page, copies, table, s->epoch, number))
-                continue;
+            if (number <= f->source || !is_complete(page, table, s->epoch, number)) continue;
             f->source = number;
             f->source_epoch = s->epoch;
         }
@@ -122,8 +121,7 @@ static void choose(const pst_elastic_page *page, const pst_elastic_copies *copie
     if (f->source) list_files(page, table, f);
 }
 
-pst_status pst_elastic_find(pst_elastic_memory *m, const pst_elastic_copies *copies,
-                            pst_elastic_found *found) {
+pst_status pst_elastic_find(pst_elastic_memory *m, pst_elastic_found *found) {
     state_table *table = calloc(1, sizeof *table);
     pst_status status = table ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the states of hosts");
     for (uint32_t i = 0; status == PST_OK && i < m->page->hosts.n; i++) {
@@ -131,19 +129,18 @@ pst_status pst_elastic_find(pst_elastic_memory *m, const pst_elastic_copies *cop
         status = read_states(m, i, table);
         if (status == PST_OK) status = read_folder(m, i, found);
     }
-    if (status == PST_OK) choose(m->page, copies, table, found);
+    if (status == PST_OK) choose(m->page, table, found);
     free(table);
     return status;
 }
 
-pst_status pst_elastic_agree(pst_elastic_memory *m, pst_world *world,
-                             const pst_elastic_copies *copies, pst_elastic_found *found) {
+pst_status pst_elastic_agree(pst_elastic_memory *m, pst_world *world, pst_elastic_found *found) {
     static const char key[] = "penstock.elastic.found";
     void *value = NULL;
     size_t bytes = 0;
     *found = (pst_elastic_found){0};
     if (!atomic_load(&m->page->epoch)) return PST_OK;
-    if (!world->rank) PST_TRY(pst_elastic_find(m, copies, found));
+    if (!world->rank) PST_TRY(pst_elastic_find(m, found));
     if (!world->rank) PST_TRY(world->ops->put(world, key, found, sizeof *found));
     PST_TRY(world->ops->fence(world));
     PST_TRY(world->ops->get(world, 0, key, &value, &bytes));

@@ -51,17 +51,10 @@ typedef struct {
     char folder[PST_ELASTIC_FOLDER];
     uint8_t note[PST_ELASTIC_NOTE], last_note[PST_ELASTIC_NOTE];
 } pst_elastic_found;
-/* Which ranks hold the same: those of `data` replicas with the same stage and tensor rank (of
- * `tensor`), in the order of ranks of src pst_grid. data 1: each rank holds what no other does. */
-typedef struct {
-    uint32_t data, tensor;
-} pst_elastic_copies;
 /* find: rank 0 alone. agree: the same on all ranks, and notes the folder on the page; collective.
  * EPEER: a later epoch was announced. */
-pst_status pst_elastic_find(pst_elastic_memory *m, const pst_elastic_copies *copies,
-                            pst_elastic_found *found);
-pst_status pst_elastic_agree(pst_elastic_memory *m, pst_world *world,
-                             const pst_elastic_copies *copies, pst_elastic_found *found);
+pst_status pst_elastic_find(pst_elastic_memory *m, pst_elastic_found *found);
+pst_status pst_elastic_agree(pst_elastic_memory *m, pst_world *world, pst_elastic_found *found);
 
 /* The launcher's side: gives the memory of its host out to every process that knows the job's
  * secret, from threads that end with the process. fd: of the page. *port: where. ENOMEM. */

@@ -125,9 +125,10 @@ static pst_status add_tensor(json_t *tensors, const pst_graph *graph, const char
                                                       : PST_OK;
 }
 
-/* Adds one shard and its tensors to the index. */
+/* Adds one shard and its tensors to the index. seen: NULL, or the names of tensors and parts of
+ * earlier shards, which are left out: in memory, replicas have the same. */
 static pst_status collect_shard(const char *temporary, const char *name, const pst_graph *graph,
-                                json_t *files, json_t *tensors) {
+                                json_t *files, json_t *tensors, json_t *seen) {
     pst_safetensors_file *f = NULL;
     char *path = pst_ckpt_join(temporary, name);
     const int own = !strcmp(temporary, PST_CKPT_DESCRIPTORS);
@@ -143,6 +144,8 @@ static pst_status collect_shard(const char *temporary, const char *name, const p
     }
     for (uint32_t i = 0; status == PST_OK && i < f->n_entry; i++) {
         char key[sizeof PST_CKPT_HASH_KEY + PST_CKPT_NAME];
+        if (json_object_get(seen, f->entry[i].name)) continue;
+        if (seen) json_object_set_new(seen, f->entry[i].name, json_true());
         snprintf(key, sizeof key, PST_CKPT_HASH_KEY "%s", f->entry[i].name);
         const char *hash = pst_safetensors_meta(f, key);
         status = add_tensor(tensors, graph, name, &f->entry[i], hash ? hash : "");
@@ -384,7 +387,7 @@ static pst_status collect(const char *temporary, const pst_ckpt_info *info, cons
     for (uint32_t i = 0; i < ranks && status == PST_OK; i++) {
         char name[64];
         pst_ckpt_shard_name(name, i, ranks);
-        status = collect_shard(temporary, name, graph, files, tensors);
+        status = collect_shard(temporary, name, graph, files, tensors, NULL);
     }
     if (status == PST_OK && graph) status = check_complete(tensors, graph, info->optimizer);
     if (status == PST_OK) {
@@ -398,13 +401,15 @@ static pst_status collect(const char *temporary, const pst_ckpt_info *info, cons
 
 pst_status pst_ckpt_index_of(const pst_ckpt_memory *m, const pst_ckpt_info *info,
                              const char *config, const pst_graph *graph, char **text) {
-    json_t *files = json_array(), *tensors = json_object();
-    pst_status status = files && tensors ? PST_OK : pst_no_memory("for a checkpoint's index");
+    json_t *files = json_array(), *tensors = json_object(), *seen = json_object();
+    pst_status status =
+        files && tensors && seen ? PST_OK : pst_no_memory("for a checkpoint's index");
     for (uint32_t i = 0; i < m->n && status == PST_OK; i++) {
         char name[16];
         snprintf(name, sizeof name, "%d", m->fd[i]);
-        status = collect_shard(PST_CKPT_DESCRIPTORS, name, graph, files, tensors);
+        status = collect_shard(PST_CKPT_DESCRIPTORS, name, graph, files, tensors, seen);
     }
+    json_decref(seen);
     if (status == PST_OK) status = check_complete(tensors, graph, info->optimizer);
     if (status == PST_OK) return index_text(info, config, files, tensors, text);
     json_decref(files);

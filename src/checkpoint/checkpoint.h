@@ -186,14 +186,18 @@ uint64_t pst_ckpt_before(const char *folder, int complete, uint64_t step);
 pst_status pst_ckpt_open(const char *folder, pst_ckpt **ckpt);
 void pst_ckpt_close(pst_ckpt *ckpt);
 /* A checkpoint whose shards are memory files (pst_shard_header) with open
- * descriptors, which stay the caller's: [n] in rank order. They have no hashes. EINTERNAL: tensors
- * of `graph` are missing. */
+ * descriptors, which stay the caller's: [n], in rank order or, if several have the same tensors,
+ * first those to be read. They have no hashes. EINTERNAL: tensors of `graph` are missing. */
 typedef struct {
     const int *fd;
     uint32_t n;
 } pst_ckpt_memory;
 pst_status pst_ckpt_open_memory(const pst_ckpt_memory *m, const pst_ckpt_info *info,
                                 const char *config, const pst_graph *graph, pst_ckpt **ckpt);
+/* Bytes of the files with is_far 1 ([n_file]) that a rank reads which has elements [from[i], to[i])
+ * of parameter i of `graph`, with the optimizer's states. */
+uint64_t pst_ckpt_far_bytes(const pst_ckpt *ckpt, const uint8_t *is_far, const pst_graph *graph,
+                            const pst_optim_row *rule, const uint64_t *const range[2]);
 /* The tensor with this name; NULL if there is none. */
 const pst_ckpt_tensor *pst_ckpt_tensor_find(const pst_ckpt *ckpt, const char *name);
 /* Reads a tensor, as fp32, and checks the hash; EINPUT names the file and the tensor if the tensor

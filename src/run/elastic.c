@@ -64,7 +64,9 @@ static pst_status describe(pst_trainer *t, uint32_t side, uint32_t file) {
     char *text;
     size_t bytes;
     if (e->described[side]) return PST_OK;
-    PST_TRY(pst_saving_header(t, e->at[side], &text, &bytes));
+    if (e->page->hosts.copies.data > 1)
+        PST_TRY(pst_saving_whole_header(t, e->at[side], &text, &bytes));
+    else PST_TRY(pst_saving_header(t, e->at[side], &text, &bytes));
     const ssize_t written = pwrite(fd, text, bytes, 0);
     free(text);
     if (written != (ssize_t)bytes)
@@ -203,28 +205,43 @@ static pst_status copy_header(pst_elastic *e, uint32_t process, uint32_t file, i
 static int fetch(void *arg, uint32_t file, uint64_t from, void *out, uint64_t bytes,
                  pst_status *status) {
     pst_elastic *e = arg;
-    const uint32_t process = e->page->member[e->source_epoch].process[file];
-    const pst_elastic_range range = {process, e->found.file[file], from, bytes};
+    const uint32_t r = e->order[file];
+    const uint32_t process = e->page->member[e->source_epoch].process[r];
+    const pst_elastic_range range = {process, e->found.file[r], from, bytes};
     if (pst_elastic_is_here(e->page, process)) return 0;
     *status = pst_elastic_fetch(&e->memory, pst_elastic_host_of(e->page, process), &range, out);
     return 1;
 }
 
+/* The ranks whose state is left, those of this host first: what replicas have, too, is read here.
+ * Returns their number. */
+static uint32_t order_files(pst_elastic *e) {
+    const pst_elastic_members *m = &e->page->member[e->source_epoch];
+    uint32_t n = 0;
+    for (int here = 1; here >= 0; here--)
+        for (uint32_t r = 0; r < m->n_rank; r++)
+            if (e->found.file[r] != UINT32_MAX &&
+                pst_elastic_is_here(e->page, m->process[r]) == here)
+                e->order[n++] = r;
+    return n;
+}
+
 static pst_status open_found(pst_elastic *e, const pst_ckpt_info *info, const pst_graph *graph,
                              pst_ckpt **ckpt) {
     const pst_elastic_members *m = &e->page->member[e->source_epoch];
+    const uint32_t n = order_files(e);
     int fd[PST_ELASTIC_RANKS];
     pst_status status = PST_OK;
     memset(fd, -1, sizeof fd);
-    for (uint32_t r = 0; status == PST_OK && r < m->n_rank; r++) {
-        const uint32_t process = m->process[r], file = e->found.file[r];
-        if (pst_elastic_is_here(e->page, process)) fd[r] = dup(e->page->state_fd[process][file]);
-        else status = copy_header(e, process, file, &fd[r]);
+    for (uint32_t i = 0; status == PST_OK && i < n; i++) {
+        const uint32_t process = m->process[e->order[i]], file = e->found.file[e->order[i]];
+        if (pst_elastic_is_here(e->page, process)) fd[i] = dup(e->page->state_fd[process][file]);
+        else status = copy_header(e, process, file, &fd[i]);
     }
-    const pst_ckpt_memory memory = {fd, m->n_rank};
+    const pst_ckpt_memory memory = {fd, n};
     if (status == PST_OK) status = pst_ckpt_open_memory(&memory, info, "", graph, ckpt);
-    for (uint32_t r = 0; r < m->n_rank; r++)
-        if (fd[r] >= 0) close(fd[r]);
+    for (uint32_t i = 0; i < n; i++)
+        if (fd[i] >= 0) close(fd[i]);
     if (status != PST_OK) return status;
     (*ckpt)->fetch = fetch;
     (*ckpt)->fetch_arg = e;
@@ -241,18 +258,24 @@ static pst_status open_here(const pst_elastic *e, const pst_ckpt_info *info, con
     return pst_ckpt_open_memory(&(pst_ckpt_memory){fd, m->n_rank}, info, "", graph, ckpt);
 }
 
-static pst_status read_state(pst_trainer *t) {
-    pst_elastic *e = t->elastic;
+/* Opens the state in e->ckpt, unless it is open. */
+static pst_status open_state(pst_elastic *e, const pst_graph *graph, note *n) {
     const pst_elastic_members *m = &e->page->member[e->source_epoch];
     const uint32_t k = e->source % PST_ELASTIC_FILES;
     const int several = e->page->hosts.n != 0;
+    memcpy(n, several ? e->found.note : e->page->state[m->process[0]][k].note, sizeof *n);
+    if (e->ckpt) return PST_OK;
+    return several ? open_found(e, &n->info, graph, &e->ckpt)
+                   : open_here(e, &n->info, graph, &e->ckpt);
+}
+
+static pst_status read_state(pst_trainer *t) {
+    pst_elastic *e = t->elastic;
     note n;
-    pst_ckpt *ckpt;
-    memcpy(&n, several ? e->found.note : e->page->state[m->process[0]][k].note, sizeof n);
-    if (several) PST_TRY(open_found(e, &n.info, t->p->whole, &ckpt));
-    else PST_TRY(open_here(e, &n.info, t->p->whole, &ckpt));
-    pst_status status = pst_resume_load(t, ckpt);
-    pst_ckpt_close(ckpt);
+    PST_TRY(open_state(e, t->p->whole, &n));
+    pst_status status = pst_resume_load(t, e->ckpt);
+    pst_ckpt_close(e->ckpt);
+    e->ckpt = NULL;
     if (status == PST_OK) take_note(t, &n);
     return status;
 }
@@ -315,13 +338,55 @@ static double step_ns(const pst_elastic_times *k, const pst_prepared *p) {
     return k->step_ns * predicted / (double)k->step_predicted_ns;
 }
 
+/* 1: the rank of the file that was opened, or another one with the same state, is on this host. */
+static int is_on(const pst_elastic *e, uint32_t file, uint32_t host) {
+    const pst_elastic_copies copies = e->page->hosts.copies;
+    const pst_elastic_members *m = &e->page->member[e->source_epoch];
+    const uint32_t r = e->order[file], lanes = copies.data * copies.tensor;
+    for (uint32_t k = 0; k < copies.data; k++) {
+        const uint32_t other = r / lanes * lanes + r % copies.tensor + k * copies.tensor;
+        if (other < m->n_rank && e->found.file[other] != UINT32_MAX &&
+            pst_elastic_host_of(e->page, m->process[other]) == host)
+            return 1;
+    }
+    return pst_elastic_host_of(e->page, m->process[r]) == host;
+}
+
+/* The most bytes of the state that the ranks of a host read from others. */
+static uint64_t moved_bytes(const pst_elastic *e, const pst_prepared *p) {
+    const pst_elastic_members *m = &e->page->member[e->epoch];
+    uint64_t of_host[PST_ELASTIC_HOSTS] = {0}, most = 0;
+    uint8_t is_far[PST_ELASTIC_RANKS];
+    for (uint32_t r = 0; r < m->n_rank; r++) {
+        const uint32_t host = pst_elastic_host_of(e->page, m->process[r]);
+        const uint64_t *const range[] = {p->memory[r]->step_from, p->memory[r]->step_to};
+        for (uint32_t f = 0; f < e->ckpt->n_file; f++) is_far[f] = !is_on(e, f, host);
+        of_host[host] += pst_ckpt_far_bytes(
+            e->ckpt, is_far, p->graphs[pst_grid_at(p->grid, r).tensor], p->optim, range);
+        if (of_host[host] > most) most = of_host[host];
+    }
+    return most;
+}
+
+/* How long the parts of the state take that change their host. 0: they cannot be opened, of which
+ * the message comes later, or the link was not measured. */
+static double moves_ns(const pst_trainer *t) {
+    pst_elastic *e = t->elastic;
+    const uint64_t rate = atomic_load(&e->page->hosts.bytes_per_s);
+    note n;
+    if (!e->page->hosts.n || !e->source || !rate) return 0;
+    if (open_state(e, t->p->whole, &n) != PST_OK) return 0;
+    return (double)moved_bytes(e, t->p) * 1e9 / (double)rate;
+}
+
 /* What has passed already; the rest of the set-up, which takes as long as in the last epoch; the
- * memory of the state, of which one side is read; one step, if it is repeated. */
+ * memory of the state, of which one side is read; what comes from other hosts; one step, if it is
+ * repeated. */
 static double predict_s(const pst_trainer *t) {
     const pst_elastic *e = t->elastic;
     const pst_elastic_times *k = &e->page->times;
     const pst_elastic_members *m = &e->page->member[e->epoch];
-    double ns = (double)k->rest_ns + k->ns_per_byte * (double)state_bytes(t);
+    double ns = (double)k->rest_ns + k->ns_per_byte * (double)state_bytes(t) + moves_ns(t);
     if (!m->is_change) ns += step_ns(k, t->p);
     return since(m->lost_ns) + 1e-9 * ns;
 }
@@ -334,9 +399,10 @@ void pst_elastic_say(const pst_trainer *t) {
     e->steps = 0;
     if (!e->epoch) return;
     const pst_elastic_members *m = &e->page->member[e->epoch];
-    e->predicted_s = predict_s(t);
     e->reports = !m->is_change;
-    if (t->world->rank || t->options->quiet) return;
+    if (t->world->rank) return; /* rank 0 predicts and reports */
+    e->predicted_s = predict_s(t);
+    if (t->options->quiet) return;
     printf("going on with %u rank%s; %s will take %.2f s\n", m->n_rank, pst_plural(m->n_rank),
            m->is_change ? "the change" : "recovery", e->predicted_s);
     fflush(stdout);

@@ -43,8 +43,7 @@ static void place_sides(pst_elastic *e) {
 static pst_status choose_state(pst_elastic *e, pst_world *world) {
     pst_elastic_members *m = &e->page->member[e->epoch];
     if (e->page->hosts.n) {
-        const pst_elastic_copies copies = {1, 1};
-        PST_TRY(pst_elastic_agree(&e->memory, world, &copies, &e->found));
+        PST_TRY(pst_elastic_agree(&e->memory, world, &e->found));
         e->repeated = 0;
         e->source_epoch = e->found.source_epoch;
         e->number = e->source = m->source = e->found.source;
@@ -82,6 +81,8 @@ static pst_status train_epoch(pst_elastic *e, const pst_config *given, const pst
         }
     }
     pst_config_close(c);
+    pst_ckpt_close(e->ckpt);
+    e->ckpt = NULL;
     pst_elastic_memory_close(&e->memory);
     e->memory.bytes = e->memory.ns = 0;
     return status;

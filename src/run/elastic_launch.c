@@ -168,10 +168,20 @@ pst_status pst_elastic_launch(const pst_config *c, const pst_train_options *o, u
     return pst_launch_local_elastic(&job, o->argv, 3000, end);
 }
 
+/* Whether every replica has all that the others have. What codecs leave out differs, and running
+ * statistics are of the samples of a replica. */
+static pst_elastic_copies copies_of(const pst_config *c) {
+    const int all = !c->parallel.zero && !strcmp(c->parallel.compress.up, "none") &&
+                    strcmp(c->model.kind, "resnet") != 0;
+    const uint32_t data = (uint32_t)c->parallel.data, tensor = (uint32_t)c->parallel.tensor;
+    return (pst_elastic_copies){all && data ? data : 1, tensor ? tensor : 1};
+}
+
 pst_status pst_elastic_launch_hosts(const pst_config *c, const pst_train_options *o,
                                     pst_hosts *hosts, uint32_t n_rank, pst_launch_end *end) {
     uint32_t ranks_of[PST_ELASTIC_RANKS + 1] = {0};
-    const pst_launch_hosts_options options = {n_rank, (uint32_t)c->parallel.wait, ranks_of};
+    const pst_launch_hosts_options options = {n_rank, (uint32_t)c->parallel.wait, ranks_of,
+                                              copies_of(c)};
     if (c->elastic.spare || c->elastic.max > n_rank)
         return refuse("--hostfile and elastic.spare, or an elastic.max above the number of ranks: "
                       "on several hosts no rank can join later",

@@ -31,6 +31,8 @@ struct pst_elastic {
     /* several hosts, else all 0: the state of the epoch; connections to other hosts; steps that are
      * repeated because no state was complete */
     pst_elastic_found found;
+    pst_ckpt *ckpt;                    /* the state, while it is open */
+    uint32_t order[PST_ELASTIC_RANKS]; /* the ranks of the files that are read, in this order */
     pst_elastic_memory memory;
     uint64_t repeated;
     uint32_t trained_epoch; /* the last one in which this process has completed a step */

@@ -459,6 +459,37 @@ pst_status pst_saving_header(const pst_trainer *t, uint64_t at, char **text, siz
     return pst_shard_header(g->shard, pst_rank_side(g->rank, g->side), at, text, bytes);
 }
 
+/* All elements of a parameter that this rank updates. */
+static pst_ckpt_entry updated_of(const pst_rank *r, uint32_t i) {
+    const pst_memory_map *x = r->memory;
+    pst_ckpt_entry e = {.param = r->graph->param + i, .weight = pst_rank_weight(r, i)};
+    const uint64_t n = x->step_to[i] - x->step_from[i];
+    if (n < pst_param_elements(e.param) || e.param->slice.held == PST_HELD_PART) {
+        e.from = x->step_from[i];
+        e.n = n;
+    }
+    for (uint32_t j = 0; j < pst_optim_states(r->p->optim, e.param); j++)
+        e.state[j] = pst_rank_state(r, i, j);
+    return e;
+}
+
+pst_status pst_saving_whole_header(const pst_trainer *t, uint64_t at, char **text, size_t *bytes) {
+    const pst_rank *r = t->group->local[0];
+    const uint32_t n_param = r->graph->n_param;
+    pst_ckpt_entry *entry = calloc(n_param + (size_t)1, sizeof *entry);
+    pst_shard *shard = NULL;
+    uint32_t n = 0;
+    if (!entry) return pst_fail(PST_ENOMEM, "no memory to describe the state");
+    for (uint32_t i = 0; i < n_param; i++)
+        if (r->memory->step_to[i] > r->memory->step_from[i]) entry[n++] = updated_of(r, i);
+    pst_status status = pst_shard_open(t->p->optim, entry, n, 0, &shard);
+    if (status == PST_OK)
+        status = pst_shard_header(shard, pst_rank_side(r, r->side), at, text, bytes);
+    pst_shard_close(shard);
+    free(entry);
+    return status;
+}
+
 int pst_saving_is_busy(const pst_trainer *t) { return t->saving && t->saving->phase != NOTHING; }
 
 /* The time after which writing must be complete: the next STEP comes well after. 0: no deadline,

@@ -31,9 +31,12 @@ uint64_t pst_saving_bytes(const pst_trainer *t);
 void pst_saving_await_pending(const pst_trainer *t);
 /* After pst_saving_open: what a checkpoint of t->step contains: its information, and the header of
  * the first local rank's shard if each side of the state begins at byte `at` of a file
- * (pst_shard_header). is_busy: 1: a checkpoint is under way; equal on all ranks. Not collective. */
+ * (pst_shard_header). pst_saving_whole_header: with all that the rank has of weights and optimizer
+ * state, in addition to what it owns: other replicas have the same. is_busy: 1: a checkpoint is
+ * under way; equal on all ranks. Not collective. */
 void pst_saving_info(const pst_trainer *t, pst_ckpt_info *info);
 pst_status pst_saving_header(const pst_trainer *t, uint64_t at, char **text, size_t *bytes);
+pst_status pst_saving_whole_header(const pst_trainer *t, uint64_t at, char **text, size_t *bytes);
 int pst_saving_is_busy(const pst_trainer *t);
 /* Abandons a checkpoint that is being written; earlier ones are kept. Not collective; to be called
  * before the group is closed. */

@@ -67,7 +67,7 @@ static pst_status train_hosts(const pst_config *c, const pst_train_options *o,
     PST_TRY(pst_hosts_read(o->hostfile, &hosts));
     const int64_t slots = plan ? 0 : ranks_of_slots(c, hosts.slots);
     pst_status status = pst_planned_ranks(c, plan, o->ranks ? o->ranks : slots, &n_rank);
-    const pst_launch_hosts_options options = {n_rank, (uint32_t)c->parallel.wait, NULL};
+    const pst_launch_hosts_options options = {n_rank, (uint32_t)c->parallel.wait, NULL, {1, 1}};
     if (status == PST_OK && pst_elastic_is_wanted(c, o))
         status = pst_elastic_launch_hosts(c, o, &hosts, n_rank, &end);
     else if (status == PST_OK) status = pst_launch_hosts(&hosts, &options, o->argv, &end);

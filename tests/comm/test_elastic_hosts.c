@@ -79,10 +79,11 @@ static void test_memory(void **state) {
     strcpy(page[0]->hosts.secret, page[1]->hosts.secret);
 }
 
-static void find(const pst_elastic_copies *copies, pst_elastic_found *found) {
+static void find(pst_elastic_copies copies, pst_elastic_found *found) {
     pst_elastic_memory m = {.page = page[0]};
+    page[0]->hosts.copies = copies;
     *found = (pst_elastic_found){0};
-    assert_int_equal(pst_elastic_find(&m, copies, found), PST_OK);
+    assert_int_equal(pst_elastic_find(&m, found), PST_OK);
     pst_elastic_memory_close(&m);
 }
 
@@ -91,28 +92,57 @@ static void test_find(void **state) {
     (void)state;
     static const pst_elastic_copies none = {1, 1}, two = {2, 1};
     pst_elastic_found f;
-    find(&none, &f);
+    find(none, &f);
     assert_int_equal(f.source, 0);
     assert_int_equal(f.has_last, 0);
     for (uint32_t i = 0; i < ALL; i++) write_state(i, 0, 5);
     for (uint32_t i = 0; i < ALL; i += 2) write_state(i, 0, 6);
     strcpy(page[1]->folder, "runs/x");
     page[1]->has_folder = 1;
-    find(&none, &f);
+    find(none, &f);
     assert_int_equal(f.source, 5);
     assert_int_equal(f.file[3], 1);
     assert_int_equal(f.note[0], 5);
     assert_int_equal(f.last_note[0], 6);
     assert_string_equal(f.folder, "runs/x");
-    find(&two, &f); /* one replica has a newer one, which is enough */
+    find(two, &f); /* one replica has a newer one, which is enough */
     assert_int_equal(f.source, 6);
     assert_int_equal(f.file[0], 0);
     assert_int_equal(f.file[1], UINT32_MAX);
     page[0]->hosts.host[1].lost_in = 1;
-    find(&two, &f); /* the second stage is lost */
+    find(two, &f); /* the second stage is lost */
     assert_int_equal(f.source, 0);
     assert_int_equal(f.has_last, 1);
     page[0]->hosts.host[1].lost_in = 0;
+}
+
+/* Hosts with four and two processes: replicas on both, as long as there are two. */
+static void test_spread(void **state) {
+    (void)state;
+    static const uint8_t all[] = {1, 1, 1, 1, 1, 1};
+    static const uint32_t ranks_of[] = {0, 0, 2, 2, 4, 4, 6}, expected[] = {0, 4, 1, 5, 2, 3},
+                          without[] = {0, 5, 1, 2};
+    pst_elastic_page *p;
+    int fd;
+    const pst_elastic_start start = {6, 6, 6, ranks_of};
+    assert_int_equal(pst_elastic_open(&start, &fd, &p), PST_OK);
+    p->hosts.n = 2;
+    p->hosts.copies = (pst_elastic_copies){2, 1};
+    p->hosts.host[0].n = 4;
+    p->hosts.host[1].first = 4;
+    p->hosts.host[1].n = 2;
+    pst_elastic_spread(p, all, &p->member[0]);
+    assert_memory_equal(p->member[0].process, expected, sizeof expected);
+    assert_true(pst_elastic_announce(p, (uint8_t[]){1, 1, 1, 1, 0, 1}, 7));
+    assert_int_equal(p->member[1].n_rank, 4);
+    assert_memory_equal(p->member[1].process, without, sizeof without);
+    assert_int_equal(p->member[1].lost[0], 1);
+    /* two tensor ranks of a replica stay on one host */
+    p->hosts.copies = (pst_elastic_copies){2, 2};
+    pst_elastic_members m = {.n_rank = 4};
+    pst_elastic_spread(p, (uint8_t[]){0, 1, 1, 1, 1, 1}, &m);
+    assert_memory_equal(m.process, ((uint32_t[]){1, 2, 4, 5}), 4 * sizeof *m.process);
+    pst_elastic_close(p, fd);
 }
 
 static int is_over(void *arg) { return pst_monotonic_ns() > *(const uint64_t *)arg; }
@@ -134,6 +164,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_find),
+        cmocka_unit_test(test_spread),
         cmocka_unit_test(test_over),
     };
     return cmocka_run_group_tests(tests, open_hosts, NULL);

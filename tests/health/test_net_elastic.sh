@@ -58,13 +58,21 @@ ended "$expected"
 start host checkpoint.every=20 # the newest state goes with it
 after 50; kill -9 "$(agent 2)"
 ended "$expected"
-said host.log "hosts:2: host $host_b ($host_b) with ranks 2 to 3 is lost: .*; the other ranks go on"
+said host.log "hosts:2: host $host_b ($host_b) is lost: .*; the other ranks go on"
 said host.log "back to the checkpoint of step"
 
 start beginning checkpoint.every=0
 after 5; kill -9 "$(agent 2)"
 ended "$expected"
 said beginning.log "back to the beginning"
+
+# Replicas on both hosts, so that nothing is lost.
+timeout 60 "$PENSTOCK" train run.yaml -n 4 name=replicas-here train.steps=300 parallel.data=2 parallel.zero=0 \
+    checkpoint.every=0 -q || fail "replicas on one host"
+start replicas parallel.data=2 parallel.zero=0 checkpoint.every=20
+after 50; kill -9 "$(agent 2)"
+ended "$(hash_of runs/replicas-here)"
+! grep -q "back to" replicas.log || fail "replicas: steps were repeated: $(grep -v ^step replicas.log)"
 
 start few elastic.min=3 checkpoint.every=20
 after 50; kill -9 "$(agent 2)"
@@ -88,6 +96,6 @@ said stopped.log "is lost: its launcher was silent for 3"
 start cut checkpoint.every=200
 after 500; in_b ip link set v0 down
 ended "$expected"
-said cut.log "host $host_b ($host_b) with ranks 2 to 3 is lost: no connection to host $host_a"
+said cut.log "host $host_b ($host_b) is lost: no connection to host $host_a"
 in_b ip link set v0 up
 exit $bad
