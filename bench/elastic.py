@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """What an elastic run costs when no rank dies, and how long a recovery takes.
 
-    bench/elastic.py [--model nano|gpt2] [--ranks 4] [--rounds 6] [--steps 30] [--kills 0]
+    bench/elastic.py [--model nano|gpt2] [--ranks 4] [--rounds 6] [--steps 30] [--kills 0] [--set KEY=VALUE ...]
+                     [--hosts 1gbit [--lose rank|host|link]]
 
 Plain and elastic runs take turns, so that both see the same load. Printed are the median step, the 10th percentile (the
 least disturbed steps) and the processor time of a step, without the first steps of each run; and the time in the
 optimizer, the only part that differs. With --kills, a rank of as many elastic runs is killed with SIGKILL at a random
-moment: time to the end of the next step, beside what was predicted. nano: 0.8 M parameters; gpt2: GPT-2 with 124 M."""
+moment: time to the end of the next step, beside what was predicted. With --hosts (root) the ranks are on two hosts,
+network namespaces joined by a link of that rate; what is lost is a rank, the second host (its launcher is killed) or
+the link. nano: 0.8 M parameters; gpt2: GPT-2 with 124 M."""
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -20,6 +24,7 @@ import subprocess
 import tempfile
 import time
 
+import hosts
 import needs
 
 MODELS = {
@@ -38,8 +43,46 @@ checkpoint: {every: 0}
 
 def begin(o, words):
     shutil.rmtree("runs", ignore_errors=True)
+    where = []
+    if o.net:
+        with open("hosts", "w", encoding="ascii") as f:
+            f.writelines(f"{address} slots={o.ranks // 2}\n" for address in o.net.address)
+        where = ["--hostfile", "hosts"]
+        os.environ.update(PENSTOCK_SSH=o.net.ssh, UCX_TLS="tcp,self")
     return subprocess.Popen([needs.PENSTOCK, "train", "run.yaml", "-q", "-n", str(o.ranks), f"train.steps={o.steps}",
-                             *MODELS[o.model], *words], stdin=subprocess.DEVNULL, process_group=0)
+                             *MODELS[o.model], *where, *o.set, *words], stdin=subprocess.DEVNULL, process_group=0)
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+        return [int(c) for c in f.read().split()]
+
+
+def lose(o, p, dice):
+    """Kills a rank, or what --lose says."""
+    if not o.net:
+        os.kill(dice.choice(children(p.pid)), signal.SIGKILL)
+    elif o.lose == "rank":
+        os.kill(dice.choice([r for host in children(p.pid) for r in children(host)]), signal.SIGKILL)
+    elif o.lose == "host":
+        os.kill(children(p.pid)[1], signal.SIGKILL)
+    else:
+        set_link(o, "down")
+
+
+def set_link(o, state):
+    subprocess.run(["ip", "-n", o.net.names[1], "link", "set", "v0", state], check=True)
+
+
+def nobody_is_left(o):
+    end = time.monotonic() + 20
+    while o.net and time.monotonic() < end:
+        if not any(subprocess.run(["ip", "netns", "pids", name], capture_output=True, check=True).stdout
+                   for name in o.net.names):
+            return
+        time.sleep(0.05)
+    if o.net:
+        raise SystemExit("processes are left on the hosts")
 
 
 def lines():
@@ -98,10 +141,12 @@ def killed(o, dice):
         time.sleep(0.005)
     shown = [line for line in lines() if "event" not in line]
     time.sleep(dice.random() * (shown[-1]["step_ms"] if shown else 0) * 1e-3)
-    with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
-        os.kill(dice.choice([int(c) for c in f.read().split()]), signal.SIGKILL)
+    lose(o, p, dice)
     if p.wait():
         raise SystemExit("a run failed")
+    nobody_is_left(o)
+    if o.net and o.lose == "link":
+        set_link(o, "up")
     return [line for line in lines() if line.get("event") == "recovery"], lines()[-1]["weights_xxh64"]
 
 
@@ -116,7 +161,9 @@ def recoveries(o):
     off = [abs(e["predicted_seconds"] / e["seconds"] - 1) for e in got]
     print(f"{o.kills} kills, {len(got)} recoveries: median {statistics.median(seconds):.2f} s, "
           f"95 % {seconds[int(0.95 * len(seconds))]:.2f} s, longest {seconds[-1]:.2f} s; "
-          f"predictions: median error {100 * statistics.median(off):.0f} %")
+          f"predictions: median error {100 * statistics.median(off):.0f} %; "
+          f"steps repeated from checkpoints: {sum(e.get('repeated_steps', 0) for e in got)}; "
+          f"most bytes that rank 0 read from other hosts: {max(e.get('fetched_bytes', 0) for e in got)}")
     print("weights:", "equal" if len(hashes) == 1 else hashes)
 
 
@@ -128,18 +175,22 @@ def main():
     p.add_argument("--steps", type=int, default=30)
     p.add_argument("--kills", type=int, default=0)
     p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--set", nargs="*", default=[])
+    p.add_argument("--hosts", metavar="RATE")
+    p.add_argument("--lose", choices=["rank", "host", "link"], default="host")
     o = p.parse_args()
-    needs.check()
+    needs.check(*([("ip", "iproute2"), ("tc", "iproute2")] if o.hosts else []), root=bool(o.hosts))
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         with open("run.yaml", "w", encoding="utf-8") as f:
             f.write(RUN)
         with open("text", "w", encoding="utf-8") as f:
             f.write("the quick brown fox jumps over the lazy dog\n" * 400)
-        if o.rounds:
-            costs(o)
-        if o.kills:
-            recoveries(o)
+        with hosts.Hosts(folder, o.hosts) if o.hosts else contextlib.nullcontext() as o.net:
+            if o.rounds:
+                costs(o)
+            if o.kills:
+                recoveries(o)
 
 
 if __name__ == "__main__":
