@@ -15,7 +15,8 @@ typedef struct pst_plan pst_plan;
 /* Cuts the graph into pipeline stages so that the time of the slowest stage is smallest. `ranks` is
  * the number of ranks of the job = stages x parallel.data x parallel.tensor; 0: parallel.pipeline x
  * parallel.data x parallel.tensor, where a key that is 0 counts as 1. Uses parallel.schedule and
- * train.batch / train.micro_batch micro-batches per step over all replicas; predicts time and
+ * train.batch / train.micro_batch micro-batches per step over all replicas (rounded up: the first
+ * one has fewer samples if the division leaves a rest); predicts time and
  * memory with train.optimizer and the other keys of section parallel. train.micro_batch,
  * train.precision and train.residual must be the values with which the graph was built. The caller
  * frees *plan with pst_plan_close. EINPUT also for more stages than operators, if ranks is not a

@@ -68,7 +68,7 @@ static inline void pst_step_result_init(pst_step_result *result) {
  * of config: train.* (batch, batch_warmup, optimizer, lr, warmup and decay over train.steps, clip,
  * seed, precision and loss scale, non_finite, hang_factor, hang_slack), parallel.* except pipeline,
  * chunks, schedule, schedule_file and recompute (the plan defines these), checkpoint.keep and
- * log.level. train.batch must be equal to the plan's micro-batches x train.micro_batch. config,
+ * log.level. train.batch must be equal to the samples of the plan's micro-batches. config,
  * graph and plan are copied. The caller frees *session with pst_session_close. ENOMEM also if a
  * rank does not fit in memory; the message suggests a change that fits. */
 PST_API pst_status pst_session_open(const pst_config *config, const pst_graph *graph,

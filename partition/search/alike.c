@@ -27,6 +27,7 @@ pst_status pst_search_count_beside(const pst_search_problem *p, const pst_candid
 uint64_t pst_search_replica_hash(const pst_search_problem *p, const pst_candidate *c,
                                  const pst_search_replicas *of, uint32_t replica) {
     uint64_t hash = c->layout.micros[replica];
+    if (c->layout.rest && !replica) hash = ~hash; /* its first one is smaller */
     for (uint32_t k = 0; k + 1 < c->layout.n_chunk; k++) {
         const uint32_t from = of->stage[k], to = of->stage[k + 1];
         const int apart = node_of(p, c, from, replica) != node_of(p, c, to, replica);

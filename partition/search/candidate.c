@@ -25,10 +25,10 @@ pst_status pst_candidate_open(const pst_search_problem *problem, const pst_searc
                        .sequence = c->sequence,
                        .zero = c->zero,
                        .micro_batch = c->micro_batch,
-                       .n_micro = c->n_micro,
                        .chunks = n_chunk / c->pipeline,
                        .n_item = problem->n_item,
                        .n_chunk = n_chunk};
+    pst_layout_divide(&like, problem->batch);
     snprintf(like.schedule, sizeof like.schedule, "%s", problem->schedule[c->schedule]);
     return open_like(&like, candidate);
 }

@@ -30,6 +30,18 @@ uint32_t pst_search_most_micros(const pst_candidate *c) {
     return most;
 }
 
+/* The step's smaller first micro-batch, which the first replica has, as a part of a whole one; 0:
+ * this replica does not have it. */
+static double rest_of(const pst_candidate *c, uint32_t replica) {
+    if (!c->layout.rest || replica) return 0;
+    return (double)c->layout.rest / c->layout.micro_batch;
+}
+
+/* Whole micro-batches of a replica. */
+static uint32_t whole_of(const pst_candidate *c, uint32_t replica) {
+    return c->layout.micros[replica] - (rest_of(c, replica) > 0);
+}
+
 /* --- one replica ------------------------------------------------------------------------------ */
 
 /* In a synthetic cut, values v and v + n_chunk - 1 cross between chunks v and v + 1, forward and
@@ -143,8 +155,10 @@ static void close_score(score *s) {
 
 /* On uniform devices in nodes of one size, replicas differ at most in their message times. */
 static uint64_t hash_of(const pst_candidate *c, const score *s, uint32_t replica) {
+    const double rest = rest_of(c, replica);
     uint64_t h =
-        pst_hash64(s->times.ns, c->layout.n_chunk * sizeof *s->times.ns, c->layout.micros[replica]);
+        pst_hash64(s->times.ns, c->layout.n_chunk * sizeof *s->times.ns, whole_of(c, replica));
+    if (rest > 0) h = pst_hash64(&rest, sizeof rest, h);
     for (uint32_t k = 0; k < c->layout.n_chunk; k++) {
         uint64_t hop = pst_search_hop_ns(&s->times, k);
         h = pst_hash64(&hop, sizeof hop, h);
@@ -160,7 +174,7 @@ static pst_status time_order(pst_search_context *x, const pst_search_config *c,
     uint64_t actions = 0;
     PST_TRY(pst_search_schedule_of(x, c->schedule, candidate->layout.pipeline,
                                    candidate->layout.n_chunk / candidate->layout.pipeline,
-                                   candidate->layout.micros[replica], &made));
+                                   whole_of(candidate, replica), &made));
     for (uint32_t r = 0; r < made->n_rank; r++) actions += made->n_action[r];
     if (s->how == PST_SCORE_SIMULATE && actions <= SIMULATED_ACTIONS) {
         x->n_simulated++;
@@ -172,17 +186,29 @@ static pst_status time_order(pst_search_context *x, const pst_search_config *c,
     return pst_search_longest_path(x, made, &times, s->one_ns, &s->beyond);
 }
 
+/* All stages wait for the slowest one, which computes the smaller micro-batch in a part of its time
+ * for a whole one. */
+static void add_rest(const pst_candidate *candidate, score *s, double rest) {
+    uint32_t which;
+    const uint64_t period = period_of(candidate, s->flight, &s->times, s->stage_ns, &which);
+    for (uint32_t r = 0; r < candidate->layout.pipeline; r++)
+        s->one_ns[r] += (uint64_t)((double)period * rest);
+}
+
 static pst_status run(pst_search_context *x, const pst_search_config *c,
                       const pst_candidate *candidate, score *s, uint32_t replica, double *bubble) {
     uint32_t longest;
     *bubble = -1; /* only simulations know it */
     if (s->how == PST_SCORE_BOUND)
         pst_search_path_bound(x->row[c->schedule], s->flight, &s->times,
-                              candidate->layout.micros[replica], s->one_ns);
+                              whole_of(candidate, replica), s->one_ns);
     else PST_TRY(time_order(x, c, candidate, s, replica, bubble));
-    if (s->beyond || *bubble >= 0) return PST_OK;
-    uint64_t busy = period_of(candidate, s->flight, &s->times, s->stage_ns, &longest) *
-                    candidate->layout.micros[replica],
+    if (s->beyond) return PST_OK;
+    const double rest = rest_of(candidate, replica);
+    if (rest > 0 && s->how != PST_SCORE_BOUND) add_rest(candidate, s, rest);
+    if (*bubble >= 0) return PST_OK;
+    const uint64_t period = period_of(candidate, s->flight, &s->times, s->stage_ns, &longest);
+    uint64_t busy = period * whole_of(candidate, replica) + (uint64_t)((double)period * rest),
              end = 0;
     for (uint32_t r = 0; r < candidate->layout.pipeline; r++)
         end = s->one_ns[r] > end ? s->one_ns[r] : end;
@@ -194,8 +220,8 @@ static pst_status run(pst_search_context *x, const pst_search_config *c,
 static int is_beyond(const pst_search_context *x, const pst_search_config *c,
                      const pst_candidate *candidate, score *s, uint32_t replica) {
     if (!s->most_ns) return 0;
-    pst_search_path_bound(x->row[c->schedule], s->flight, &s->times,
-                          candidate->layout.micros[replica], s->one_ns);
+    pst_search_path_bound(x->row[c->schedule], s->flight, &s->times, whole_of(candidate, replica),
+                          s->one_ns);
     for (uint32_t r = 0; r < candidate->layout.pipeline; r++)
         if (s->one_ns[r] >= s->most_ns[r]) return 1;
     return 0;
@@ -211,8 +237,10 @@ static pst_status set_micros(pst_search_context *x, const pst_search_config *c,
         PST_TRY(pst_search_times_fill(x, c, candidate, s->flight, k, &s->times));
         s->period[k] = (double)period_of(candidate, s->flight, &s->times, s->stage_ns, &which);
     }
-    pst_replicas_share(s->period, candidate->layout.data, candidate->layout.n_micro,
+    const uint32_t n_rest = candidate->layout.rest != 0;
+    pst_replicas_share(s->period, candidate->layout.data, candidate->layout.n_micro - n_rest,
                        candidate->layout.micros);
+    candidate->layout.micros[0] += n_rest;
     return PST_OK;
 }
 
@@ -228,7 +256,7 @@ static void load_hop(const pst_search_context *x, const pst_search_config *c,
                             candidate->layout.device[pst_grid_rank(grid, stage[1], replica, 0)]};
     const uint32_t one = pst_grid_degree(grid, stage[0]), other = pst_grid_degree(grid, stage[1]);
     const int apart = cluster->device[at[0]].node != cluster->device[at[1]].node;
-    const double bytes = (double)s->times.bytes[chunk] * candidate->layout.micros[replica];
+    const double bytes = (double)s->times.bytes[chunk] * whole_of(candidate, replica);
     pst_cluster_link link;
     if (!pst_search_link(cluster, at[0], at[1], &link)) return;
     for (int k = 0; k < 2; k++) {
@@ -447,8 +475,9 @@ static pst_status measure_busy(pst_search_context *x, const pst_search_config *c
                                pst_candidate *candidate, const score *s) {
     const pst_search_table *t;
     uint32_t which, last = candidate->layout.data - 1;
-    candidate->busy_ns = period_of(candidate, s->flight, &s->times, s->stage_ns, &which) *
-                         candidate->layout.micros[last];
+    candidate->busy_ns = period_of(candidate, s->flight, &s->times, s->stage_ns, &which);
+    candidate->busy_ns = (uint64_t)((double)candidate->busy_ns *
+                                    (whole_of(candidate, last) + rest_of(candidate, last)));
     uint32_t device =
         candidate->layout
             .device[pst_grid_rank(pst_layout_grid(&candidate->layout), which, last, 0)];

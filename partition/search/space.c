@@ -168,7 +168,7 @@ pst_status pst_search_tensor_bound(pst_search_context *x, uint32_t tensor, uint6
             pst_search_config c = {
                 .pipeline = p->cluster->n_device / tensor, .data = 1, .tensor = tensor};
             totals t;
-            if (!size || p->batch % size) continue;
+            if (!size || size > p->batch) continue;
             c.micro_batch = size;
             c.sequence = tensor > 1 ? p->sequence.value[q] : 0;
             PST_TRY(find_totals(x, &c, &t));
@@ -252,7 +252,7 @@ typedef struct {
     pst_search_config *at;
     uint32_t n;
     size_t capacity;
-    int micros, feasible; /* 1: some micro-batch divides the samples; some table is feasible */
+    int micros, feasible; /* 1: some micro-batch size is possible; some table is feasible */
     const char *why;      /* why a table is not */
 } list;
 
@@ -394,18 +394,23 @@ static uint32_t least_batch(const pst_search_problem *p) {
     return p->least_batch ? p->least_batch : p->batch;
 }
 
-/* Each replica has a micro-batch, and each gradient accumulator an equal share, in every step. */
+/* Whether the micro-batches of a step are equal shares of the gradient accumulators. */
+static int fills_parts(const pst_search_problem *p, uint32_t batch, uint32_t size) {
+    return !p->parts || (batch / size + (batch % size != 0)) % p->parts == 0;
+}
+
+/* Each replica has a whole micro-batch, and each gradient accumulator an equal share, in every
+ * step. */
 static int is_size(const pst_search_problem *p, uint32_t data, uint32_t size) {
-    if (!size || p->batch % size || least_batch(p) % size) return 0;
-    const uint32_t n_micro = least_batch(p) / size;
-    return n_micro >= data && (!p->parts || n_micro % p->parts == 0);
+    if (!size || least_batch(p) / size < data) return 0;
+    return fills_parts(p, p->batch, size) && fills_parts(p, least_batch(p), size);
 }
 
 static void say_infeasible(const pst_search_problem *p, const pst_search_config *like,
                            const list *l, char why[160]) {
     if (!l->micros)
         snprintf(why, 160,
-                 "infeasible: no allowed micro_batch divides %u samples among %u replicas",
+                 "infeasible: %u samples are too few for %u replicas with each allowed micro_batch",
                  least_batch(p), like->data);
     else if (!l->feasible) snprintf(why, 160, "infeasible: %s", l->why);
     else

@@ -148,8 +148,10 @@ typedef struct {
     /* schedule: index into problem->schedule */
     uint32_t pipeline, tensor, data, micro_batch, chunks, zero, sequence, schedule;
     const uint32_t *before; /* tensor_before of pst_grid, or NULL; owned by the row */
-    uint32_t n_micro;       /* micro-batches of a step, summed over replicas */
-    uint64_t bound_ns;      /* lower bound of the step */
+    /* micro-batches of a step with micro_batch samples, summed over replicas. A smaller first one
+     * is not counted: bounds ignore it, estimates add it (score.c) */
+    uint32_t n_micro;
+    uint64_t bound_ns; /* lower bound of the step */
     uint64_t guess_ns; /* rough estimate of the step, which determines the order of evaluation */
     /* rough estimate of the bytes of a stage with full recomputation; if nothing fits, smaller ones
      * are tried first */

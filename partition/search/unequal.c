@@ -223,7 +223,7 @@ pst_status pst_search_unequal_bound(pst_search_context *x, uint64_t *least_ns) {
     pst_status status = all ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the layout search");
     for (uint32_t b = 0; b < p->micro_batch.n && status == PST_OK; b++) {
         l.micro_batch = p->micro_batch.value[b];
-        if (!l.micro_batch || p->batch % l.micro_batch) continue;
+        if (!l.micro_batch || l.micro_batch > p->batch) continue;
         status = find_least(x, &l);
         if (status == PST_OK) status = bound_of_size(x, &l, &bound);
     }

@@ -67,6 +67,12 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
          job->rank_of_chunk[in->chunk] != pst_job_stage(job, rank))) {
         return fail_at(rank, i, "this rank does not have the chunk or the micro-batch");
     }
+    const int value = !flush && !head && !piece;
+    const uint32_t replica = pst_grid_at(job->grid, rank).replica;
+    if (in->rest != (uint32_t)(value && pst_job_is_rest(job, replica, in->micro)))
+        return fail_at(rank, i,
+                       in->rest ? "this is not the step's smaller first micro-batch"
+                                : "the step's first micro-batch has fewer samples than this");
     if (in->dep > list->n_dep || in->n_dep > list->n_dep - in->dep)
         return fail_at(rank, i, "dependency indices are out of range");
     for (uint32_t d = 0; d < in->n_dep; d++) {
@@ -105,6 +111,11 @@ static pst_status check_lists(const pst_checker *c) {
                             job->micros[k], job->n_micro);
     }
     for (uint32_t t = 0; t < job->grid.tensor; t++) {
+        if (job->rest != (c->cuts[t]->rest != NULL) && c->cuts[t]->tape)
+            return pst_fail(PST_EINPUT,
+                            "the job and the cut of tensor rank %u contradict each other: one has "
+                            "a smaller first micro-batch",
+                            t);
         if (job->n_chunk != c->cuts[t]->n_chunk)
             return pst_fail(PST_EINPUT,
                             "the job has %u chunks, but the cut of tensor rank %u has %u",

@@ -13,7 +13,7 @@ static int stays_in_lane(const pst_job *job, uint32_t from, uint32_t to) {
  * and sent once to each rank. */
 static pst_status check_end(const pst_checker *c, uint32_t rank, uint32_t i) {
     const pst_instr *in = &c->job->list[rank].instr[i];
-    const pst_chunk *chunk = &c->cut->chunk[in->chunk];
+    const pst_chunk *chunk = &pst_cut_of(c->cut, in->rest != 0)->chunk[in->chunk];
     int sends = in->opcode == PST_OP_SEND;
     if (!stays_in_lane(c->job, sends ? rank : in->peer, sends ? in->peer : rank))
         return pst_checker_fail_at(c, rank, i, "the peer rank is in another lane");

@@ -61,6 +61,15 @@ static pst_status make_step(const pst_cut *cut, const pst_chooser *chooser, cons
     return PST_OK;
 }
 
+/* The scratch memory of a step suffices for the smaller micro-batch too. */
+static pst_status share_scratch(const pst_cut *cut, uint32_t c, uint8_t opcode, uint32_t i) {
+    const pst_program *rest = cut->rest->chunk[c].program + opcode;
+    pst_step *step = cut->chunk[c].program[opcode].step + i;
+    if (i >= rest->n_step) return pst_cut_rest_differs(cut, c);
+    if (rest->step[i].scratch > step->scratch) step->scratch = rest->step[i].scratch;
+    return PST_OK;
+}
+
 static pst_status build_program(pst_cut *cut, const pst_chooser *chooser, const pst_spread *spread,
                                 uint32_t c, uint8_t opcode) {
     const pst_chunk_steps *of = &spread->steps;
@@ -74,6 +83,7 @@ static pst_status build_program(pst_cut *cut, const pst_chooser *chooser, const 
     for (uint32_t i = of->first[c]; i < of->first[c + 1]; i++) {
         if (!pass_in_program(opcode, pst_cut_step_pass(cut, of->step[i]), cut->split)) continue;
         PST_TRY(make_step(cut, chooser, spread->local, of->step[i], p->step + p->n_step));
+        if (cut->rest) PST_TRY(share_scratch(cut, c, opcode, p->n_step));
         p->ns += p->step[p->n_step++].ns;
     }
     return PST_OK;
@@ -170,16 +180,26 @@ static pst_status check_chunks(const uint32_t *chunk_of_node, uint32_t n_node, u
     return PST_OK;
 }
 
+static pst_status build_rest(const pst_cut_spec *spec, const pst_chooser *chooser, pst_cut *x) {
+    pst_cut_spec rest = *spec;
+    rest.graph = spec->rest;
+    rest.rest = NULL;
+    if (chooser && chooser->rest) chooser = chooser->rest;
+    return spec->rest ? pst_cut_build(&rest, chooser, &x->rest) : PST_OK;
+}
+
 pst_status pst_cut_build(const pst_cut_spec *spec, const pst_chooser *chooser, pst_cut **cut) {
     pst_cut *x;
     PST_TRY(check_chunks(spec->chunk_of_node, spec->graph->n_node, spec->n_chunk));
     PST_TRY(open_cut(spec, &x));
-    pst_status status = pst_tape_build(spec->graph, spec->backward, &x->tape);
+    pst_status status = build_rest(spec, chooser, x);
+    if (status == PST_OK) status = pst_tape_build(spec->graph, spec->backward, &x->tape);
     if (status == PST_OK && spec->backward && chooser && chooser->recompute)
         status = pst_cut_recompute(x, chooser->recompute, chooser->whole);
     if (status == PST_OK) status = pst_cut_pack(x, chooser ? chooser->packing : NULL);
     if (status == PST_OK) status = find_uses(x);
     if (status == PST_OK) status = build_chunks(x, chooser);
+    if (status == PST_OK && x->rest) status = pst_cut_place_rest(x);
     if (status != PST_OK) {
         pst_cut_close(x);
         return status;
@@ -192,7 +212,7 @@ pst_status pst_cut_open_uses(const pst_graph *g, const uint32_t *chunk_of_node, 
                              pst_cut **cut) {
     pst_cut *x;
     PST_TRY(check_chunks(chunk_of_node, g->n_node, n_chunk));
-    PST_TRY(open_cut(&(pst_cut_spec){g, chunk_of_node, n_chunk, 0, 0}, &x));
+    PST_TRY(open_cut(&(pst_cut_spec){g, chunk_of_node, n_chunk, 0, 0, NULL}, &x));
     pst_status status = find_uses(x);
     if (status != PST_OK) pst_cut_close(x);
     else *cut = x;
@@ -223,6 +243,7 @@ static void close_chunk(pst_chunk *chunk) {
 
 void pst_cut_close(pst_cut *cut) {
     if (!cut) return;
+    pst_cut_close(cut->rest);
     for (uint32_t c = 0; cut->chunk && c < cut->n_chunk; c++) close_chunk(cut->chunk + c);
     if (cut->tape) pst_tape_close(cut->tape);
     free((void *)(uintptr_t)cut->packing.packs);
@@ -305,7 +326,7 @@ pst_status pst_cut_synthetic(uint32_t n_chunk, int split, int backward, pst_pass
     pst_chooser chooser = {.arg = &ns, .ns = synthetic_ns};
     pst_cut *x;
     if (!n_chunk) return pst_fail(PST_EINPUT, "the cut has 0 chunks; expected 1 or more");
-    PST_TRY(open_cut(&(pst_cut_spec){NULL, NULL, n_chunk, split, backward}, &x));
+    PST_TRY(open_cut(&(pst_cut_spec){NULL, NULL, n_chunk, split, backward, NULL}, &x));
     pst_status status = build_synthetic_tape(n_chunk, backward, bytes, &x->tape);
     if (status == PST_OK) status = find_uses(x);
     if (status == PST_OK) status = build_chunks(x, &chooser);

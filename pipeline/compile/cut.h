@@ -113,9 +113,15 @@ typedef struct {
 } pst_cut_packing;
 
 /* The cut of a graph into chunks, for all micro-batches and ranks. Read-only once built. */
-typedef struct {
+typedef struct pst_cut pst_cut;
+struct pst_cut {
     const pst_graph *graph; /* borrowed; NULL: a synthetic cut without a model */
     pst_tape *tape;         /* owned by the cut */
+    /* The same cut of the graph for the step's first micro-batch, which has fewer samples: sizes of
+     * values, kernels, work and durations are its own; steps, locals and channels have the same
+     * indices, and memory (buffers, classes, scratch offsets) is that of this cut. Owned; NULL: all
+     * micro-batches have the same size */
+    pst_cut *rest;
     uint32_t n_chunk, n_node;
     uint32_t *chunk_of_node; /* [n_node] chunk of each operator */
     /* of messages between chunks; packs: owned, NULL: none is packed */
@@ -133,7 +139,7 @@ typedef struct {
     /* [n_chunk] all parameters whose first use is in the chunk are in [param_from, param_to), which
      * is empty if there are none */
     uint32_t *param_from, *param_to;
-} pst_cut;
+};
 
 /* Callbacks that choose kernels and predict durations, the recomputation of each chunk, and which
  * messages between chunks are packed; supplied by prepare, because this component does not know
@@ -143,7 +149,8 @@ typedef struct {
     uint32_t kernel;
     uint64_t scratch; /* bytes of scratch memory */
 } pst_chosen;
-typedef struct {
+typedef struct pst_chooser pst_chooser;
+struct pst_chooser {
     void *arg;
     /* extra: 0, or the pst_extra of a step that is no pass of the node; not PACK and UNPACK. */
     pst_status (*choose)(void *arg, const pst_graph *g, const pst_node *node, int extra,
@@ -157,16 +164,20 @@ typedef struct {
      * whose values B and W read */
     int whole;
     const pst_cut_packing *packing; /* NULL: nothing is packed */
-} pst_chooser;
+    const pst_chooser *rest;        /* for the smaller first micro-batch; NULL: this one */
+};
 
 typedef struct {
     const pst_graph *graph;
     const uint32_t *chunk_of_node; /* [n_node of the graph] chunk of each node, ascending */
     uint32_t n_chunk;
     int split, backward; /* as in pst_cut */
+    /* the graph for the step's first micro-batch (pst_graph_resize); NULL: as the others */
+    const pst_graph *rest;
 } pst_cut_spec;
-/* Cuts a graph and builds the programs. The caller frees *cut with pst_cut_close; the graph must
- * outlive it. EINPUT: the chunks are not contiguous or empty; ENOMEM. */
+/* Cuts a graph and builds the programs. The caller frees *cut with pst_cut_close; the graphs must
+ * outlive it. EINPUT: the chunks are not contiguous or empty, or `rest` needs other memory than the
+ * graph; ENOMEM. */
 pst_status pst_cut_build(const pst_cut_spec *spec, const pst_chooser *chooser, pst_cut **cut);
 /* Builds only use_first and use_chunk, without programs and tape. */
 pst_status pst_cut_open_uses(const pst_graph *g, const uint32_t *chunk_of_node, uint32_t n_chunk,
@@ -186,6 +197,10 @@ void pst_cut_close(pst_cut *cut);
  * and every read of a program finds the value of the tape although values share memory. EINTERNAL
  * names the violation. */
 pst_status pst_cut_check(const pst_cut *cut);
+/* Returns the cut for a micro-batch: `rest` for the step's smaller first one. */
+static inline const pst_cut *pst_cut_of(const pst_cut *cut, int rest) {
+    return rest ? cut->rest : cut;
+}
 /* Returns the event in which the program of an opcode runs (for a fused BW that of B). */
 static inline pst_event pst_event_of(uint8_t opcode) {
     if (opcode == PST_OP_F) return PST_EV_F;

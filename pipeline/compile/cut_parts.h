@@ -1,5 +1,5 @@
 /* The phases of building a cut. Private to cut.c, chunk_steps.c,
- * recompute.c, packed.c, local.c and liveness.c. */
+ * recompute.c, packed.c, rest.c, local.c and liveness.c. */
 #ifndef PST_PIPELINE_COMPILE_CUT_PARTS_H
 #define PST_PIPELINE_COMPILE_CUT_PARTS_H
 #include "pipeline/compile/cut.h"
@@ -62,6 +62,12 @@ pst_status pst_cut_buffers(pst_cut *cut, uint32_t c);
 /* Appends the slot classes of chunk c to cut->class_ and places the SLOT buffers of the chunk in
  * them. */
 pst_status pst_cut_classes(pst_cut *cut, uint32_t c);
+
+/* rest.c: gives the cut of the smaller micro-batch (pst_cut.rest) the memory of this one. EINPUT:
+ * they do not have the same steps and values, or a value of the smaller one needs more memory. */
+pst_status pst_cut_place_rest(pst_cut *cut);
+/* Returns the failure that the chunk has other steps or values in the two cuts. */
+pst_status pst_cut_rest_differs(const pst_cut *cut, uint32_t chunk);
 
 /* liveness.c: sets the offsets of scratch buffers and kernel scratch memory in all programs of
  * chunk c. */

@@ -19,6 +19,9 @@ typedef struct {
     uint8_t opcode, queue; /* pst_opcode, pst_queue */
     uint16_t chunk;        /* 0 in the flush */
     uint32_t micro;
+    /* 1: a pass of the step's first micro-batch, or SEND or RECV of one of its values, if it has
+     * fewer samples than the others (pst_cut.rest) */
+    uint32_t rest;
     /* SEND, RECV: the message is identified by (source, destination, channel, seq); peer: the other
      * rank */
     uint32_t peer, channel, seq;

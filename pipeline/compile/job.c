@@ -42,10 +42,12 @@ static uint32_t stage_beyond(const pst_job_builder *b, uint8_t opcode, uint32_t 
 /* lane: of the value. */
 static uint32_t emit_transfer(pst_job_builder *b, uint8_t opcode, uint32_t chunk, uint32_t local,
                               uint32_t micro, uint32_t lane) {
-    const pst_local *l = b->cut->chunk[chunk].local + local;
+    const int rest = pst_job_is_rest(b->job, b->replica, micro);
+    const pst_local *l = pst_cut_of(b->cut, rest)->chunk[chunk].local + local;
     pst_instr instr = {.opcode = opcode,
                        .chunk = (uint16_t)chunk,
                        .micro = micro,
+                       .rest = (uint32_t)rest,
                        .peer =
                            pst_grid_in_lane(b->job->grid, stage_beyond(b, opcode, chunk, l), lane),
                        .channel = opcode == PST_OP_SEND ? l->channel_out : l->channel_in,
@@ -116,10 +118,12 @@ static int computes(const pst_job_builder *b, const pst_action *a) {
 
 /* n 0: the whole pass. */
 static uint32_t emit_steps(pst_job_builder *b, const pst_action *a, uint32_t from, uint32_t n) {
-    const pst_program *program = b->cut->chunk[a->chunk].program + a->opcode;
+    const int rest = pst_job_is_rest(b->job, b->replica, a->micro);
+    const pst_program *program = pst_cut_of(b->cut, rest)->chunk[a->chunk].program + a->opcode;
     pst_instr instr = {.opcode = a->opcode,
                        .chunk = a->chunk,
                        .micro = a->micro,
+                       .rest = (uint32_t)rest,
                        .local = PST_NONE,
                        .param = PST_NONE,
                        .use = PST_NONE,
@@ -308,6 +312,7 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
                    .n_chunk = s->n_chunk,
                    .backward = cut->backward,
                    .split = cut->split,
+                   .rest = cut->rest != NULL,
                    .rank_of_chunk = s->rank_of_chunk,
                    .grid = grid,
                    .islands = spec->islands ? spec->islands : 1,
@@ -463,8 +468,9 @@ pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut,
 
 /* The bytes of a message between stages if it were not packed. */
 static uint64_t unpacked_bytes(const pst_cut *cut, const pst_instr *in) {
-    const uint32_t packs = cut->tape->value[cut->chunk[in->chunk].local[in->local].value].packs;
-    return packs ? cut->tape->value[packs - 1].bytes : in->bytes;
+    const pst_cut *x = pst_cut_of(cut, in->rest != 0);
+    const uint32_t packs = x->tape->value[x->chunk[in->chunk].local[in->local].value].packs;
+    return packs ? x->tape->value[packs - 1].bytes : in->bytes;
 }
 
 double pst_job_compression(const pst_job *job, const pst_cut *const *cut) {

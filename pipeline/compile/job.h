@@ -22,6 +22,8 @@ struct pst_job {
     pst_instr_list *list; /* [n_rank] */
     pst_grid grid;        /* grid of the n_rank ranks */
     uint32_t *micros;     /* [owners of the grid] micro-batches of each replica; 0: a server */
+    /* 1: the first micro-batch of the first replica has fewer samples than the others */
+    int rest;
     /* Islands (outer.h), 1: there are none. The replicas of an island, grid.data / islands adjacent
      * ones, exchange gradients in every step; lists with `syncs` end with the outer step. */
     uint32_t islands;
@@ -356,6 +358,10 @@ static inline uint32_t pst_job_norm_pieces(const pst_job *job, uint32_t rank) {
 static inline uint32_t pst_job_micros(const pst_job *job, uint32_t rank) {
     return job->micros[pst_grid_at(job->grid, rank).replica];
 }
+/* Returns 1 for the step's first micro-batch if it has fewer samples than the others. */
+static inline int pst_job_is_rest(const pst_job *job, uint32_t replica, uint32_t micro) {
+    return job->rest && !replica && !micro;
+}
 /* Returns the bytes of all messages between replicas with parameters (gradients, sums, weights)
  * and, if messages between stages are packed, of these, if none were packed, over their bytes: 1 if
  * nothing is packed. cut: [grid.tensor], of the lists. */
@@ -373,7 +379,8 @@ static inline int pst_job_is_piece(const pst_instr_list *list, uint32_t i) {
 /* Returns the steps of a pass instruction (of the whole pass or of a part), and sets *n to their
  * number. */
 static inline const pst_step *pst_job_steps(const pst_cut *cut, const pst_instr *in, uint32_t *n) {
-    const pst_program *program = &cut->chunk[in->chunk].program[in->opcode];
+    const pst_program *program =
+        &pst_cut_of(cut, in->rest != 0)->chunk[in->chunk].program[in->opcode];
     *n = in->n ? in->n : program->n_step;
     return program->step + (in->n ? in->from : 0);
 }

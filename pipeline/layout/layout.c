@@ -44,6 +44,12 @@ pst_status pst_recompute_find(const char *text, pst_recompute_way *way) {
                     text);
 }
 
+const char *pst_layout_rest_text(const pst_layout *l, char text[PST_LAYOUT_REST_TEXT]) {
+    *text = 0;
+    if (l->rest) snprintf(text, PST_LAYOUT_REST_TEXT, ", the first of %u", l->rest);
+    return text;
+}
+
 void pst_layout_close(pst_layout *l) {
     free(l->tensor_before);
     free(l->device);

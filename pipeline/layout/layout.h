@@ -52,6 +52,8 @@ typedef struct {
     uint32_t *device;
     uint32_t micro_batch; /* samples per micro-batch */
     uint32_t n_micro;     /* micro-batches per step, summed over replicas */
+    uint32_t rest;        /* samples of the step's first micro-batch, which is smaller than the
+                             others; 0: all are equal */
     uint32_t *micros;     /* [data] micro-batches of each replica; NULL: distributed by speed */
     char schedule[32];
     uint32_t chunks; /* chunks per stage; 0: the default of the schedule */
@@ -79,6 +81,26 @@ void pst_layout_chunks(const pst_layout *layout, uint32_t *chunk);
 pst_status pst_layout_copy(const pst_layout *from, pst_layout *layout);
 /* Frees the arrays, but not *layout. */
 void pst_layout_close(pst_layout *layout);
+/* Returns the samples of a step. */
+static inline uint64_t pst_layout_batch(const pst_layout *l) {
+    const uint32_t less = l->rest ? l->micro_batch - l->rest : 0;
+    return (uint64_t)l->n_micro * l->micro_batch - less;
+}
+/* Returns the number of samples of micro-batches [from, to) of a step. */
+static inline uint64_t pst_layout_samples(const pst_layout *l, uint32_t from, uint32_t to) {
+    const uint64_t samples = (uint64_t)(to - from) * l->micro_batch;
+    return l->rest && !from && to ? samples - (l->micro_batch - l->rest) : samples;
+}
+/* Divides `batch` samples into micro-batches of `micro_batch`, of which the first one may be
+ * smaller: sets n_micro and rest. It is the first one because replicas add gradients during the
+ * last one, which then is as long for all of them. */
+static inline void pst_layout_divide(pst_layout *l, uint64_t batch) {
+    l->n_micro = (uint32_t)((batch + l->micro_batch - 1) / l->micro_batch);
+    l->rest = (uint32_t)(batch % l->micro_batch);
+}
+/* Writes what follows "of N samples": ", the first of 3", or "" if all are equal; returns text. */
+enum { PST_LAYOUT_REST_TEXT = 28 };
+const char *pst_layout_rest_text(const pst_layout *l, char text[PST_LAYOUT_REST_TEXT]);
 /* Returns the grid of the layout, which is valid as long as the layout. */
 static inline pst_grid pst_layout_grid(const pst_layout *l) {
     return (pst_grid){l->pipeline, l->data, l->tensor, l->tensor_before, l->servers};

@@ -102,6 +102,10 @@ static pst_status check_sizes(const pst_layout *p) {
             "plan: ranks is %u, micro_batches %u and micro_batch %u; expected 1 or more of each",
             p->pipeline, p->n_micro, p->micro_batch);
     }
+    if (p->rest >= p->micro_batch)
+        return pst_fail(PST_EINPUT,
+                        "plan: first_micro_batch is %u; expected less than micro_batch, %u",
+                        p->rest, p->micro_batch);
     if (p->n_chunk < p->pipeline) {
         return pst_fail(PST_EINPUT,
                         "plan: %u chunks for %u ranks; expected one or more chunks per rank",
@@ -290,6 +294,9 @@ pst_status pst_plan_print(const pst_plan *p, const pst_graph *graph, FILE *out) 
     fprintf(out, "ranks: %u             # number of pipeline stages\n", p->layout.pipeline);
     fprintf(out, "micro_batches: %u      # per optimizer step\n", p->layout.n_micro);
     fprintf(out, "micro_batch: %u        # samples per micro-batch\n", p->layout.micro_batch);
+    if (p->layout.rest)
+        fprintf(out, "first_micro_batch: %u   # samples of the step's first micro-batch\n",
+                p->layout.rest);
     print_job(p, out);
     print_stages(p, graph, out);
     print_choices(p, out);

@@ -194,21 +194,23 @@ static pst_status read_chunks(reader *r, const yaml_node_t *ranks) {
 }
 
 static pst_status read_head(reader *r, const yaml_node_t *root) {
-    static const pst_yaml_key row[] = {{"graph_hash", 1},    {"schedule", 1},    {"ranks", 1},
-                                       {"micro_batches", 1}, {"micro_batch", 1}, {"chunks", 1},
-                                       {"predicted", 0},     {"data", 0},        {"tensor", 0},
-                                       {"sequence", 0},      {"zero", 0},        {"replicas", 0},
-                                       {"devices", 0},       {"cluster", 0},     {"run", 0},
-                                       {"overrides", 0},     {"products", 0},    {"servers", 0}};
+    static const pst_yaml_key row[] = {{"graph_hash", 1},       {"schedule", 1},    {"ranks", 1},
+                                       {"micro_batches", 1},    {"micro_batch", 1}, {"chunks", 1},
+                                       {"predicted", 0},        {"data", 0},        {"tensor", 0},
+                                       {"sequence", 0},         {"zero", 0},        {"replicas", 0},
+                                       {"devices", 0},          {"cluster", 0},     {"run", 0},
+                                       {"overrides", 0},        {"products", 0},    {"servers", 0},
+                                       {"first_micro_batch", 0}};
     const yaml_node_t *value[PST_YAML_KEYS];
     pst_yaml *y = &r->yaml;
     pst_layout *l = &r->head.layout;
-    PST_TRY(pst_yaml_mapping(y, root, row, 18, value));
+    PST_TRY(pst_yaml_mapping(y, root, row, 19, value));
     PST_TRY(read_hash(r, value[0], &r->head.graph_hash));
     PST_TRY(read_schedule(r, value[1], l->schedule, sizeof l->schedule));
     PST_TRY(pst_yaml_u32(y, value[2], 1, MAX_PART, &l->pipeline));
     PST_TRY(pst_yaml_u32(y, value[3], 1, MAX_NODE, &l->n_micro));
     PST_TRY(pst_yaml_u32(y, value[4], 1, MAX_NODE, &l->micro_batch));
+    if (value[18]) PST_TRY(pst_yaml_u32(y, value[18], 1, MAX_NODE, &l->rest));
     r->chunks = value[5];
     PST_TRY(pst_yaml_list(y, r->chunks, 1, MAX_PART, "chunks", &l->n_chunk));
     PST_TRY(read_chunks(r, value[2]));

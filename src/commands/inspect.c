@@ -144,7 +144,7 @@ static pst_status inspect_run(const pst_inspect_options *o, FILE *out) {
     pst_status status = take_plan(o, &c, &plan, &options);
     options.plan = plan;
     options.isa = pst_prepare_isa_to_inspect(c);
-    options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
+    options.n_eval_micro = pst_config_micros(c);
     if (status == PST_OK) status = pst_prepare(c, &options, &p);
     if (status == PST_OK) status = show(p, *o->what ? o->what : "plan", out);
     pst_prepared_close(p);
@@ -158,13 +158,13 @@ static pst_status inspect_run(const pst_inspect_options *o, FILE *out) {
 static void print_job(const pst_plan *plan, FILE *out) {
     pst_grid grid = pst_plan_grid(plan);
     const pst_layout *l = &plan->layout;
-    char text[PST_GRID_TEXT];
+    char text[PST_GRID_TEXT], rest[PST_LAYOUT_REST_TEXT];
     pst_grid_text(grid, text);
     uint32_t n_rank = pst_grid_size(grid);
     fprintf(out, "%s, %u rank%s", l->schedule, n_rank, pst_plural(n_rank));
     if (*text) fprintf(out, " (%s)", text);
-    fprintf(out, ", %u chunk%s, %u micro-batch%s of %u\n", l->n_chunk, pst_plural(l->n_chunk),
-            l->n_micro, pst_plural_es(l->n_micro), l->micro_batch);
+    fprintf(out, ", %u chunk%s, %u micro-batch%s of %u%s\n", l->n_chunk, pst_plural(l->n_chunk),
+            l->n_micro, pst_plural_es(l->n_micro), l->micro_batch, pst_layout_rest_text(l, rest));
     for (uint32_t s = 0; grid.tensor_before && s < grid.pipeline; s++)
         fprintf(out, "%s%u%s", s ? ", " : "tensor ranks of each stage: ", pst_grid_degree(grid, s),
                 s + 1 == grid.pipeline ? "\n" : "");

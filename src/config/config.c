@@ -216,14 +216,14 @@ static void list_first_batches(const pst_config *c, char *out, size_t size) {
     enum { MOST = 8 };
     int64_t value[MOST], n = 0;
     for (int64_t d = c->train.batch / 2; d > 0 && n < MOST; d--)
-        if (c->train.batch % d == 0 && d % c->train.micro_batch == 0) value[n++] = d;
+        if (c->train.batch % d == 0) value[n++] = d;
     *out = 0;
     for (int64_t i = n; i > 0; i--) {
         const char *after = i > 2 ? ", " : " or ";
         size_t used = strlen(out);
         snprintf(out + used, size - used, "%lld%s", (long long)value[i - 1], i > 1 ? after : "");
     }
-    if (!n) snprintf(out, size, "0 (off): no smaller multiple of train.micro_batch divides it");
+    if (!n) snprintf(out, size, "0 (off): no smaller number divides it");
 }
 
 static pst_status check_batch_warmup(pst_reading *reading) {
@@ -238,20 +238,18 @@ static pst_status check_batch_warmup(pst_reading *reading) {
                          origin_of(reading, "train.batch_warmup", from ? "from" : "tokens"),
                          PST_EINPUT);
     }
-    if (from < batch && batch % from == 0 && from % c->train.micro_batch == 0) return PST_OK;
+    if (from < batch && batch % from == 0) return PST_OK;
     list_first_batches(c, values, sizeof values);
-    pst_fail(PST_EINPUT,
-             "train.batch_warmup.from is %lld; with train.batch %lld and train.micro_batch %lld "
-             "expected %s",
-             (long long)from, (long long)batch, (long long)c->train.micro_batch, values);
+    pst_fail(PST_EINPUT, "train.batch_warmup.from is %lld; with train.batch %lld expected %s",
+             (long long)from, (long long)batch, values);
     return at_origin(reading, origin_of(reading, "train.batch_warmup", "from"), PST_EINPUT);
 }
 
 static pst_status check_train(pst_reading *reading) {
     const pst_config *c = reading->config;
     long long batch = c->train.batch, micro = c->train.micro_batch;
-    if (batch % micro) {
-        pst_fail(PST_EINPUT, "train.micro_batch (%lld) does not divide train.batch (%lld)", micro,
+    if (micro > batch) {
+        pst_fail(PST_EINPUT, "train.micro_batch (%lld) is larger than train.batch (%lld)", micro,
                  batch);
         return at_origin(reading, origin_to_report(reading, "train", "micro_batch", "batch"),
                          PST_EINPUT);

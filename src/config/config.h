@@ -14,7 +14,7 @@ enum { PST_CONFIG_KEYS = 192 }; /* maximum number of keys of a run file */
 
 /* The configuration that the library reads. It owns its strings, which are never NULL; 0 or ""
  * means "not given" if the row says so. Once loaded, these are resolved: name (a folder's name),
- * train.micro_batch (divides batch), train.warmup, train.decay_steps. */
+ * train.micro_batch (at most batch), train.warmup, train.decay_steps. */
 struct pst_config {
     char *name;
     struct {
@@ -140,6 +140,10 @@ struct pst_config {
     char *place[PST_CONFIG_KEYS];   /* [row] see pst_config_at; NULL: not given */
     char *source;                   /* path of the run file */
 };
+/* Returns the number of micro-batches of a step, of which the first one may be smaller. */
+static inline uint32_t pst_config_micros(const pst_config *c) {
+    return (uint32_t)((c->train.batch + c->train.micro_batch - 1) / c->train.micro_batch);
+}
 /* Finds the next key, from *next (initially 0) on, that is given but has no effect, and writes a
  * sentence to text: "train.momentum has no effect: train.optimizer is adamw"; returns 0 if there is
  * none. */

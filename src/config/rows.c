@@ -172,8 +172,10 @@ static const pst_row rows[] = {
      "(seconds); it can be resumed. Counted from the start of the ranks. 0: no limit.",
      NULL},
     WHOLE(train, batch, "32", 1, 1048576, "Samples per optimizer step."),
-    WHOLE(train, micro_batch, "0", 0, 1048576,
-          "Samples per micro-batch; 0: the largest divisor of batch that is at most 4."),
+    WHOLE(
+        train, micro_batch, "0", 0, 1048576,
+        "Samples per micro-batch; if it does not divide batch, the first micro-batch of a step has "
+        "fewer. 0: the largest divisor of batch that is at most 4."),
     WHOLE(train, seed, "1", 0, INFINITY, "Seed of initial weights, sample order and dropout."),
     TEXT(train, optimizer, "adamw", 0, "adamw|adam|lamb|muon|sgd",
          "The optimizer. adam: Adam with L2 regularization, whose weight decay is part of the "
@@ -262,8 +264,8 @@ static const pst_row rows[] = {
           "Steps between progress lines if the output is not a terminal."),
     {"train.batch_warmup", "from", PST_ROW_WHOLE, "0", 0, 1048576, FULL, NULL,
      AT(train.batch_warmup.from), 0,
-     "Samples of the first steps, a multiple of micro_batch that divides batch: steps then grow to "
-     "batch by multiples of it. 0: all steps have batch samples.",
+     "Samples of the first steps, a divisor of batch: steps then grow to batch by multiples of it. "
+     "0: all steps have batch samples.",
      NULL},
     {"train.batch_warmup", "tokens", PST_ROW_WHOLE, "0", 0, 1e17, FULL, NULL,
      AT(train.batch_warmup.tokens), 0,

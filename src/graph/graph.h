@@ -241,6 +241,11 @@ pst_dtype pst_node_factors(const pst_graph *g, const pst_node *node);
 
 /* A deep copy, which the caller closes. ENOMEM. */
 pst_status pst_graph_copy(const pst_graph *graph, pst_graph **copy);
+/* The same graph for micro-batches of another number of samples: operators, parameters and tensors
+ * keep their indices. `graph` is not split, and not yet adapted to a device (pst_graph_pad,
+ * pst_graph_leave_sums). The caller closes *resized. EINPUT: an operator cannot compute so few
+ * samples (batch_norm); ENOMEM. */
+pst_status pst_graph_resize(const pst_graph *graph, uint32_t micro_batch, pst_graph **resized);
 
 /* Building blocks for models/ and, through builder.c, for programs. Each returns an index, or fails
  * with EINPUT (duplicate name, too long, bad shape) or ENOMEM. Indices stay valid; the next

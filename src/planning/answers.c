@@ -43,7 +43,8 @@ double pst_planning_mfu(const pst_planning *x, const pst_candidate *c) {
     if (x->local || peak <= 0) return 0;
     double flops = flops_of((pst_planning *)(uintptr_t)x, c) *
                    (c->layout.tensor_before ? 1 : c->layout.tensor);
-    return flops * c->layout.n_micro / ((double)c->step_ns * 1e-9 * peak);
+    const double micros = (double)pst_layout_batch(&c->layout) / c->layout.micro_batch;
+    return flops * micros / ((double)c->step_ns * 1e-9 * peak);
 }
 
 int pst_planning_range(const pst_planning *x, const pst_candidate *c, double *low, double *high) {

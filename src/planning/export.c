@@ -229,6 +229,13 @@ pst_status pst_planning_export(const pst_planning *x, FILE *out) {
              .chunks = best->layout.n_chunk / best->layout.pipeline,
              .out = out};
     const pst_schedule_row *row;
+    if (best->layout.rest)
+        return pst_fail(
+            PST_EINPUT,
+            "%s needs micro-batches of equal size, but the first one of this layout has "
+            "%u samples instead of %u; give a train.micro_batch that divides "
+            "train.batch",
+            j.program, best->layout.rest, best->layout.micro_batch);
     PST_TRY(pst_schedule_find(j.schedule, &row));
     j.torch = row->torch;
     for (uint32_t c = 0; c < best->layout.n_chunk; c++)

@@ -71,6 +71,8 @@ static json_t *layout_of(const pst_planning *x, const pst_candidate *candidate) 
         list32(candidate->layout.first_item, candidate->layout.n_chunk + 1), "replicas",
         list32(candidate->layout.micros, candidate->layout.data), "devices",
         list32(candidate->layout.device, pst_grid_size(pst_layout_grid(&candidate->layout))));
+    if (j && candidate->layout.rest)
+        json_object_set_new(j, "first_micro_batch", json_integer(candidate->layout.rest));
     if (j && candidate->layout.tensor_before)
         json_object_set_new(j, "tensors", degrees_of(pst_layout_grid(&candidate->layout)));
     double low = 0, high = 0;

@@ -33,7 +33,7 @@ static void recompute_text(const pst_recompute_way *recompute, uint32_t n, char 
 
 static void describe_layout(const pst_prepared *p, pst_plan_page *page) {
     char grid[PST_GRID_TEXT], recompute[32];
-    char *text = page->layout;
+    char *text = page->layout, rest[PST_LAYOUT_REST_TEXT];
     size_t capacity = sizeof page->layout;
     const pst_layout *l = &p->plan->layout;
     uint32_t chunks = l->n_chunk / l->pipeline;
@@ -41,8 +41,9 @@ static void describe_layout(const pst_prepared *p, pst_plan_page *page) {
     if (*grid) append(text, capacity, "%s", grid);
     else append(text, capacity, "%u stage%s", p->grid.pipeline, pst_plural(p->grid.pipeline));
     if (chunks > 1) append(text, capacity, ", %u chunks per stage", chunks);
-    append(text, capacity, ", schedule %s, %u micro-batch%s of %u sample%s", l->schedule,
-           l->n_micro, pst_plural_es(l->n_micro), l->micro_batch, pst_plural(l->micro_batch));
+    append(text, capacity, ", schedule %s, %u micro-batch%s of %u sample%s%s", l->schedule,
+           l->n_micro, pst_plural_es(l->n_micro), l->micro_batch, pst_plural(l->micro_batch),
+           pst_layout_rest_text(l, rest));
     if (p->batches.n > 1)
         append(text, capacity, " (the first steps have fewer, from %llu samples on)",
                (unsigned long long)p->batches.row[0].size);

@@ -34,10 +34,6 @@ static void divisors_of(pst_search_values *c, uint64_t n, const pst_search_value
     }
 }
 
-static void divisors(pst_search_values *c, uint64_t n, uint64_t most) {
-    divisors_of(c, n, NULL, most);
-}
-
 /* Where devices may stay unused: all small degrees, then powers of two and divisors. */
 static void degrees(pst_search_values *c, uint32_t n, uint32_t most) {
     c->n = 0;
@@ -405,11 +401,43 @@ static void choose_zero(pst_planning *x) {
         if (pst_planning_allows(x, "zero", stages[i])) add(&x->problem.zero, i);
 }
 
+/* Whether every step may end with a smaller micro-batch. */
+static int may_divide_unevenly(const pst_planning *x) {
+    return strcmp(x->config->train.precision, "fp8") != 0 &&
+           !pst_costs_program_is_other(&x->program) && !x->problem.least_batch;
+}
+
+/* Sizes with a smaller first micro-batch. */
+static const uint8_t uneven_size[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
+
+/* Whether there is no divisor of the batch from size k of these down to the next one. */
+static int is_missing(uint64_t batch, size_t k) {
+    for (uint32_t d = k ? uneven_size[k - 1] + 1u : 2; d <= uneven_size[k]; d++)
+        if (batch % d == 0) return 0;
+    return 1;
+}
+
+static int is_uneven_size(uint64_t batch, uint32_t size) {
+    for (size_t k = 0; k < sizeof uneven_size; k++)
+        if (uneven_size[k] == size) return is_missing(batch, k);
+    return 0;
+}
+
+/* The divisors of the batch, and where these are far apart, other sizes. */
+static void choose_micro_batch(pst_planning *x) {
+    pst_search_values *to = &x->problem.micro_batch;
+    const uint64_t batch = x->problem.least_batch ? x->problem.least_batch : x->problem.batch;
+    const int unevenly = may_divide_unevenly(x);
+    to->n = 0;
+    for (uint32_t d = 1; d <= batch && d <= MOST_MICRO_BATCH; d++)
+        if (batch % d == 0 || (unevenly && is_uneven_size(batch, d))) add(to, d);
+}
+
 static void choose_rest(pst_planning *x) {
     const pst_config *c = x->config;
     pst_search_problem *p = &x->problem;
     if (is_given(x, "train", "micro_batch")) fix(&p->micro_batch, (uint64_t)c->train.micro_batch);
-    else divisors(&p->micro_batch, p->least_batch ? p->least_batch : p->batch, MOST_MICRO_BATCH);
+    else choose_micro_batch(x);
     fix(&p->chunks, 0);
     if (is_given(x, "parallel", "chunks")) fix(&p->chunks, (uint64_t)c->parallel.chunks);
     else

@@ -52,7 +52,7 @@ static void print_recompute(const pst_candidate *candidate, FILE *out) {
 
 static void print_layout(const pst_candidate *candidate, FILE *out) {
     uint32_t chunks = candidate->layout.n_chunk / candidate->layout.pipeline;
-    char degrees[PST_PLANNING_DEGREES];
+    char degrees[PST_PLANNING_DEGREES], rest[PST_LAYOUT_REST_TEXT];
     int even = 1;
     for (uint32_t k = 1; k < candidate->layout.data; k++)
         even &= candidate->layout.micros[k] == candidate->layout.micros[0];
@@ -61,9 +61,10 @@ static void print_layout(const pst_candidate *candidate, FILE *out) {
             candidate->layout.data, pst_plural(candidate->layout.data),
             pst_planning_degrees(pst_layout_grid(&candidate->layout), degrees),
             pst_planning_schedule(candidate), chunks, pst_plural(chunks));
-    fprintf(out, "            %u micro-batch%s of %u sample%s", candidate->layout.n_micro,
+    fprintf(out, "            %u micro-batch%s of %u sample%s%s", candidate->layout.n_micro,
             pst_plural_es(candidate->layout.n_micro), candidate->layout.micro_batch,
-            pst_plural(candidate->layout.micro_batch));
+            pst_plural(candidate->layout.micro_batch),
+            pst_layout_rest_text(&candidate->layout, rest));
     if (candidate->layout.data > 1 && even)
         fprintf(out, ", %u per replica", candidate->layout.micros[0]);
     for (uint32_t k = 0; !even && k < candidate->layout.data; k++)

@@ -19,7 +19,7 @@
 typedef struct {
     pst_device device; /* first: the argument of pst_prepare_choose */
     const pst_prepared *p;
-    const pst_graph *graph; /* of the tensor rank */
+    const pst_graph *graph; /* of the tensor rank, for this size of a micro-batch */
 } chooser_arg;
 
 /* Of a message between stages; n: elements. */
@@ -37,6 +37,8 @@ static uint64_t predict_ns(void *arg, const pst_node *node, int extra, pst_pass 
             ? 0
             : pst_measured_ns(a->p->measured, node->name, pass, extra == PST_EXTRA_SUM);
     const pst_costs_work work = {extra, pass, flops, bytes};
+    /* measured with whole micro-batches: the first one may have fewer samples */
+    measured = measured * a->graph->micro_batch / a->p->graph->micro_batch;
     return measured ? measured : pst_costs_pass_ns(&a->p->costs, a->graph, node, &work);
 }
 
@@ -177,20 +179,20 @@ static int wants_programs(const pst_prepared *p, uint32_t t) {
 }
 
 /* The ranks of a tensor group wait for each other in every layer, so each gets the time of the
- * slowest. */
-static void take_slowest(pst_cut *const *cut, uint32_t n) {
+ * slowest. rest: in the smaller first micro-batch. */
+static void take_slowest(pst_cut *const *cut, uint32_t n, int rest) {
     for (uint32_t c = 0; c < cut[0]->n_chunk; c++)
         for (int op = 0; op < 4; op++)
             for (uint32_t s = 0; s < cut[0]->chunk[c].program[op].n_step; s++) {
                 uint64_t most = 0;
                 for (uint32_t t = 0; t < n; t++) {
                     if (!cut[t]->tape) continue;
-                    uint64_t ns = cut[t]->chunk[c].program[op].step[s].ns;
+                    uint64_t ns = pst_cut_of(cut[t], rest)->chunk[c].program[op].step[s].ns;
                     most = ns > most ? ns : most;
                 }
                 for (uint32_t t = 0; t < n; t++) {
                     if (!cut[t]->tape) continue;
-                    pst_program *program = &cut[t]->chunk[c].program[op];
+                    pst_program *program = &pst_cut_of(cut[t], rest)->chunk[c].program[op];
                     program->ns += most - program->step[s].ns;
                     program->step[s].ns = most;
                 }
@@ -204,32 +206,54 @@ static void mark_final(pst_prepared *p) {
     for (uint32_t c = 0; c < p->plan->layout.n_chunk; c++)
         final = final && p->plan->layout.recompute[c] == PST_RECOMPUTE_NONE;
     for (uint32_t t = 0; t < p->grid.tensor; t++) p->graphs[t]->final = final;
+    for (uint32_t t = 0; p->rests && t < p->grid.tensor; t++) p->rests[t]->final = final;
+}
+
+/* Cuts the graph of tensor rank t. */
+static pst_status cut_graph(const pst_prepared *p, const pst_chooser *like, uint32_t t,
+                            pst_cut_spec spec, pst_cut **cut) {
+    chooser_arg arg = {
+        .p = p,
+        .device = {.ops = p->options.device, .isa = p->options.isa, .threads = p->options.threads},
+        .graph = p->graphs[t]};
+    chooser_arg rest_arg = arg;
+    pst_chooser chooser = *like, rest = *like;
+    rest_arg.graph = spec.rest;
+    rest.arg = &rest_arg;
+    chooser.arg = &arg;
+    chooser.rest = &rest;
+    spec.graph = p->graphs[t];
+    PST_TRY(pst_cut_build(&spec, &chooser, cut));
+    PST_TRY(pst_cut_check(*cut));
+    if (spec.rest) PST_TRY(pst_cut_check((*cut)->rest));
+    return spec.backward ? pst_tape_check_gradients((*cut)->tape, spec.graph) : PST_OK;
+}
+
+/* Evaluation passes are divided like steps. */
+static const pst_graph *rest_of(const pst_prepared *p, int train, uint32_t t) {
+    const uint32_t n = train ? p->plan->layout.n_micro : p->options.n_eval_micro;
+    return p->rests && n == p->plan->layout.n_micro ? p->rests[t] : NULL;
 }
 
 static pst_status cut_graphs(const pst_prepared *p, int split, const pst_cut_packing *packing,
                              int train, pst_cut **cut) {
-    chooser_arg arg = {
-        .p = p,
-        .device = {.ops = p->options.device, .isa = p->options.isa, .threads = p->options.threads}};
-    pst_chooser chooser = {&arg,
-                           choose,
-                           predict_ns,
-                           p->plan->layout.recompute,
-                           pst_costs_program_is_other(p->costs.program),
-                           packing};
-    uint32_t n_chunk = p->plan->layout.n_chunk;
+    const pst_chooser chooser = {.choose = choose,
+                                 .ns = predict_ns,
+                                 .recompute = p->plan->layout.recompute,
+                                 .whole = pst_costs_program_is_other(p->costs.program),
+                                 .packing = packing};
+    const uint32_t n_chunk = p->plan->layout.n_chunk;
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
-        const pst_graph *g = arg.graph = p->graphs[t];
-        if (!wants_programs(p, t)) {
-            PST_TRY(pst_cut_open_uses(g, p->chunk_of_node, n_chunk, &cut[t]));
-            continue;
-        }
-        PST_TRY(pst_cut_build(&(pst_cut_spec){g, p->chunk_of_node, n_chunk, split, train}, &chooser,
-                              &cut[t]));
-        PST_TRY(pst_cut_check(cut[t]));
-        if (train) PST_TRY(pst_tape_check_gradients(cut[t]->tape, g));
+        const pst_cut_spec spec = {.chunk_of_node = p->chunk_of_node,
+                                   .n_chunk = n_chunk,
+                                   .split = split,
+                                   .backward = train,
+                                   .rest = rest_of(p, train, t)};
+        if (wants_programs(p, t)) PST_TRY(cut_graph(p, &chooser, t, spec, &cut[t]));
+        else PST_TRY(pst_cut_open_uses(p->graphs[t], p->chunk_of_node, n_chunk, &cut[t]));
     }
-    take_slowest(cut, p->grid.tensor);
+    take_slowest(cut, p->grid.tensor, 0);
+    if (cut[0]->rest) take_slowest(cut, p->grid.tensor, 1);
     return PST_OK;
 }
 
@@ -401,16 +425,22 @@ static int computes(const pst_prepared *p, uint32_t tensor, uint32_t node) {
     return pst_grid_is_home(p->grid, p->job->rank_of_chunk[p->chunk_of_node[node]], tensor);
 }
 
+/* Elements of a tensor in all micro-batches of a step. */
+static uint64_t of_batch(const pst_prepared *p, uint32_t tensor) {
+    return pst_tensor_elements(p->graph->tensor + tensor) / p->graph->micro_batch *
+           pst_prepared_batch(p);
+}
+
 static void count_targets(pst_prepared *p) {
     const pst_graph *g = p->graph;
     const uint32_t tokens = pst_graph_find_tensor(g, "tokens");
     for (uint32_t t = 0; t < g->n_tensor; t++)
         if (g->tensor[t].role == PST_TENSOR_OUTPUT && !pst_tensor_per_sample(g, t) &&
             !pst_tensor_has_hits(g, t))
-            p->targets += pst_tensor_elements(g->tensor + t) * p->plan->layout.n_micro;
+            p->targets += of_batch(p, t);
     p->tokens = p->targets;
     if (tokens != PST_NONE && g->tensor[tokens].role == PST_TENSOR_DATA)
-        p->tokens = pst_tensor_elements(g->tensor + tokens) * p->plan->layout.n_micro;
+        p->tokens = of_batch(p, tokens);
 }
 
 static void set_batches(pst_prepared *p) {
@@ -421,15 +451,23 @@ static void set_batches(pst_prepared *p) {
     pst_batches_fill(&spec, &p->batches);
 }
 
+/* FLOPs of the model in a micro-batch, without recomputation. */
+static uint64_t flops_of(const pst_prepared *p, uint32_t tensor, const pst_tape *tape) {
+    uint64_t flops = 0;
+    for (uint32_t s = 0; s < tape->n_step; s++)
+        if (!tape->step[s].again && (p->options.lane || computes(p, tensor, tape->step[s].node)))
+            flops += tape->step[s].flops;
+    return flops;
+}
+
 static pst_status predict(pst_prepared *p) {
     PST_TRY(pst_prepare_predict(p));
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
         /* a single lane represents all */
-        const pst_tape *tape = p->cuts[p->options.lane ? 0 : t]->tape;
-        /* FLOPs of the model, without recomputation */
-        for (uint32_t s = 0; s < tape->n_step; s++)
-            if (!tape->step[s].again && (p->options.lane || computes(p, t, tape->step[s].node)))
-                p->flops += tape->step[s].flops * p->plan->layout.n_micro;
+        const pst_cut *cut = p->cuts[p->options.lane ? 0 : t];
+        const uint32_t n_rest = cut->rest != NULL;
+        p->flops += flops_of(p, t, cut->tape) * (p->plan->layout.n_micro - n_rest);
+        if (n_rest) p->flops += flops_of(p, t, cut->rest->tape);
     }
     count_targets(p);
     if (!p->options.infer) set_batches(p);
@@ -526,6 +564,15 @@ pst_status pst_prepare_build(const pst_config *config, const pst_prepare_options
     return status;
 }
 
+static void close_rests(pst_prepared *p) {
+    for (uint32_t t = 0; p->rests && t < p->grid.tensor; t++) {
+        const int again = t + 1 < p->grid.tensor && p->rests[t] == p->rests[t + 1];
+        if (p->rests[t] != p->rest_whole && !again) pst_graph_close(p->rests[t]);
+    }
+    free(p->rests);
+    pst_graph_close(p->rest_whole);
+}
+
 void pst_prepared_close(pst_prepared *p) {
     if (!p) return;
     for (uint32_t i = 0; i < p->n_smaller; i++) pst_prepared_close(p->smaller[i]);
@@ -552,6 +599,7 @@ void pst_prepared_close(pst_prepared *p) {
             (t + 1 == p->grid.tensor || p->graphs[t] != p->graphs[t + 1]))
             pst_graph_close(p->graphs[t]);
     }
+    close_rests(p);
     free(p->whole_scratch);
     free(p->host);
     free(p->chunk_of_node);

@@ -82,7 +82,7 @@ static int set_micro_batch(const advice *a, pst_layout *l, uint32_t micro_batch)
     free(l->micros);
     l->micros = NULL;
     l->micro_batch = micro_batch;
-    l->n_micro = (uint32_t)(a->p->config->train.batch / micro_batch);
+    pst_layout_divide(l, (uint64_t)a->p->config->train.batch);
     return 1;
 }
 

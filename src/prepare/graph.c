@@ -1,6 +1,7 @@
 /* The graph of a run: of the model that the run file names, or one that a program has built;
  * unsplit, and split for each tensor rank. Declared in prepare.h. */
 #include "base/log.h"
+#include "base/plural.h"
 #include "graph/split.h"
 #include "prepare/hf_config.h"
 #include "prepare/prepare.h"
@@ -374,7 +375,38 @@ static pst_status split_one(const pst_prepared *p, const pst_graph *whole, uint3
 }
 
 static pst_status split_for(pst_prepared *p, uint32_t part) {
+    if (p->rests) PST_TRY(split_one(p, p->rest_whole, part, &p->rests[part]));
     return split_one(p, p->whole, part, &p->graphs[part]);
+}
+
+/* One tensor rank: its graph is the model. */
+static void take_whole(pst_prepared *p) {
+    p->graphs[0] = p->whole;
+    fit(p, p->graphs[0]);
+    if (!p->rests) return;
+    p->rests[0] = p->rest_whole;
+    fit(p, p->rests[0]);
+}
+
+/* The graph of the step's smaller first micro-batch; before `whole` is adapted to the device. */
+static pst_status resize_graph(pst_prepared *p) {
+    const pst_layout *l = &p->plan->layout;
+    const char *precision = p->config->train.precision;
+    if (!l->rest) return PST_OK;
+    if (!strcmp(precision, "fp8"))
+        return pst_fail(PST_EINPUT,
+                        "train.precision fp8 needs micro-batches of equal size, because each "
+                        "counts alike in the scales, but train.micro_batch (%u) does not divide "
+                        "the batch (%" PRIu64 "); choose one that does, or bf16",
+                        l->micro_batch, pst_layout_batch(l));
+    p->rests = calloc(p->grid.tensor, sizeof(pst_graph *));
+    if (!p->rests) return pst_no_memory("for the graph of the first micro-batch");
+    pst_status status = pst_graph_resize(p->whole, l->rest, &p->rest_whole);
+    if (status != PST_EINPUT) return status;
+    return pst_fail_in(status,
+                       "the first micro-batch of a step has %u sample%s, because "
+                       "train.micro_batch does not divide the batch",
+                       l->rest, pst_plural(l->rest));
 }
 
 /* The last form is the model, which is split already. */
@@ -390,6 +422,12 @@ static pst_status split_forms(pst_prepared *p) {
     return PST_OK;
 }
 
+static void repeat_last(pst_prepared *p, uint32_t part) {
+    const uint32_t last = p->grid.tensor - 1;
+    p->graphs[part] = p->graphs[last];
+    if (p->rests) p->rests[part] = p->rests[last];
+}
+
 /* For a single lane, parts of equal sizes are built only once, except the first one, which alone
  * adds biases. */
 static pst_status split_graph(pst_prepared *p) {
@@ -401,12 +439,12 @@ static pst_status split_graph(pst_prepared *p) {
                         "tensor ranks, %u",
                         blocks, p->grid.tensor);
     if (last || blocks) PST_TRY(split_for(p, 0));
-    else fit(p, p->graphs[0] = p->whole);
+    else take_whole(p);
     p->graph = p->graphs[0];
     if (last) PST_TRY(split_for(p, last));
     p->uneven = differ(p->graphs[0], p->graphs[last]);
     for (uint32_t t = 1; t < last; t++)
-        if (p->options.lane && !p->uneven) p->graphs[t] = p->graphs[last];
+        if (p->options.lane && !p->uneven) repeat_last(p, t);
         else PST_TRY(split_for(p, t));
     return split_forms(p);
 }
@@ -463,6 +501,7 @@ pst_status pst_prepare_graph(pst_prepared *p) {
     if (p->options.graph) PST_TRY(take_graph(p, p->options.graph));
     else PST_TRY(build_graph(p));
     if (!p->options.infer) PST_TRY(set_training(p));
+    PST_TRY(pst_config_at(p->config, "train", "micro_batch", resize_graph(p)));
     pst_prepare_choose_lane(p);
     if (!p->grid.tensor_before) return split_graph(p);
     if (blocks_of(p))
@@ -491,6 +530,9 @@ static pst_status split_stages(pst_prepared *p, const uint32_t *chunk, uint32_t 
         PST_TRY(pst_graph_split(p->whole, &o, &p->graphs[t]));
         PST_TRY(pst_graph_check(p->graphs[t]));
         fit(p, p->graphs[t]);
+        if (!p->rests) continue;
+        PST_TRY(pst_graph_split(p->rest_whole, &o, &p->rests[t]));
+        fit(p, p->rests[t]);
     }
     p->graph = p->graphs[0];
     p->uneven = differ(p->graphs[0], p->graphs[p->grid.tensor - 1]);

@@ -41,7 +41,7 @@ static pst_status read_micros(const pst_config *c, pst_layout *l) {
     if (sum == l->n_micro) return PST_OK;
     return pst_fail(PST_EINPUT,
                     "parallel.replicas: the sum is %llu micro-batches; expected %u "
-                    "(train.batch / train.micro_batch)",
+                    "(train.batch / train.micro_batch, rounded up)",
                     (unsigned long long)sum, l->n_micro);
 }
 
@@ -49,7 +49,7 @@ static pst_status read_micros(const pst_config *c, pst_layout *l) {
 
 static pst_status read_order(const pst_config *c, pst_layout *l) {
     l->micro_batch = (uint32_t)c->train.micro_batch;
-    l->n_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
+    pst_layout_divide(l, (uint64_t)c->train.batch);
     l->chunks = (uint32_t)c->parallel.chunks;
     snprintf(l->schedule, sizeof l->schedule, "%s", c->parallel.schedule);
     return read_recompute(c, l);

@@ -147,11 +147,12 @@ pst_status pst_planned_apply(pst_config *c, const pst_plan *plan, const char *fi
     PST_TRY(set_key(c, file, "parallel", "schedule", "%s", l->schedule));
     PST_TRY(set_key(c, file, "parallel", "chunks", "%u", l->n_chunk / l->pipeline));
     PST_TRY(set_key(c, file, "train", "micro_batch", "%u", l->micro_batch));
-    if ((uint64_t)l->n_micro * l->micro_batch != (uint64_t)c->train.batch)
+    if (pst_layout_batch(l) != (uint64_t)c->train.batch)
         return pst_fail(PST_EINPUT,
                         "train.batch is %" PRId64
-                        ", but plan %s was made for %u micro-batches of %u samples",
-                        c->train.batch, file, l->n_micro, l->micro_batch);
+                        ", but plan %s was made for %u micro-batches of %u samples, %" PRIu64
+                        " in total",
+                        c->train.batch, file, l->n_micro, l->micro_batch, pst_layout_batch(l));
     PST_TRY(set_recompute(c, plan, file));
     return l->data ? set_job(c, plan, file) : PST_OK;
 }

@@ -121,6 +121,10 @@ struct pst_prepared {
      * model itself. If stages have different numbers of tensor ranks: graph of each lane (grid.h),
      * of which each rank of the lane computes its stage's operators. */
     pst_graph **graphs;
+    /* If the step's first micro-batch has fewer samples (pst_layout.rest): the unsplit model and,
+     * [grid.tensor], the graphs of the tensor ranks for it; else NULL. Operators, parameters and
+     * tensors have the indices that they have in `whole` and `graphs`. */
+    pst_graph *rest_whole, **rests;
     /* With options.cache: the model for several numbers of positions per run, in ascending order;
      * the last form is `whole` and `graphs`. Operators, parameters and tensors have equal indices
      * in all forms, and no tensor is larger than in `whole`, for which the memory is laid out. */
@@ -324,7 +328,7 @@ pst_status pst_prepare(const pst_config *config, const pst_prepare_options *opti
                        pst_prepared **prepared);
 /* Samples of a step of this job. */
 static inline uint64_t pst_prepared_batch(const pst_prepared *p) {
-    return (uint64_t)p->plan->layout.n_micro * p->plan->layout.micro_batch;
+    return pst_layout_batch(&p->plan->layout);
 }
 /* prepare/local.c. Sets the members of `spec` for islands (parallel.local). EINPUT: keys contradict
  * each other. */

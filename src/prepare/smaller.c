@@ -36,13 +36,10 @@ static void name_schedule(pst_layout *l) {
 static pst_status layout_for(const pst_prepared *p, uint64_t samples, pst_layout *l) {
     PST_TRY(pst_layout_copy(&p->plan->layout, l));
     pst_status status = PST_OK;
-    l->n_micro = (uint32_t)(samples / l->micro_batch);
+    pst_layout_divide(l, samples);
     l->chunks = l->n_chunk / l->pipeline;
     name_schedule(l);
-    if (samples % l->micro_batch)
-        status =
-            pst_fail(PST_EINPUT, "they are no multiple of train.micro_batch, %u", l->micro_batch);
-    else if (p->config->parallel.n_replicas) status = share_in_proportion(p, l);
+    if (p->config->parallel.n_replicas) status = share_in_proportion(p, l);
     if (p->config->parallel.n_replicas && status == PST_OK) return PST_OK;
     free(l->micros); /* by speed */
     l->micros = NULL;

@@ -105,6 +105,19 @@ const pst_cut *pst_rank_cut(const pst_rank *r) {
     return r->train || !r->eval_cut ? r->cut : r->eval_cut;
 }
 
+static int is_rest(const pst_rank *r, uint32_t micro) {
+    const pst_job *job = r->train || !r->eval_cut ? r->p->job : r->p->eval_job;
+    return r->rest && pst_job_is_rest(job, r->place.replica, micro);
+}
+
+const pst_graph *pst_rank_graph(const pst_rank *r, uint32_t micro) {
+    return is_rest(r, micro) ? r->rest : r->graph;
+}
+
+const pst_cut *pst_rank_sizes(const pst_rank *r, uint32_t micro) {
+    return pst_cut_of(pst_rank_cut(r), is_rest(r, micro));
+}
+
 pst_memory_view pst_rank_view(const pst_rank *r) {
     const pst_slots *slots = r->train || !r->eval_cut ? r->slots : r->eval_slots;
     return (pst_memory_view){.map = r->memory,

@@ -20,7 +20,8 @@ struct pst_device_exchanger {
     uint64_t *request;        /* [2 n] under way */
     uint32_t n_request, seq;
     pst_status broken;
-    /* The pass under way. */
+    /* The pass under way; graph: of its micro-batch. */
+    const pst_graph *graph;
     const pst_node *node;
     pst_exchange kind;
     int round; /* 0: none under way */
@@ -123,13 +124,13 @@ static pst_status arrive(pst_device_exchanger *x, uint64_t *moved) {
 /* --- rounds ----------------------------------------------------------------------------------- */
 
 static pst_far_part part_in(const pst_device_exchanger *x, uint32_t k) {
-    return pst_far_part_of(x->r->graph, x->node, x->kind, x->n, k);
+    return pst_far_part_of(x->graph, x->node, x->kind, x->n, k);
 }
 
 /* Copies part k of every sample between a tensor and a contiguous block. */
 static pst_status pack(const pst_device_exchanger *x, uint32_t k, uint8_t *tensor, uint8_t *packed,
                        int back) {
-    pst_far_samples all = pst_far_samples_of(x->r->graph, x->node, x->kind);
+    pst_far_samples all = pst_far_samples_of(x->graph, x->node, x->kind);
     pst_far_part p = part_in(x, k);
     uint8_t *at = tensor + p.first;
     pst_device *d = x->r->device;
@@ -141,7 +142,7 @@ static pst_status pack(const pst_device_exchanger *x, uint32_t k, uint8_t *tenso
 
 /* First round: sends the parts of the others, receives this rank's part from each. */
 static pst_status start_sum(pst_device_exchanger *x) {
-    uint64_t samples = pst_far_samples_of(x->r->graph, x->node, x->kind).samples,
+    uint64_t samples = pst_far_samples_of(x->graph, x->node, x->kind).samples,
              own = samples * part_in(x, x->own).bytes;
     uint8_t *packed = x->scratch, *arriving = x->scratch, *at;
     if (samples > 1) {
@@ -169,15 +170,15 @@ typedef struct {
 static pst_status run_addition(pst_device *device, const void *block) {
     const addition *a = block;
     const pst_device_exchanger *x = a->x;
-    return x->r->arith->combine(device, pst_exchange_longer(x->r->graph, x->node)->dtype, x->addend,
+    return x->r->arith->combine(device, pst_exchange_longer(x->graph, x->node)->dtype, x->addend,
                                 x->n, a->to, a->n);
 }
 
 /* Adds this rank's part on the device; for an all-reduce, starts the second round. */
 static pst_status add_up(pst_device_exchanger *x) {
-    const pst_dtype type = pst_exchange_longer(x->r->graph, x->node)->dtype;
+    const pst_dtype type = pst_exchange_longer(x->graph, x->node)->dtype;
     pst_far_part own = part_in(x, x->own);
-    uint64_t samples = pst_far_samples_of(x->r->graph, x->node, x->kind).samples;
+    uint64_t samples = pst_far_samples_of(x->graph, x->node, x->kind).samples;
     uint8_t *to = x->kind == PST_EXCHANGE_SUM ? x->to + own.first : x->to;
     const addition a = {x, to, samples * own.bytes / pst_dtype_bytes(type)};
     pst_device *d = x->r->device;
@@ -195,7 +196,7 @@ static pst_status add_up(pst_device_exchanger *x) {
 }
 
 static pst_status start_gather(pst_device_exchanger *x) {
-    uint64_t samples = pst_far_samples_of(x->r->graph, x->node, x->kind).samples,
+    uint64_t samples = pst_far_samples_of(x->graph, x->node, x->kind).samples,
              own = samples * part_in(x, x->own).bytes;
     uint8_t *arriving = x->scratch;
     PST_TRY(pack(x, x->own, x->to, x->from, 1));
@@ -210,7 +211,7 @@ static pst_status start_gather(pst_device_exchanger *x) {
 }
 
 static pst_status finish_gather(pst_device_exchanger *x) {
-    uint64_t samples = pst_far_samples_of(x->r->graph, x->node, x->kind).samples;
+    uint64_t samples = pst_far_samples_of(x->graph, x->node, x->kind).samples;
     uint8_t *arrived = x->scratch;
     for (uint32_t k = 0; samples > 1 && k < x->n; k++) {
         if (k == x->own) continue;
@@ -226,6 +227,7 @@ static int is_sum(pst_exchange kind) {
 
 pst_status pst_device_exchange_start(pst_device_exchanger *x, const pst_node *node, pst_pass pass,
                                      uint8_t *from, uint8_t *to, uint8_t *scratch) {
+    x->graph = pst_rank_graph(x->r, x->r->exchange_micro);
     x->node = node;
     x->kind = (pst_exchange)node->op->exchange[pass];
     x->from = from;
@@ -233,7 +235,7 @@ pst_status pst_device_exchange_start(pst_device_exchanger *x, const pst_node *no
     x->scratch = scratch;
     if (x->kind == PST_EXCHANGE_COPY) {
         if (to == from) return PST_OK;
-        PST_TRY(pst_rank_copy(x->r, to, from, pst_tensor_bytes(x->r->graph->tensor + node->in[0])));
+        PST_TRY(pst_rank_copy(x->r, to, from, pst_tensor_bytes(x->graph->tensor + node->in[0])));
         return pst_rank_wait(x->r);
     }
     x->round = 1;
@@ -273,8 +275,8 @@ static int are_equal(const pst_device_exchanger *x) {
 }
 
 static pst_status library_sum(pst_device_exchanger *x) {
-    const pst_tensor *t = pst_exchange_longer(x->r->graph, x->node);
-    uint64_t samples = pst_far_samples_of(x->r->graph, x->node, x->kind).samples;
+    const pst_tensor *t = pst_exchange_longer(x->graph, x->node);
+    uint64_t samples = pst_far_samples_of(x->graph, x->node, x->kind).samples;
     int scatters = x->kind == PST_EXCHANGE_SCATTER;
     pst_group_sum sum = {x->from, x->to, pst_tensor_elements(t) / (scatters ? x->n : 1), t->dtype,
                          scatters};
@@ -288,7 +290,7 @@ static pst_status library_sum(pst_device_exchanger *x) {
 }
 
 static pst_status queue_copy(pst_device_exchanger *x) {
-    uint64_t bytes = pst_tensor_bytes(x->r->graph->tensor + x->node->in[0]);
+    uint64_t bytes = pst_tensor_bytes(x->graph->tensor + x->node->in[0]);
     pst_device_rows all = {x->to, bytes, x->from, bytes, bytes, 1};
     pst_device *d = x->r->device;
     return x->to == x->from ? PST_OK : d->ops->copy_rows(d, PST_Q_COMPUTE, &all);
@@ -309,6 +311,7 @@ pst_status pst_device_exchange_queue(pst_device *device, const void *block) {
     const pst_rank_call *c = block;
     pst_device_exchanger *x = c->rank->device_exchanger;
     (void)device;
+    x->graph = c->call.graph;
     x->node = c->call.node;
     x->kind = (pst_exchange)x->node->op->exchange[c->step->pass];
     x->from = c->arg[0];

@@ -88,12 +88,13 @@ pst_status pst_rank_exchange(void *arg, uint32_t chunk, const pst_step *step, ui
     void *from = pst_rank_operand(r, chunk, step, 0, micro),
          *to = pst_rank_operand(r, chunk, step, 1, micro);
     void *scratch = pst_memory_map_scratch(r->memory, pst_rank_cut(r), step, r->arena.base);
-    const pst_node *node = r->graph->node + step->node;
+    const pst_graph *g = pst_rank_graph(r, micro);
+    const pst_node *node = g->node + step->node;
     pst_pass pass = (pst_pass)step->pass;
     if (r->on_device)
         return pst_device_exchange_start(r->device_exchanger, node, pass, from, to, scratch);
     const pst_exchange_memory memory = {from, to, scratch};
-    return pst_exchange_start(r->exchanger, r->graph, node, pass, &memory);
+    return pst_exchange_start(r->exchanger, g, node, pass, &memory);
 }
 
 /* Tests the exchange under way; *moves counts messages that have arrived. */

@@ -63,7 +63,8 @@ int pst_rank_owns(const pst_rank *r, uint32_t param) {
 
 static pst_status add_output(const pst_rank *r, uint32_t tensor, uint32_t micro, double *sum) {
     const float *at = pst_rank_output(r, tensor, micro);
-    uint64_t n = at ? pst_tensor_elements(r->graph->tensor + tensor) : 0,
+    const pst_graph *g = pst_rank_graph(r, micro);
+    uint64_t n = at ? pst_tensor_elements(g->tensor + tensor) : 0,
              most = PST_RANK_BOUNCE / sizeof *at;
     for (uint64_t first = 0; first < n; first += most) {
         uint64_t part = n - first < most ? n - first : most;

@@ -77,8 +77,9 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
                             pst_launch_fn *fn, const void **block) {
     pst_rank *r = arg;
     const pst_prepared *p = r->p;
-    const pst_graph *g = r->graph;
+    const pst_graph *g = pst_rank_graph(r, micro);
     const pst_cut *cut = pst_rank_cut(r);
+    const pst_layout *l = &p->plan->layout;
     const uint64_t averaged = g->node[step->node].attr.per_sample ? r->samples : r->targets;
     pst_rank_call *c = &r->call;
     const int computes = !step->exchange && !pst_extra_packs(step->extra);
@@ -98,7 +99,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
                          .first = overwrites(r, step, micro),
                          .train = r->train,
                          .step = r->step,
-                         .sample = r->sample + (uint64_t)micro * g->micro_batch,
+                         .sample = r->sample + pst_layout_samples(l, r->micro, r->micro + micro),
                          .loss_scale = (float)r->loss_scale * (1.0f / (float)averaged)};
     *fn = r->recorder ? run_recorded : run_kernel;
     if (r->replay) *fn = pst_replay_kernel;
@@ -216,7 +217,8 @@ static pst_status prepare_kernels(pst_rank *r) {
             const int computes = !step->exchange && !pst_extra_packs(step->extra);
             const pst_kernel_row *row = computes ? pst_registry_kernel(step->kernel) : NULL;
             if (!row || !row->prepare) continue;
-            PST_TRY(row->prepare(r->device, r->graph, r->graph->node + step->node));
+            const pst_graph *g = list->instr[i].rest ? r->rest : r->graph;
+            PST_TRY(row->prepare(r->device, g, g->node + step->node));
         }
     }
     return prepare_matrices(r);
@@ -291,8 +293,9 @@ static void assign(pst_rank *r, const pst_prepared *p) {
              first = pst_job_norm_first(p->job, r->place.replica);
     if (first >= p->grid.data) first = 0; /* a server, until it takes the gradients of a worker */
     r->island_micros = p->micro[first + group] - p->micro[first];
-    r->samples = (uint64_t)r->island_micros * p->plan->layout.micro_batch;
-    r->targets = p->targets / p->plan->layout.n_micro * r->island_micros;
+    r->samples = pst_layout_samples(&p->plan->layout, p->micro[first], p->micro[first + group]);
+    r->targets = p->targets / pst_prepared_batch(p) * r->samples;
+    r->rest = p->rests ? p->rests[r->place.tensor] : NULL;
 }
 
 pst_status pst_rank_use(pst_rank *r, const pst_prepared *p) {

@@ -41,6 +41,8 @@ struct pst_rank {
     uint32_t rank;
     pst_grid_place place;
     const pst_graph *graph; /* graph of this tensor rank; like cut and eval_cut borrowed from p */
+    const pst_graph *rest;  /* the same for the step's smaller first micro-batch; NULL: all are
+                               equal; pst_rank_graph */
     const pst_cut *cut, *eval_cut; /* eval_cut: NULL without evaluation */
     /* borrowed from p; eval_slots: NULL without evaluation */
     const pst_slots *slots, *eval_slots;
@@ -322,6 +324,10 @@ pst_status pst_rank_exchanged(void *arg);
 void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand,
                        uint32_t micro);
 const pst_cut *pst_rank_cut(const pst_rank *r);
+/* rank/address.c: the graph, and the cut with the sizes of values, of one of the current job's
+ * micro-batches of this rank: the step's first one may have fewer samples. */
+const pst_graph *pst_rank_graph(const pst_rank *r, uint32_t micro);
+const pst_cut *pst_rank_sizes(const pst_rank *r, uint32_t micro);
 /* The memory map together with the cut and slots of the current job. */
 pst_memory_view pst_rank_view(const pst_rank *r);
 void pst_rank_record_op(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t began,

@@ -214,11 +214,11 @@ static int is_data(const pst_graph *g, const pst_value *v) {
 }
 
 pst_status pst_recorder_before(pst_rank *r, const pst_recorder_launch *l) {
-    const pst_graph *g = r->graph;
+    const pst_graph *g = pst_rank_graph(r, l->micro);
     if (!r->train) return PST_OK;
     for (uint32_t i = 0; i < l->step->n_operand; i++) {
         const pst_operand *o = l->step->operand + i;
-        pst_extent e = pst_extent_of(g, r->cut, l->chunk, o);
+        pst_extent e = pst_extent_of(g, pst_rank_sizes(r, l->micro), l->chunk, o);
         if (!(o->access & PST_READ) || !l->arg[i]) continue;
         pst_record record = record_of(r, l->step, l->micro);
         record.part = i;
@@ -244,14 +244,15 @@ static void name_gradient(const pst_graph *g, const pst_operand *o, pst_record *
 }
 
 static pst_status record_outputs(pst_rank *r, const pst_recorder_launch *l, uint32_t kind) {
+    const pst_graph *g = pst_rank_graph(r, l->micro);
     for (uint32_t i = 0; i < l->step->n_operand; i++) {
         const pst_operand *o = l->step->operand + i;
-        pst_extent e = pst_extent_of(r->graph, r->cut, l->chunk, o);
+        pst_extent e = pst_extent_of(g, pst_rank_sizes(r, l->micro), l->chunk, o);
         if (!(o->access & PST_WRITE) || o->kind == PST_OPERAND_UNREAD || !l->arg[i]) continue;
         pst_record record = record_of(r, l->step, l->micro);
         record.part = i;
         record.kind = kind;
-        if (e.value) name_value(r->graph, e.value, &record);
+        if (e.value) name_value(g, e.value, &record);
         else name_gradient(r->graph, o, &record);
         PST_TRY(write_record(r, &record, &e, l->arg[i]));
     }

@@ -7,10 +7,10 @@
 /* Bytes of an operand; an accumulator may have a sum for each block. */
 static uint64_t bytes_of(const pst_rank_call *c, uint32_t i) {
     const pst_operand *o = c->step->operand + i;
-    const pst_graph *g = c->rank->graph;
+    const pst_graph *g = c->call.graph;
     if (o->kind == PST_OPERAND_DPARAM || o->kind == PST_OPERAND_UNREAD)
         return pst_param_sums(g->param + o->index) * sizeof(float);
-    pst_extent e = pst_extent_of(g, c->rank->cut, c->chunk, o);
+    pst_extent e = pst_extent_of(g, pst_rank_sizes(c->rank, c->micro), c->chunk, o);
     return e.n * pst_dtype_bytes(e.dtype);
 }
 

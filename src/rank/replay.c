@@ -65,7 +65,7 @@ static pst_status first_bad(const pst_rank *r, const void *x, pst_dtype dtype, u
 /* --- one step of a program -------------------------------------------------------------------- */
 
 static pst_extent extent_of(const pst_rank_call *c, const pst_operand *o) {
-    return pst_extent_of(c->call.graph, c->rank->cut, c->chunk, o);
+    return pst_extent_of(c->call.graph, pst_rank_sizes(c->rank, c->micro), c->chunk, o);
 }
 
 /* Calls first_bad for an operand. */

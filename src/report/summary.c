@@ -48,7 +48,7 @@ static void draw_layout(const pst_report_data *d, FILE *out) {
     const json_t *machine = json_object_get(d->metrics.start, "machine");
     double threads = pst_report_number(machine, "threads");
     uint32_t ranks = pst_grid_size(pst_report_grid(d));
-    char text[PST_HTML_NUMBER], grid[PST_GRID_TEXT];
+    char text[PST_HTML_NUMBER], grid[PST_GRID_TEXT], rest[PST_LAYOUT_REST_TEXT];
     if (!d->plan && !d->config) return;
     open_fact("Layout", out);
     if (d->plan) {
@@ -60,8 +60,8 @@ static void draw_layout(const pst_report_data *d, FILE *out) {
         fputs(", schedule ", out);
         const pst_layout *l = &d->plan->layout;
         pst_html_text(out, l->schedule);
-        fprintf(out, ", %u micro-batch%s of %u sample%s", l->n_micro, pst_plural_es(l->n_micro),
-                l->micro_batch, pst_plural(l->micro_batch));
+        fprintf(out, ", %u micro-batch%s of %u sample%s%s", l->n_micro, pst_plural_es(l->n_micro),
+                l->micro_batch, pst_plural(l->micro_batch), pst_layout_rest_text(l, rest));
     }
     if (d->config) {
         fputs(d->plan ? ", " : "", out);

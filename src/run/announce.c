@@ -300,7 +300,7 @@ static void print_batches(const pst_prepared *p) {
 void pst_announce_run(const pst_trainer *t) {
     const pst_prepared *p = t->p;
     uint64_t most = 0;
-    char grid[PST_GRID_TEXT];
+    char grid[PST_GRID_TEXT], rest[PST_LAYOUT_REST_TEXT];
     if (!t->group->leader) return;
     warn(t);
     if (t->options->quiet) return;
@@ -312,10 +312,10 @@ void pst_announce_run(const pst_trainer *t) {
     printf(", %s, %u rank%s", t->config->train.precision, p->options.n_rank,
            pst_plural(p->options.n_rank));
     if (*grid) printf(" (%s)", grid);
-    printf(" of %u thread%s, %s, %u micro-batch%s of %u sample%s\n", p->options.threads,
+    printf(" of %u thread%s, %s, %u micro-batch%s of %u sample%s%s\n", p->options.threads,
            pst_plural(p->options.threads), p->plan->layout.schedule, p->plan->layout.n_micro,
            pst_plural_es(p->plan->layout.n_micro), p->plan->layout.micro_batch,
-           pst_plural(p->plan->layout.micro_batch));
+           pst_plural(p->plan->layout.micro_batch), pst_layout_rest_text(&p->plan->layout, rest));
     print_batches(p);
     if (*p->solved) printf("schedule:  solved, %s\n", p->solved);
     printf("predicted: bubble %.1f%%, arena %.1f MiB on the largest rank\n",

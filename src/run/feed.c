@@ -89,16 +89,26 @@ pst_status pst_feed_check(const pst_prepared *p, const pst_data *data) {
     return PST_OK;
 }
 
+/* The samples that the first micro-batch of a step or of an evaluation pass lacks. */
+static uint32_t missing(const pst_prepared *p, pst_split split) {
+    const pst_layout *l = &p->plan->layout;
+    const int whole = split != PST_SPLIT_TRAIN && p->options.n_eval_micro != l->n_micro;
+    return l->rest && !whole ? l->micro_batch - l->rest : 0;
+}
+
 /* The address of sample k of a pass in a rank's data tensor; NULL when the rank does not need
  * it. */
 static int32_t *place(const pst_trainer *t, const pst_rank *r, pst_split split, const field *f,
                       uint64_t k) {
-    uint32_t b = t->p->model_config.micro_batch, micro = (uint32_t)(k / b);
+    const uint32_t b = t->p->model_config.micro_batch;
+    const uint64_t place = k + missing(r->p, split); /* in micro-batches of equal size */
+    const uint32_t micro = (uint32_t)(place / b);
     uint32_t first = split == PST_SPLIT_TRAIN ? r->micro : r->eval_micro;
     uint32_t n = split == PST_SPLIT_TRAIN ? r->n_micro : r->n_eval_micro;
     if (f->tensor == UINT32_MAX || micro < first || micro - first >= n) return NULL;
     int32_t *base = pst_rank_data(r, f->tensor, micro - first);
-    return base ? base + k % b * f->elements : NULL;
+    const uint64_t in_micro = micro ? place % b : k;
+    return base ? base + in_micro * f->elements : NULL;
 }
 
 static int is_needed(const pst_trainer *t, uint64_t k) {
@@ -126,8 +136,9 @@ static pst_prefetch_batch part_of(const pst_trainer *t, uint64_t step) {
         if (micro[1] > end) end = micro[1];
     }
     if (!end) return (pst_prefetch_batch){0, 0};
-    const uint64_t size = p->model_config.micro_batch;
-    return (pst_prefetch_batch){first * size, (end - first) * size};
+    const pst_layout *l = &p->plan->layout;
+    return (pst_prefetch_batch){pst_layout_samples(l, 0, (uint32_t)first),
+                                pst_layout_samples(l, (uint32_t)first, (uint32_t)end)};
 }
 
 /* The same, counted from the first sample of the data. */
@@ -234,10 +245,17 @@ static series evaluated(const pst_trainer *t, pst_data *data) {
     return (series){data, n < size ? n : size, size};
 }
 
-/* Fills n_micro micro-batches with samples first, first+1, ... of a series, as far as local ranks
- * need them; samples beyond its end are empty. Each rank's count grows by its targets. */
-static pst_status fill(pst_trainer *t, const series *s, uint64_t first, uint32_t n_micro) {
-    uint64_t n = (uint64_t)n_micro * t->p->model_config.micro_batch;
+/* Samples of an evaluation pass. */
+static uint64_t per_pass(const pst_trainer *t) {
+    const pst_layout *l = &t->p->plan->layout;
+    const uint32_t n = t->p->options.n_eval_micro;
+    return n == l->n_micro ? pst_layout_batch(l) : (uint64_t)n * l->micro_batch;
+}
+
+/* Fills the micro-batches of a pass with samples first, first+1, ... of a series, as far as local
+ * ranks need them; samples beyond its end are empty. Each rank's count grows by its targets. */
+static pst_status fill(pst_trainer *t, const series *s, uint64_t first) {
+    const uint64_t n = per_pass(t);
     int32_t *out[PST_DATA_FIELDS];
     for (uint32_t j = 0; j < t->n_field; j++) out[j] = t->field[j].sample;
     for (uint64_t k = 0; k < n; k++) {
@@ -262,8 +280,8 @@ static uint32_t first_micro(const pst_rank *r) {
  * number; by 1 if a batch has none, whose losses and gradients are 0. */
 static uint64_t targets_of(const pst_trainer *t, const pst_rank *r, uint64_t sample) {
     const pst_data *data = t->data;
-    if (!data->row->targets) return r->p->targets / r->p->plan->layout.n_micro * r->island_micros;
-    const uint64_t first = (uint64_t)first_micro(r) * t->p->model_config.micro_batch;
+    if (!data->row->targets) return r->p->targets / pst_prepared_batch(r->p) * r->samples;
+    const uint64_t first = pst_layout_samples(&r->p->plan->layout, 0, first_micro(r));
     const uint64_t n = data->row->targets(data, sample + first, r->samples);
     return n ? n : 1;
 }
@@ -273,7 +291,7 @@ static void set_targets(pst_trainer *t, uint64_t sample) {
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         pst_rank *r = t->group->local[i], *before = i ? t->group->local[i - 1] : NULL;
         const int same = before && first_micro(before) == first_micro(r);
-        r->sample = sample + (uint64_t)r->micro * t->p->model_config.micro_batch;
+        r->sample = sample + pst_layout_samples(&r->p->plan->layout, 0, r->micro);
         r->targets = same ? before->targets : targets_of(t, r, sample);
     }
 }
@@ -297,7 +315,7 @@ pst_status pst_feed_batch(pst_trainer *t) {
 }
 
 static pst_status validate_pass(pst_trainer *t, const series *s, uint64_t first) {
-    PST_TRY(fill(t, s, first, t->p->options.n_eval_micro));
+    PST_TRY(fill(t, s, first));
     PST_TRY(pst_group_run(t->group, 0));
     for (uint32_t i = 0; i < t->group->n_local; i++)
         for (uint32_t m = 0; m < t->group->local[i]->n_eval_micro; m++) {
@@ -344,23 +362,23 @@ static pst_status check_stop(pst_trainer *t) {
 }
 
 uint64_t pst_feed_passes(const pst_trainer *t) {
-    uint64_t per_pass = (uint64_t)t->p->options.n_eval_micro * t->p->model_config.micro_batch;
-    uint64_t passes = (evaluated(t, t->data).n + per_pass - 1) / per_pass;
+    const uint64_t n = per_pass(t);
+    uint64_t passes = (evaluated(t, t->data).n + n - 1) / n;
     for (uint32_t i = 0; i < t->sets.n; i++)
-        passes += (evaluated(t, t->sets.set[i].data).n + per_pass - 1) / per_pass;
+        passes += (evaluated(t, t->sets.set[i].data).n + n - 1) / n;
     return t->times_only ? 0 : passes;
 }
 
 pst_status pst_feed_validate(pst_trainer *t, pst_data *data, pst_evaluation *out) {
     series s = evaluated(t, data);
     pst_prefetch_settle(t->prefetch); /* `data` may be that of training */
-    uint32_t per_pass = t->p->options.n_eval_micro * t->p->model_config.micro_batch;
+    const uint64_t n = per_pass(t);
     total all = {0};
     memset(t->total, 0, t->group->n_local * sizeof *t->total);
     *out = (pst_evaluation)PST_EVALUATION_NONE;
-    for (uint64_t first = 0; first < s.n; first += per_pass) {
+    for (uint64_t first = 0; first < s.n; first += n) {
         PST_TRY(validate_pass(t, &s, first));
-        if (s.n - first > per_pass)
+        if (s.n - first > n)
             PST_TRY(check_stop(t)); /* after each pass, which may take many seconds */
         if (t->stopped) return PST_OK;
     }

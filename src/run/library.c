@@ -25,7 +25,7 @@ pst_status pst_plan_solve(const pst_config *config, const pst_graph *graph, uint
     PST_TRY(pst_planned_refuse(config));
     PST_TRY(pst_prepare_ranks(config, ranks, &options.n_rank));
     options.threads = pst_setup_threads(config, NULL, options.n_rank);
-    options.n_eval_micro = (uint32_t)(config->train.batch / config->train.micro_batch);
+    options.n_eval_micro = pst_config_micros(config);
     PST_TRY(pst_prepare(config, &options, &p));
     *plan = p->plan;
     p->plan = NULL;

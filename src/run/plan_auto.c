@@ -158,11 +158,12 @@ static pst_status find(const pst_config *config, const pst_world *world, uint32_
 
 static void say(const pst_plan *p, int begun) {
     const pst_layout *l = &p->layout;
+    char rest[PST_LAYOUT_REST_TEXT];
     printf("planned:   %u stage%s x %u replica%s x %u tensor rank%s, %s, %u micro-batches of %u "
-           "sample%s: %.3f ms per step",
+           "sample%s%s: %.3f ms per step",
            l->pipeline, pst_plural(l->pipeline), l->data, pst_plural(l->data), l->tensor,
            pst_plural(l->tensor), l->schedule, l->n_micro, l->micro_batch,
-           pst_plural(l->micro_batch), (double)p->step_ns * 1e-6);
+           pst_plural(l->micro_batch), pst_layout_rest_text(l, rest), (double)p->step_ns * 1e-6);
     if (begun) printf(", the plan of the resumed run\n");
     else printf(", lower bound over all layouts %.3f ms\n", (double)p->bound_ns * 1e-6);
     fflush(stdout);

@@ -54,7 +54,7 @@ static uint32_t ranks_of(const pst_config *c, const pst_plan *plan) {
 
 static pst_status check_plan(const pst_config *c, const pst_plan *plan, const pst_world *world) {
     const pst_layout *l = &plan->layout;
-    uint64_t samples = (uint64_t)l->n_micro * l->micro_batch;
+    const uint64_t samples = pst_layout_batch(l);
     if (samples != (uint64_t)c->train.batch)
         return pst_fail(PST_EINPUT,
                         "the plan has %u micro-batches of %u samples, but train.batch is %" PRId64

@@ -90,15 +90,18 @@ pst_status pst_session_data_copy(const pst_session_data *d, const pst_trainer *t
                                  const int32_t *const *given) {
     for (uint32_t k = 0; k < t->group->n_local; k++) {
         pst_rank *r = t->group->local[k];
+        const pst_layout *l = &r->p->plan->layout;
         for (uint32_t i = 0; i < d->n; i++) {
-            uint64_t elements = d->feed[i].sample * t->p->graph->micro_batch;
             for (uint32_t m = 0; m < r->n_micro; m++) {
                 int32_t *to = pst_rank_data(r, d->feed[i].tensor, m);
-                const int32_t *from = given[i] + (r->micro + m) * elements;
-                if (to) PST_TRY(pst_rank_write(r, to, from, elements * sizeof *to));
+                const uint64_t first = pst_layout_samples(l, 0, r->micro + m),
+                               end = pst_layout_samples(l, 0, r->micro + m + 1);
+                const int32_t *from = given[i] + first * d->feed[i].sample;
+                const uint64_t n = (end - first) * d->feed[i].sample;
+                if (to) PST_TRY(pst_rank_write(r, to, from, n * sizeof *to));
             }
         }
-        r->sample = pst_trainer_sample(t, t->step) + (uint64_t)r->micro * t->p->graph->micro_batch;
+        r->sample = pst_trainer_sample(t, t->step) + pst_layout_samples(l, 0, r->micro);
     }
     return PST_OK;
 }

@@ -120,7 +120,7 @@ pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, pst_
     options.processors = pst_placement_processors(world);
     options.local = world && world->size > 1 ? 1 + world->local_rank : 0;
     options.ranks_here = ranks_here;
-    options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
+    options.n_eval_micro = pst_config_micros(c);
     PST_TRY(pst_prepare_kind(c, &options));
     uint32_t *host = NULL;
     pst_status status = find_hosts(c, world, options.n_rank, &host);

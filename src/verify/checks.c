@@ -30,7 +30,7 @@ pst_status pst_verify_lists(pst_verifying *v) {
     pst_check *check =
         pst_check_add(&v->table, "instruction lists and memory map", "checked at full size");
     options.isa = pst_prepare_isa_to_inspect(v->config);
-    options.n_eval_micro = (uint32_t)(v->config->train.batch / v->config->train.micro_batch);
+    options.n_eval_micro = pst_config_micros(v->config);
     pst_status status = pst_prepare(v->config, &options, &p);
     if (status == PST_EINPUT || status == PST_ENOMEM) return status;
     if (status != PST_OK) {

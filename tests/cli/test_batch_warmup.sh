@@ -86,7 +86,7 @@ grep -q '"skipped_steps":[1-9]' runs/half-1/metrics.jsonl || fail "no step is sk
 # a plan whose replicas fit the smallest batch, with the time of the smaller ones; what is shown is the whole batch
 "$PENSTOCK" plan run.yaml --cluster '8 cpu' parallel.reproducible.data=0 -o plan.yaml >out 2>err || fail "plan: $(cat err)"
 grep -q '^batches  *from 4 samples to 16 in 6 steps of 640 tokens: [0-9.]* ms; all 9 steps: ' out || fail "the plan: $(cat out)"
-grep -q '^ *1  *1  *8 .* infeasible: no allowed micro_batch divides 4 samples among 8 replicas' out ||
+grep -q '^ *1  *1  *8 .* infeasible: 4 samples are too few for 8 replicas with each allowed micro_batch' out ||
     fail "eight replicas of two micro-batches: $(cat out)"
 "$PENSTOCK" simulate plan.yaml --svg plan.svg >out 2>err || fail "simulate: $(cat err)"
 grep -q '^batch  *all 16 samples; the first steps have fewer, from 4 on' out || fail "simulate: $(cat out)"
@@ -94,7 +94,7 @@ grep -q ', 16 samples, simulated' plan.svg || fail "the picture does not say whi
 "$PENSTOCK" verify run.yaml -n 2 >out 2>err || fail "verify: $(cat out err)"
 grep -q 'train.batch_warmup.tokens from 500 to' out || fail "verify has no smaller batches: $(cat out)"
 
-expect 'batch_warmup.from=3.*: train.batch_warmup.from is 3; with train.batch 16 and train.micro_batch 2 expected 2, 4 or 8' run.yaml train.batch_warmup.from=3
+expect 'batch_warmup.from=3.*: train.batch_warmup.from is 3; with train.batch 16 expected 1, 2, 4 or 8' run.yaml train.batch_warmup.from=3
 expect 'run.yaml:3:.*: train.batch_warmup needs both from and tokens' run.yaml train.batch_warmup.tokens=0
 expect 'batch_warmup.from=2.*: batches of 2 samples are not possible in this layout: 1 micro-batch per step for 4 replicas.*can run: 8$' \
     run.yaml -n 4 parallel.data=4 parallel.reproducible=0 train.batch_warmup.from=2

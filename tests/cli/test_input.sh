@@ -67,7 +67,7 @@ expect 2 '' "$PENSTOCK" train .
 # contradictions
 train 2 'heads is 5.*divide.*channels 24' model.heads=5
 train 2 '40 ranks are more than the 22 operators' -n 40
-train 2 '(4) does not divide train.batch (6)' train.micro_batch=4
+train 2 '(7) is larger than train.batch (6)' train.micro_batch=7
 train 2 'context of 5000' model.context=5000
 train 2 '2 ranks, but parallel.pipeline is 3' parallel.pipeline=3
 train 2 '4 tensor ranks are too many: h.0.attn has 2 heads' -n 4 parallel.tensor=4

@@ -158,7 +158,8 @@ expect_plan 2 'from 1 to' run.yaml -n 0
 expect_plan 2 'at least 8, but there are only 4 devices' run.yaml -n 4 pipeline=8
 expect_plan 2 'infeasible: 64 pipeline stages need at least one operator each, but the model has 22' run.yaml -n 64 pipeline=64
 expect_plan 2 'has only 4 devices' run.yaml --cluster '1x4 h100' -n 5
-expect_plan 2 'micro_batch (3) does not divide' run.yaml -n 4 micro_batch=3
+expect_plan 2 '8 samples are too few for 4 replicas with each allowed micro_batch' run.yaml -n 4 micro_batch=3 data=4
+expect_plan 2 'micro_batch (9) is larger than train.batch (8)' run.yaml -n 4 micro_batch=9
 expect_plan 2 'schedule solved for at most 64 devices' run.yaml --cluster '16x8 h100 ib:400Gb/s' schedule=solved
 expect_plan 2 'does not support schedule custom' run.yaml -n 4 schedule=custom
 expect_plan 2 'one mode for all chunks' run.yaml -n 4 'recompute=[none, full]'

@@ -335,8 +335,8 @@ static const wrong_file wrong[] = {
     {LEAST, "sets.a=x", "override 'sets.a=x': unknown key 'sets'; did you mean 'eval.sets.a'?"},
     {LEAST, "sets=x", "override 'sets=x': expected the key's full path, eval.sets=VALUE"},
     /* contradictions */
-    {LEAST "train: {batch: 32, micro_batch: 5}", NULL,
-     "run.yaml:3:33: train.micro_batch (5) does not divide train.batch (32)"},
+    {LEAST "train: {batch: 32, micro_batch: 33}", NULL,
+     "run.yaml:3:33: train.micro_batch (33) is larger than train.batch (32)"},
     {LEAST "train: {lr_min: 1}", NULL,
      "run.yaml:3:17: train.lr_min (1) is above train.lr (0.0003)"},
     {LEAST "parallel: {tensor: -1}", NULL,
@@ -425,8 +425,8 @@ static const wrong_file wrong[] = {
      "override 'paths=[a': expected a list such as [a.txt, b.txt], found something else"},
     {LEAST, "preset=\xff",
      "override 'preset=\xff': expected a string, found bytes that are not UTF-8"},
-    {LEAST, "micro_batch=7",
-     "override 'micro_batch=7': train.micro_batch (7) does not divide train.batch (32)"},
+    {LEAST, "micro_batch=77",
+     "override 'micro_batch=77': train.micro_batch (77) is larger than train.batch (32)"},
     {LEAST, "warmup=1.0",
      "override 'warmup=1.0': expected a number of steps such as 20, or a share of all "
      "steps such as 0.05 or 5%, found "

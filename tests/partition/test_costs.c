@@ -200,7 +200,7 @@ static void compare_cuts(const pst_graph *g, uint64_t *state, account sums[PST_R
                                .recompute = ways};
         pst_cut *cut;
         cut_at_random(g->n_node, n_chunk, state, of);
-        MUST(pst_cut_build(&(pst_cut_spec){g, of, n_chunk, k % 2, 1}, &chooser, &cut));
+        MUST(pst_cut_build(&(pst_cut_spec){g, of, n_chunk, k % 2, 1, NULL}, &chooser, &cut));
         for (uint32_t c = 0; c < n_chunk; c++) {
             compare_chunk(t, cut, c, way, sums + pst_recompute_mode(way));
             compare_times(t, cut, c, way);

@@ -128,7 +128,7 @@ static uint64_t dearest(const pst_graph *g, const pst_plan *plan,
     uint32_t *chunk = malloc(g->n_node * sizeof *chunk), n_chunk = plan->layout.n_chunk;
     assert_non_null(chunk);
     pst_layout_chunks(&plan->layout, chunk);
-    assert_int_equal(pst_cut_build(&(pst_cut_spec){g, chunk, n_chunk, 1, 1}, &chooser, &cut),
+    assert_int_equal(pst_cut_build(&(pst_cut_spec){g, chunk, n_chunk, 1, 1, NULL}, &chooser, &cut),
                      PST_OK);
     free(chunk);
     for (uint32_t s = 0; s < cut->tape->n_step; s++) {

@@ -10,6 +10,7 @@
 
 typedef struct {
     pst_graph *g;
+    pst_graph *rest; /* for the first micro-batch, if that has fewer samples; else NULL */
     uint32_t n_rank, n_chunk, *chunk_of_node;
     pst_schedule *schedule, *eval_schedule;
     pst_cut *cut, *eval_cut;
@@ -19,6 +20,7 @@ typedef struct {
     /* set before build_case: each chunk in one of the ways, at random, and perhaps
      * post-validation */
     int recomputes;
+    int rests; /* set before build_case: the first micro-batch has fewer samples, at random */
     int packs; /* set before build_case: messages between chunks are packed, at random */
     pst_recompute_way recompute[256]; /* [n_chunk] */
 } test_case;
@@ -130,6 +132,12 @@ static inline void schedule_case(test_case *t, uint32_t kind, uint32_t n_micro, 
     MUST(pst_schedule_check(t->schedule));
 }
 
+static inline void resize_case(test_case *t, uint64_t random) {
+    const uint32_t b = t->g->micro_batch;
+    if (t->rests && b > 1 && random % 2)
+        MUST(pst_graph_resize(t->g, 1 + (uint32_t)(random / 2 % (b - 1)), &t->rest));
+}
+
 static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint32_t n_micro,
                               uint64_t *state) {
     pst_chooser chooser = {.choose = choose_odd_scratch};
@@ -165,24 +173,25 @@ static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint
     const pst_cut_packing packing = random_packing(n_chunk, packs, &own);
     if (t->packs) chooser.packing = &packing;
     schedule_case(t, kind, n_micro, 1 + (uint32_t)(next_random(state) % 4));
-    MUST(pst_cut_build(&(pst_cut_spec){t->g, t->chunk_of_node, n_chunk, t->schedule->split, 1},
-                       &chooser, &t->cut));
+    resize_case(t, next_random(&own));
+    const pst_cut_spec spec = {t->g, t->chunk_of_node, n_chunk, t->schedule->split, 1, t->rest};
+    MUST(pst_cut_build(&spec, &chooser, &t->cut));
     chooser.packing = NULL;
-    MUST(pst_cut_build(&(pst_cut_spec){t->g, t->chunk_of_node, n_chunk, 0, 0}, &chooser,
+    MUST(pst_cut_build(&(pst_cut_spec){t->g, t->chunk_of_node, n_chunk, 0, 0, NULL}, &chooser,
                        &t->eval_cut));
     MUST(pst_job_build(t->schedule, t->cut, &cost, &t->job, &t->slots));
     MUST(pst_job_build(t->eval_schedule, t->eval_cut, &cost, &t->eval, &t->eval_slots));
     t->layout = calloc(n_rank, sizeof *t->layout);
     for (uint32_t r = 0; r < n_rank; r++) {
-        const pst_memory_map_spec spec =
+        const pst_memory_map_spec map =
             spec_of(t, pst_optim_find(next_random(state) % 2 ? "adamw" : "sgd"), r);
-        MUST(pst_memory_map_build(&spec, &t->layout[r]));
+        MUST(pst_memory_map_build(&map, &t->layout[r]));
     }
 }
 
 /* Borrows g. */
 static inline test_case random_case(pst_graph *g, uint64_t *state) {
-    test_case t = {.g = g, .recomputes = next_random(state) % 2, .packs = 1};
+    test_case t = {.g = g, .recomputes = next_random(state) % 2, .packs = 1, .rests = 1};
     uint32_t n_rank = 1 + (uint32_t)(next_random(state) % 5),
              kind = (uint32_t)(next_random(state) % 6);
     build_case(&t, n_rank, kind, 1 + (uint32_t)(next_random(state) % 8), state);
@@ -199,6 +208,7 @@ static inline void close_case(test_case *t) {
     pst_cut_close(t->eval_cut);
     pst_schedule_close(t->schedule);
     pst_schedule_close(t->eval_schedule);
+    pst_graph_close(t->rest);
     free(t->chunk_of_node);
     free(t->layout);
 }

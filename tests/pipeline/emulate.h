@@ -143,6 +143,10 @@ static inline int holds(const void *at, uint64_t bytes, uint64_t stamp) {
 static inline const pst_cut *cut_of(const emulation *e) {
     return e->eval ? e->t->eval_cut : e->t->cut;
 }
+/* With the sizes of the current micro-batch. */
+static inline const pst_cut *sizes_of(const emulation *e) {
+    return pst_cut_of(cut_of(e), !e->eval && e->t->job->rest && !e->micro);
+}
 static inline const pst_slots *slots_of(const emulation *e) {
     return e->eval ? e->t->eval_slots : e->t->slots;
 }
@@ -159,7 +163,7 @@ static inline pst_status check_read(const emulation *e, uint32_t i, const void *
                    ? PST_OK
                    : pst_fail(PST_EINTERNAL, "weight %s is not what it should be",
                               g->param[o->index].name);
-    const pst_local *l = cut->chunk[e->chunk].local + o->index;
+    const pst_local *l = sizes_of(e)->chunk[e->chunk].local + o->index;
     uint64_t want = e->ref->value[e->eval][(size_t)l->value * micros_of(e) + e->micro];
     return holds(at, l->bytes, want)
                ? PST_OK
@@ -180,7 +184,7 @@ static inline void write_operand(emulation *e, uint32_t i, uint64_t h, void *at)
                 e->ref->value[0][(size_t)cut->chunk[e->chunk].local[s->operand[0].index].value *
                                      micros_of(e) +
                                  e->micro]);
-        fill(e, at, cut->chunk[e->chunk].local[o->index].bytes, value);
+        fill(e, at, sizes_of(e)->chunk[e->chunk].local[o->index].bytes, value);
         return;
     }
     uint64_t acc;

@@ -48,9 +48,11 @@ static inline int machine_form(machine *x) {
             if (in->chunk >= j->n_chunk || in->micro >= j->n_micro ||
                 j->rank_of_chunk[in->chunk] != r)
                 return wrong(x, "not of this rank");
+            if (in->rest != (uint32_t)(j->rest && !in->micro)) return wrong(x, "samples");
             if (moves) {
-                if (in->local >= x->cut->chunk[in->chunk].n_local) return wrong(x, "local");
-                const pst_local *l = &x->cut->chunk[in->chunk].local[in->local];
+                const pst_cut *sizes = pst_cut_of(x->cut, in->rest != 0);
+                if (in->local >= sizes->chunk[in->chunk].n_local) return wrong(x, "local");
+                const pst_local *l = &sizes->chunk[in->chunk].local[in->local];
                 if (in->channel != (in->opcode == PST_OP_SEND ? l->channel_out : l->channel_in))
                     return wrong(x, "channel");
                 if (in->bytes != l->bytes) return wrong(x, "bytes");

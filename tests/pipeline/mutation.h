@@ -117,12 +117,14 @@ static inline void reorder(pst_instr_list *list, mutation kind, uint64_t *seed) 
 }
 
 static inline void redirect(const pst_job *job, pst_instr *in, uint64_t *seed) {
-    switch (study_random(seed) % 6) {
+    switch (study_random(seed) % 8) {
     case 0: in->peer = (uint32_t)(study_random(seed) % (job->n_rank + 1)); break;
     case 1: in->channel = (uint32_t)(study_random(seed) % (in->channel + 2)); break;
     case 2: in->seq = (uint32_t)(study_random(seed) % (job->n_micro + 1)); break;
     case 3: in->micro = (uint32_t)(study_random(seed) % (job->n_micro + 1)); break;
     case 4: in->chunk = (uint16_t)(study_random(seed) % (job->n_chunk + 1)); break;
+    case 5: in->rest = job->rest ? !in->rest : in->rest; break;
+    case 6: in->bytes += job->rest ? 4 : 0; break;
     default: in->local = (uint32_t)(study_random(seed) % (in->local + 2)); break;
     }
 }
@@ -264,7 +266,7 @@ static inline void try_mutations(uint32_t jobs, uint32_t each, verdicts *v) {
             study_close(&s);
             continue;
         }
-        test_case t = {.g = random_graph(state), .packs = 1};
+        test_case t = {.g = random_graph(state), .packs = 1, .rests = 1};
         pst_job *job;
         pst_slots *slots;
         build_case(&t, 1 + p % 3, kind, 1 + m % 3, &state);

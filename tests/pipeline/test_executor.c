@@ -39,10 +39,13 @@ static void check_outputs(const bench *b, int eval) {
             continue;
         for (uint32_t r = 0; r < t->n_rank; r++)
             for (uint32_t m = 0; m < n_micro && t->layout[r]->output[value->tensor] != UINT64_MAX;
-                 m++, found++)
+                 m++, found++) {
+                const int rest = !eval && t->job->rest && !m;
                 assert_true(
                     holds(b->rank[r].arena + t->layout[r]->output[value->tensor] + m * value->bytes,
-                          value->bytes, b->ref.value[eval][(size_t)v * n_micro + m]));
+                          pst_cut_of(cut, rest)->tape->value[v].bytes,
+                          b->ref.value[eval][(size_t)v * n_micro + m]));
+            }
     }
     assert_true(found >= n_micro);
 }
@@ -68,8 +71,11 @@ static void run_bench(bench *b, uint64_t *state) {
         flush_reference(&b->ref, b->t->cut);
         check_weights(b);
     }
-    for (uint32_t r = 0; r < b->t->n_rank; r++)
-        assert_int_equal(b->rank[r].highest, b->t->layout[r]->total);
+    for (uint32_t r = 0; r < b->t->n_rank; r++) {
+        const uint64_t highest = b->rank[r].highest, total = b->t->layout[r]->total;
+        if (b->t->job->rest && b->t->job->n_micro == 1) assert_true(highest <= total);
+        else assert_int_equal(highest, total);
+    }
 }
 
 static void every_step_reads_the_right_bytes(void **unused) {
@@ -82,7 +88,7 @@ static void every_step_reads_the_right_bytes(void **unused) {
         for (uint32_t layout = 0; layout < 3; layout++) { /* the same model, with as many
                                                              micro-batches, laid out anew */
             uint64_t own = mix(state, layout);
-            test_case t = {.g = g, .recomputes = next_random(&own) % 2, .packs = i % 2};
+            test_case t = {.g = g, .recomputes = next_random(&own) % 2, .packs = i % 2, .rests = 1};
             build_case(&t, layout ? 1 + (uint32_t)(next_random(&own) % 5) : 1,
                        (uint32_t)(next_random(&own) % CASE_KINDS), 1 + i % 7, &own);
             pst_fault_spec late = {.delay_polls = next_random(&own) % 4};

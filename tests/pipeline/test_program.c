@@ -28,8 +28,8 @@ static void random_cuts_pass(void **unused) {
             uint8_t packs[9];
             const pst_cut_packing packing = random_packing(n_chunk, packs, &state);
             chooser.packing = kind < 2 ? &packing : NULL;
-            MUST(pst_cut_build(&(pst_cut_spec){g, chunk, n_chunk, kind == 1, kind < 2}, &chooser,
-                               &cut));
+            MUST(pst_cut_build(&(pst_cut_spec){g, chunk, n_chunk, kind == 1, kind < 2, NULL},
+                               &chooser, &cut));
             MUST(pst_cut_check(cut));
             pst_cut_close(cut);
             free(chunk);
@@ -95,7 +95,7 @@ static void recomputation_by_hand(void **unused) {
         pst_chooser chooser = {.recompute = recompute};
         pst_cut *cut;
         char text[512];
-        MUST(pst_cut_build(&(pst_cut_spec){g, chunk, 3, 0, 1}, &chooser, &cut));
+        MUST(pst_cut_build(&(pst_cut_spec){g, chunk, 3, 0, 1, NULL}, &chooser, &cut));
         MUST(pst_cut_check(cut));
         assert_string_equal(g->node[10].name, "h.1.ln_1");
         print_again(cut, 1, text, sizeof text);
@@ -130,7 +130,7 @@ static void layers_by_hand(void **unused) {
         pst_recompute_way recompute[] = {pst_recompute_of_layers(n)};
         pst_cut *cut;
         char text[2048], last[24] = "";
-        MUST(pst_cut_build(&(pst_cut_spec){g, chunk, 1, 0, 1},
+        MUST(pst_cut_build(&(pst_cut_spec){g, chunk, 1, 0, 1, NULL},
                            &(pst_chooser){.recompute = recompute}, &cut));
         MUST(pst_cut_check(cut));
         print_again(cut, 0, text, sizeof text);
@@ -145,8 +145,8 @@ static void layers_by_hand(void **unused) {
     assert_int_equal(scratch[layers], scratch[1]);
     pst_recompute_way full[] = {PST_RECOMPUTE_FULL};
     pst_cut *cut;
-    MUST(
-        pst_cut_build(&(pst_cut_spec){g, chunk, 1, 0, 1}, &(pst_chooser){.recompute = full}, &cut));
+    MUST(pst_cut_build(&(pst_cut_spec){g, chunk, 1, 0, 1, NULL}, &(pst_chooser){.recompute = full},
+                       &cut));
     assert_true(cut->chunk[0].program[PST_OP_BW].scratch_bytes > 2 * scratch[layers]);
     pst_cut_close(cut);
     free(chunk);
@@ -170,7 +170,7 @@ static void small_cut_by_hand(void **unused) {
     MUST(pst_model_mlp.build(&config, &g));
     assert_int_equal(g->n_node, 4);
     uint32_t chunk[] = {0, 0, 1, 1};
-    MUST(pst_cut_build(&(pst_cut_spec){g, chunk, 2, 0, 1}, NULL, &cut));
+    MUST(pst_cut_build(&(pst_cut_spec){g, chunk, 2, 0, 1, NULL}, NULL, &cut));
     MUST(pst_cut_check(cut));
     assert_int_equal(cut->n_channel, 2);
     const pst_local *up = local_of(cut, 0, PST_VALUE_TENSOR, "hidden.0.out"),
@@ -219,8 +219,8 @@ static void packed_by_hand(void **unused) {
     pst_graph *g;
     pst_cut *cut;
     MUST(pst_model_mlp.build(&config, &g));
-    MUST(pst_cut_build(&(pst_cut_spec){g, chunk, 2, 1, 1}, &(pst_chooser){.packing = &packing},
-                       &cut));
+    MUST(pst_cut_build(&(pst_cut_spec){g, chunk, 2, 1, 1, NULL},
+                       &(pst_chooser){.packing = &packing}, &cut));
     MUST(pst_cut_check(cut));
     assert_int_equal(cut->n_channel, 2);
     for (uint32_t c = 0; c < 2; c++)
@@ -286,7 +286,7 @@ static void wrong_packing_is_refused(void **unused) {
         const pst_cut_packing packing = {{.kind = PST_CODEC_INT8, .block = 32},
                                          i % 6 == 5 ? none : all};
         pst_cut *cut;
-        MUST(pst_cut_build(&(pst_cut_spec){g, chunk, n_chunk, (int)(i % 2), 1},
+        MUST(pst_cut_build(&(pst_cut_spec){g, chunk, n_chunk, (int)(i % 2), 1, NULL},
                            &(pst_chooser){.packing = &packing}, &cut));
         MUST(pst_cut_check(cut));
         int spoiled = i % 6 < 5 ? spoil(cut, (int)(i % 6), &state) : 0;
@@ -311,9 +311,10 @@ static void wrong_chunks_are_refused(void **unused) {
     pst_cut *cut = NULL;
     uint32_t *chunk = calloc(g->n_node, sizeof *chunk);
     /* the second one is empty */
-    assert_int_equal(pst_cut_build(&(pst_cut_spec){g, chunk, 2, 0, 1}, NULL, &cut), PST_EINPUT);
+    assert_int_equal(pst_cut_build(&(pst_cut_spec){g, chunk, 2, 0, 1, NULL}, NULL, &cut),
+                     PST_EINPUT);
     chunk[0] = 1;
-    assert_int_equal(pst_cut_build(&(pst_cut_spec){g, chunk, 1, 0, 1}, NULL, &cut),
+    assert_int_equal(pst_cut_build(&(pst_cut_spec){g, chunk, 1, 0, 1, NULL}, NULL, &cut),
                      PST_EINPUT); /* descending */
     assert_null(cut);
     free(chunk);

@@ -64,14 +64,16 @@ static int read_llama(void **state) {
     return 0;
 }
 
-static void fill(pst_rank *r, int step, uint32_t micro_batch) {
+static void fill(pst_rank *r, int step) {
     const pst_graph *g = r->p->graph;
+    const pst_layout *l = &r->p->plan->layout;
     for (uint32_t t = 0; t < g->n_tensor; t++) {
         int target = !strcmp(g->tensor[t].name, "targets");
-        for (uint32_t b = 0; g->tensor[t].role == PST_TENSOR_DATA && b < BATCH; b++) {
-            int32_t *to = pst_rank_data(r, t, b / micro_batch);
+        for (uint32_t b = 0, m = 0; g->tensor[t].role == PST_TENSOR_DATA && b < BATCH; b++) {
+            if (b == pst_layout_samples(l, 0, m + 1)) m++;
+            int32_t *to = pst_rank_data(r, t, m);
             if (to)
-                memcpy(to + (b % micro_batch) * CONTEXT, batches[step][b] + target,
+                memcpy(to + (b - pst_layout_samples(l, 0, m)) * CONTEXT, batches[step][b] + target,
                        CONTEXT * sizeof *to);
         }
     }
@@ -107,9 +109,8 @@ static double gradient_distance(const pst_rank *r, const char *name) {
 }
 
 static void one_step(pst_group *group, int step, distance *d) {
-    const pst_prepared *p = group->local[0]->p;
     for (uint32_t i = 0; i < group->n_local; i++) {
-        fill(group->local[i], step, p->model_config.micro_batch);
+        fill(group->local[i], step);
         group->local[i]->hyper = (pst_optim_hyper){.lr = 1e-3f,
                                                    .decay = 0.1f,
                                                    .beta1 = 0.9f,
@@ -208,6 +209,12 @@ static void test_pipeline(void **state) {
     (void)state;
     expect_parity(run("gelu_tanh", 3, 2));
 }
+/* Micro-batches of 1 and 3 samples: gradients are those of the whole batch. */
+static void test_uneven(void **state) {
+    (void)state;
+    expect_parity(run("gelu_tanh", 1, 3));
+    expect_parity(run("gelu_tanh", 3, 3));
+}
 
 static void test_erf_fails(void **state) {
     (void)state;
@@ -230,6 +237,7 @@ static void test_llama(void **state) {
     (void)state;
     expect_parity(run_model(llama("100"), 1, 4));
     expect_parity(run_model(llama("100"), 3, 2));
+    expect_parity(run_model(llama("100"), 2, 3));
 }
 
 /* The limits notice another base of rotary positions. */
@@ -290,9 +298,9 @@ int main(void) {
     const struct CMUnitTest of_llama[] = {cmocka_unit_test(test_llama),
                                           cmocka_unit_test(test_base_fails),
                                           cmocka_unit_test(test_logits)};
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_rank),
-                                       cmocka_unit_test(test_pipeline),
-                                       cmocka_unit_test(test_erf_fails)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_rank), cmocka_unit_test(test_pipeline),
+        cmocka_unit_test(test_uneven), cmocka_unit_test(test_erf_fails)};
     int failed = cmocka_run_group_tests(tests, read_fixture, NULL);
     return failed + cmocka_run_group_tests(of_llama, read_llama, NULL);
 }
