@@ -5,6 +5,7 @@
 #include "comm/launch/launch_parts.h"
 #include "comm/world/elastic_hosts.h"
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,40 @@ int pst_launch_elastic_host_obey(launcher *l, const char *line) {
     return 1;
 }
 
+int pst_launch_elastic_host_drain(launcher *l) {
+    const launch_elastic *e = l->elastic;
+    uint32_t others = 0;
+    if (!e || !l->hosts || l->ending || l->last_signal || l->hosts->drains) return 0;
+    for (uint32_t i = 0; i < l->n; i++)
+        others += e->alive[i] && (i < l->own_from || i >= l->own_to);
+    if (!pst_elastic_ranks(e->page, others)) return 0;
+    l->hosts->drains = 1;
+    pst_launch_print("host %s was told to leave (SIGTERM): its ranks do so at the end of the step",
+                     l->host);
+    pst_launch_host_report("drains");
+    for (uint32_t i = l->own_from; i < l->own_to; i++)
+        if (l->rank[i].pid) kill(-l->rank[i].pid, SIGTERM);
+    return 1;
+}
+
+/* Reports that the ranks of this host have completed a state in the present epoch: then they read
+ * no earlier one. */
+static void watch_states(launcher *l) {
+    pst_elastic_page *page = l->elastic->page;
+    const uint32_t epoch = atomic_load(&page->epoch);
+    const pst_elastic_members *m = &page->member[epoch];
+    if (epoch == l->hosts->has_epoch) return;
+    for (uint32_t r = 0; r < m->n_rank; r++) {
+        pst_elastic_state *s = page->state[m->process[r]];
+        int has = m->process[r] < l->own_from || m->process[r] >= l->own_to;
+        for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++)
+            has |= s[k].epoch == epoch && atomic_load(&s[k].number) > m->source;
+        if (!has) return;
+    }
+    l->hosts->has_epoch = epoch;
+    pst_launch_host_report("has %u", epoch);
+}
+
 /* The starting launcher decides which of the two hosts is lost. */
 static void watch_link(launcher *l, uint64_t now) {
     pst_launch_host_job *h = l->hosts;
@@ -120,6 +155,7 @@ int pst_launch_elastic_host_watch(launcher *l) {
         h->beat_ns = now;
     }
     watch_link(l, now);
+    watch_states(l);
     if (l->suspended) h->heard_ns = now;
     return !l->control_ended && now >= h->heard_ns + PST_LAUNCH_CUT_NS;
 }

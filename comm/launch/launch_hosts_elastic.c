@@ -49,6 +49,13 @@ static uint32_t living(const hosts_job *j) {
     return n;
 }
 
+static int has_ranks(const hosts_job *j, uint32_t host) {
+    int any = 0;
+    for (uint32_t i = 0; i < j->host[host].n; i++)
+        any |= j->elastic->alive[j->host[host].first + i];
+    return any;
+}
+
 /* Notes the loss; 0: too few processes are left, so the job ends because of this host. */
 static int note_loss(hosts_job *j, uint32_t host, uint64_t lost_ns) {
     hosts_elastic *e = j->elastic;
@@ -79,6 +86,11 @@ int pst_hosts_elastic_obey(hosts_job *j, host_process *h, const char *text) {
     if (!j->elastic) return 0;
     h->heard_ns = pst_monotonic_ns();
     if (!strcmp(text, "beat")) return 1;
+    if (!strcmp(text, "drains")) {
+        h->drains = 1;
+        return 1;
+    }
+    if (sscanf(text, "has %u", &h->has_epoch) == 1) return 1;
     if (sscanf(text, "apart %u", &process) == 1 && process < j->n) {
         note_apart(j, (uint32_t)(h - j->host), process);
         return 1;
@@ -117,10 +129,7 @@ int pst_hosts_elastic_lose(hosts_job *j, uint32_t host, const char *how, uint64_
  * this. */
 void pst_hosts_elastic_ended(hosts_job *j, uint32_t host) {
     hosts_elastic *e = j->elastic;
-    int had_ranks = 0;
-    if (!e || e->done || !j->running) return;
-    for (uint32_t i = 0; i < j->host[host].n; i++) had_ranks |= e->alive[j->host[host].first + i];
-    if (!had_ranks) return;
+    if (!e || e->done || !j->running || !has_ranks(j, host)) return;
     e->done = 1;
     for (uint32_t i = 0; i < j->n; i++) pst_launch_hosts_send(&j->host[i], "done\n");
 }
@@ -184,6 +193,20 @@ static void lose_silent(hosts_job *j, uint32_t host, uint64_t now) {
     if (j->elastic->is_lost[host]) kill(-h->pid, SIGKILL);
 }
 
+/* A host that was told to leave, and whose state the ranks of the present epoch have read, is not
+ * needed any more. */
+static void release(hosts_job *j, uint32_t host) {
+    hosts_elastic *e = j->elastic;
+    host_process *h = &j->host[host];
+    if (!h->drains || e->is_lost[host] || e->lost_ns || has_ranks(j, host)) return;
+    for (uint32_t i = 0; i < j->n; i++)
+        if (has_ranks(j, i) && j->host[i].has_epoch != e->epoch) return;
+    e->is_lost[host] = 1;
+    pst_launch_print("host %s (%s) has left; the job does not need it any more", h->host->name,
+                     h->host->address);
+    pst_launch_hosts_send(h, "done\n");
+}
+
 void pst_hosts_elastic_watch(hosts_job *j) {
     hosts_elastic *e = j->elastic;
     const uint64_t now = pst_monotonic_ns();
@@ -194,6 +217,7 @@ void pst_hosts_elastic_watch(hosts_job *j) {
         pst_launch_hosts_send(&j->host[i], "beat\n");
     if (now >= e->beat_ns + PST_LAUNCH_BEAT_NS) e->beat_ns = now;
     for (uint32_t i = 0; i < j->n; i++) lose_silent(j, i, now);
+    for (uint32_t i = 0; i < j->n; i++) release(j, i);
     lose_apart(j, now);
     announce(j, now);
 }

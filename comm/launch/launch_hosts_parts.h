@@ -21,8 +21,12 @@ typedef struct {
      * saving; 0: none */
     int stopped, killed_by;
     char port[8], memory_port[8]; /* memory_port: of an elastic job */
-    uint64_t heard_ns;            /* last sign of life, of an elastic job */
-    char line[4096];              /* an incomplete line from the host's standard error */
+    /* of an elastic job: last sign of life; the last epoch in which its ranks have completed a
+     * state; 1: it was told to leave */
+    uint64_t heard_ns;
+    uint32_t has_epoch;
+    int drains;
+    char line[4096]; /* an incomplete line from the host's standard error */
     size_t used;
     /* why the first of the host's ranks left the job; "": no report */
     char followed[PAGE_VERDICT + 64];

@@ -40,6 +40,10 @@ typedef struct {
     pst_elastic_page *page;
     int page_fd;
     uint64_t heard_ns, beat_ns, apart_ns;
+    /* has_epoch: the last epoch in which all ranks of this host have completed a state; drains: 1:
+     * this host was told to leave */
+    uint32_t has_epoch;
+    int drains;
 } pst_launch_host_job;
 /* Between launchers of an elastic job: how often they send a sign of life; after what silence a
  * host is lost; and after what silence of the starting launcher a host ends its ranks, which is no
@@ -172,6 +176,10 @@ pst_status pst_launch_elastic_host_open(pst_launch_host_job *job, const char *li
 pst_status pst_launch_elastic_host_add(pst_launch_host_job *job, const char *line);
 int pst_launch_elastic_host_is_wanted(const launcher *l);
 int pst_launch_elastic_host_obey(launcher *l, const char *line);
+/* SIGTERM to this launcher alone, as before an eviction of the host: its ranks leave at the end of
+ * their step, and it stays until the others have read their state. 0: the job cannot go on without
+ * them, or this is no such job. */
+int pst_launch_elastic_host_drain(launcher *l);
 int pst_launch_elastic_host_watch(launcher *l);
 
 /* launch_elastic.c. open: creates the job's pages; lose: 1: the job can go on without this rank,

@@ -100,6 +100,7 @@ void pst_launch_read_signals(launcher *l) {
     struct signalfd_siginfo info;
     while (read(l->signals.fd, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGTSTP) suspend(l);
+        else if (info.ssi_signo == SIGTERM && pst_launch_elastic_host_drain(l)) continue;
         else if (info.ssi_signo != SIGCHLD) pst_launch_interrupt(l, (int)info.ssi_signo);
     }
 }

@@ -74,6 +74,12 @@ after 50; kill -9 "$(agent 2)"
 ended "$(hash_of runs/replicas-here)"
 ! grep -q "back to" replicas.log || fail "replicas: steps were repeated: $(grep -v ^step replicas.log)"
 
+start leaves checkpoint.every=0 # as before an eviction: nothing is lost, and its launcher ends before the run
+after 50; kill -TERM "$(agent 2)"
+ended "$expected"
+said leaves.log "host $host_b ($host_b) has left; the job does not need it any more"
+! grep -q "back to" leaves.log || fail "leaves: steps were repeated: $(grep -v ^step leaves.log)"
+
 start few elastic.min=3 checkpoint.every=20
 after 50; kill -9 "$(agent 2)"
 wait $job; rc=$?
