@@ -141,7 +141,10 @@ def killed(o, dice):
         time.sleep(0.005)
     shown = [line for line in lines() if "event" not in line]
     time.sleep(dice.random() * (shown[-1]["step_ms"] if shown else 0) * 1e-3)
-    lose(o, p, dice)
+    try:
+        lose(o, p, dice)
+    except (FileNotFoundError, ProcessLookupError, IndexError):
+        print("a run ended before something was lost; more --steps prevent that", flush=True)
     if p.wait():
         raise SystemExit("a run failed")
     nobody_is_left(o)

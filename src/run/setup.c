@@ -31,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* --- checks before the start ------------------------------------------------------------------ */
@@ -328,6 +329,21 @@ static pst_status write_config(const pst_trainer *t) {
     return write_text(t->folder, "run.yaml", print_config, c);
 }
 
+/* In an elastic run the lock may be held by a rank of a host that is cut off and has not ended yet:
+ * such ranks end within PATIENCE_NS. */
+#define PATIENCE_NS UINT64_C(20000000000)
+
+static pst_status lock_folder(pst_trainer *t) {
+    const struct timespec pause = {.tv_nsec = 100000000};
+    const uint64_t until = pst_monotonic_ns() + PATIENCE_NS;
+    pst_status status = pst_durable_lock(t->folder, &t->lock);
+    while (status == PST_EINPUT && pst_elastic_goes_on(t, NULL) && pst_monotonic_ns() < until) {
+        nanosleep(&pause, NULL);
+        status = pst_durable_lock(t->folder, &t->lock);
+    }
+    return status;
+}
+
 /* Rank 0 creates and locks the folder, and broadcasts its name. */
 pst_status pst_setup_folder(pst_trainer *t) {
     pst_status status = PST_OK;
@@ -335,7 +351,7 @@ pst_status pst_setup_folder(pst_trainer *t) {
         int made = 0;
         status = choose_folder(t, t->folder, &made);
         if (status == PST_OK) pst_elastic_note_folder(t);
-        if (status == PST_OK) status = pst_durable_lock(t->folder, &t->lock);
+        if (status == PST_OK) status = lock_folder(t);
         if (status == PST_OK) status = find_resumed(t);
         if (status == PST_OK) status = keep_tokenizer(t->config, t->folder, made);
         if (status == PST_OK) status = write_config(t);

@@ -99,6 +99,10 @@ after 500; kill -STOP "$(agent 2)"
 ended "$expected"
 said stopped.log "is lost: its launcher was silent for 3"
 
+start first-stopped checkpoint.every=200 # rank 0 moves to the other host
+after 500; kill -STOP "$(agent 1)"
+ended "$expected"
+
 start cut checkpoint.every=200
 after 500; in_b ip link set v0 down
 ended "$expected"
