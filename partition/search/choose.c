@@ -13,10 +13,11 @@ enum {
     LOW_EFFORT = 1024,
     BOUND_EVALUATIONS = 1500,
     ANY_EVALUATIONS = 3000,
-    PRICE_EFFORT = 200000000,
-    ORDER_EFFORT = 2000000000
+    PRICE_EFFORT = 200000000
 };
 #define FAR 1.2
+/* about 2 s */
+#define ORDER_EFFORT UINT64_C(6000000000)
 
 /* The configuration with the smallest memory, of those not evaluated if there are any. */
 static pst_search_config *smallest(const pst_search_candidates *set) {

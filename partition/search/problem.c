@@ -54,14 +54,27 @@ int pst_search_timed_out(pst_search_context *x) {
 
 /* Other programs may leave the search only a part of a core. */
 #define MOST_WAIT 8.0
+/* of the longest of the layouts that were verified */
+#define NEXT_VERIFICATION 1.2
+
+static double wait_of(const pst_search_context *x) {
+    const double all = (double)(pst_monotonic_ns() - x->start_ns),
+                 own = (double)(pst_thread_ns() - x->start_thread_ns);
+    return own > 0 && all > own ? pst_search_min(all / own, MOST_WAIT) : 1;
+}
 
 void pst_search_keep_time(pst_search_context *x, const pst_candidate *candidate) {
     const pst_search_problem *p = x->problem;
     if (!p->verify || !p->verify_s || x->end_ns == UINT64_MAX) return;
-    const double all = (double)(pst_monotonic_ns() - x->start_ns),
-                 own = (double)(pst_thread_ns() - x->start_thread_ns),
-                 wait = own > 0 && all > own ? pst_search_min(all / own, MOST_WAIT) : 1;
-    x->kept_ns = (uint64_t)(1e9 * wait * p->verify_s(p->arg, candidate));
+    const double ratio = x->verify_ratio > 0 ? NEXT_VERIFICATION * x->verify_ratio : wait_of(x);
+    x->kept_ns = (uint64_t)(1e9 * ratio * p->verify_s(p->arg, candidate));
+}
+
+void pst_search_note_time(pst_search_context *x, const pst_candidate *candidate, uint64_t took_ns) {
+    const pst_search_problem *p = x->problem;
+    const double thought_s = p->verify_s ? p->verify_s(p->arg, candidate) : 0;
+    if (thought_s > 0)
+        x->verify_ratio = pst_search_max(x->verify_ratio, 1e-9 * (double)took_ns / thought_s);
 }
 
 uint32_t pst_search_chunk_count(const pst_search_context *x, const pst_search_config *c) {

@@ -3,6 +3,8 @@
 #include "partition/search/candidates.h"
 #include <stdlib.h>
 
+enum { AGAIN = 3 };
+
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* --- result ----------------------------------------------------------------------------------- */
@@ -58,6 +60,21 @@ static pst_status improve(pst_search_state *s) {
     return pst_search_simulate_best(s);
 }
 
+/* If verifying took less time than was kept free, the search goes on. */
+static pst_status go_on(pst_search_state *s) {
+    for (int i = 0; i < AGAIN && s->x.stopped && !s->x.problem->any; i++) {
+        if (!s->set[0].row.fits) return PST_OK;
+        pst_search_keep_time(&s->x, s->set[0].row.best);
+        s->x.stopped = 0;
+        if (pst_search_timed_out(&s->x)) return PST_OK;
+        PST_TRY(pst_search_evaluate_further(s));
+        PST_TRY(pst_search_evaluate_best(s));
+        PST_TRY(improve(s));
+        PST_TRY(pst_search_verify_best(s));
+    }
+    return PST_OK;
+}
+
 static pst_status run(pst_search_state *s, pst_search_result **result) {
     PST_TRY(pst_search_rows(&s->x, &s->set, &s->n_set));
     s->least_ns = find_bound(s, UINT64_MAX);
@@ -68,12 +85,14 @@ static pst_status run(pst_search_state *s, pst_search_result **result) {
     pst_search_sort(s);
     if (!s->x.problem->any || s->x.problem->verify) PST_TRY(improve(s));
     PST_TRY(pst_search_verify_best(s));
+    PST_TRY(go_on(s));
     if (pst_search_shortest(s) == UINT64_MAX) PST_TRY(pst_search_verify_nearest(s));
     for (uint32_t i = 0; i < s->n_set && i < PST_SEARCH_FULL_ROWS && s->set[i].row.best; i++) {
         pst_search_candidates *set = &s->set[i];
         if (!set->row.fits && !set->row.best->exact) PST_TRY(pst_search_predict_nearest(s, set));
         else if (!i || !pst_search_timed_out(&s->x)) PST_TRY(pst_search_attribute_row(s, set));
     }
+    s->x.kept_ns = 0; /* nothing will be verified any more */
     if (!s->x.problem->any) PST_TRY(pst_search_raise_bound(s, 1));
     return make_result(s, result);
 }

@@ -192,6 +192,8 @@ typedef struct {
     const pst_schedule_row *row[PST_SEARCH_SCHEDULES];
     uint64_t end_ns;  /* time limit on the monotonic clock; UINT64_MAX: none */
     uint64_t kept_ns; /* time before that limit in which the best layout can be verified */
+    /* measured time of verifications / predicted time, of the one with most; 0: none yet */
+    double verify_ratio;
     uint64_t start_ns, start_thread_ns; /* of the search; processor time of its thread by then */
     int stopped;                        /* 1: the time was over when there was more to search */
     uint64_t limit_ns; /* computations of longest paths stop when the step exceeds this */
@@ -239,8 +241,11 @@ typedef struct {
 /* --- problem.c: properties of the problem */
 /* Returns 1 after the time limit, or if the time left is needed to verify the best layout. */
 int pst_search_timed_out(pst_search_context *x);
-/* Keeps the time free in which `candidate`, the best layout so far, can be verified. */
+/* Keeps the time free in which `candidate`, the best layout so far, can be verified: as predicted
+ * or, after the first one, as measured. */
 void pst_search_keep_time(pst_search_context *x, const pst_candidate *candidate);
+/* Notes how long a verification took, by the monotonic clock. */
+void pst_search_note_time(pst_search_context *x, const pst_candidate *candidate, uint64_t took_ns);
 /* Returns the bytes that a rank on a device may use; UINT64_MAX: no limit. */
 uint64_t pst_search_capacity(const pst_search_problem *problem, uint32_t device);
 /* Returns 1 if the problem is small enough to evaluate all cuts; PST_SEARCH_SMALL: maximum number

@@ -1,6 +1,7 @@
 /* Exact memory: the estimate may be less than a prepared layout needs. A layout that would be the
  * best so far and nearly fills its memory is prepared first; if it does not fit, its configuration
  * is evaluated again with so much less memory. The best layout of all is always prepared. */
+#include "base/clock.h"
 #include "base/hash.h"
 #include "partition/search/candidates.h"
 #include <string.h>
@@ -37,7 +38,9 @@ static int may_check(pst_search_context *x, const pst_candidate *c) {
 static pst_status prepare(pst_search_context *x, const pst_candidate *c, pst_candidate **copy,
                           uint64_t *excess, uint32_t *stage, uint64_t *more) {
     PST_TRY(pst_candidate_copy(c, copy));
+    const uint64_t from_ns = pst_monotonic_ns();
     pst_status status = x->problem->verify(x->problem->arg, *copy);
+    pst_search_note_time(x, c, pst_monotonic_ns() - from_ns);
     if (status != PST_OK) {
         pst_candidate_close(*copy);
         return status;

@@ -9,6 +9,7 @@
 #include "data/data.h"
 #include "planning/page.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,6 +178,15 @@ static void fill_problem(pst_planning *x) {
                                       .time_limit_s = x->options->time_limit};
 }
 
+#define LEAST_S 1e-3
+
+/* The graphs were built within the limit. */
+static void keep_limit(pst_planning *x, uint64_t start) {
+    const double spent = (double)(pst_monotonic_ns() - start) * 1e-9,
+                 limit = x->options->time_limit;
+    if (limit > 0) x->problem.time_limit_s = fmax(limit - spent, LEAST_S);
+}
+
 pst_status pst_planning_search(pst_planning *x) {
     uint64_t start = pst_monotonic_ns();
     uint32_t n;
@@ -201,6 +211,7 @@ pst_status pst_planning_search(pst_planning *x) {
     PST_TRY(pst_planning_shorten(x));
     PST_TRY(pst_planning_graph(x, 1, 0, (uint32_t)x->config->train.micro_batch, &part));
     x->problem.n_item = part->n;
+    keep_limit(x, start);
     PST_TRY(pst_planning_search_servers(x));
     x->seconds = (double)(pst_monotonic_ns() - start) * 1e-9;
     return PST_OK;
