@@ -11,6 +11,7 @@
 /* How long a rank may be behind the others before it trains, when nothing else can tell that it
  * hangs. */
 #define JOIN_NS UINT64_C(30000000000)
+enum { SAVE_TRIES = 3 }; /* a process that is to save may be killed as well */
 
 /* Each epoch has a page of its own: ranks of the last one may still write their lines. */
 pst_status pst_launch_elastic_open(launcher *l) {
@@ -50,20 +51,62 @@ int pst_launch_elastic_done(const launcher *l) {
     return l->elastic && atomic_load(&l->elastic->page->end) == PST_ELASTIC_DONE;
 }
 
-/* Whether the others can go on without one more process. After a signal to stop only without one
- * that has left by itself before: the others save then. */
-static int can_lose(const launcher *l, uint32_t rank, int left) {
-    const launch_elastic *e = l->elastic;
+static uint32_t living_without(const launcher *l, uint32_t rank) {
     uint32_t living = 0;
+    for (uint32_t i = 0; i < l->n; i++) living += i != rank && l->elastic->alive[i];
+    return living;
+}
+
+/* Whether a state of the run exists that can be saved when too few processes are left. */
+static int can_save(const launcher *l) {
+    uint32_t epoch;
+    uint64_t number;
+    pst_elastic_page *page = l->elastic->page;
+    return !l->hosts && l->elastic->save_tries < SAVE_TRIES && atomic_load(&page->has_folder) &&
+           pst_elastic_newest(page, &epoch, &number) &&
+           atomic_load(&page->epoch) + 1 < PST_ELASTIC_EPOCHS;
+}
+
+/* Whether the others can go on without one more process, or can save the state (*saves). After a
+ * signal to stop only without one that has left by itself before: the others save then. */
+static int can_lose(const launcher *l, uint32_t rank, int left, int *saves) {
+    const launch_elastic *e = l->elastic;
+    *saves = 0;
     if (!e || l->ending || (l->last_signal && !left) || l->interrupts > 1) return 0;
-    for (uint32_t i = 0; i < l->n; i++) living += i != rank && e->alive[i];
-    return pst_elastic_ranks(e->page, living) != 0;
+    if (!e->saves && pst_elastic_ranks(e->page, living_without(l, rank))) return 1;
+    *saves = can_save(l);
+    return *saves;
+}
+
+static const char *what_follows(int saves) {
+    return saves ? "too few are left, so the last step is saved" : "the other ranks go on";
+}
+
+/* The process that saves: the lowest one that lives and is not to leave; l->n: there is none. */
+static uint32_t saver_of(const launcher *l) {
+    const launch_elastic *e = l->elastic;
+    uint32_t i = 0;
+    while (i < l->n && (!e->alive[i] || atomic_load(&e->page->leaves[i]))) i++;
+    return i;
+}
+
+/* Without a process that lives, another one is started. */
+static void want_save(launcher *l) {
+    launch_elastic *e = l->elastic;
+    uint32_t slot = 0;
+    e->saves = SAVE_WANTED;
+    if (saver_of(l) < l->n) return;
+    while (slot < l->n && l->rank[slot].pid) slot++;
+    if (slot == l->n || pst_launch_elastic_start(l, slot) == PST_OK) return;
+    pst_launch_print("%s", pst_error());
+    pst_error_clear();
 }
 
 /* Ranks that wait for this one see the fault of the page. Processes without a rank are not missed.
  */
 int pst_launch_elastic_lose(launcher *l, uint32_t rank, int left, const char *what) {
-    if (!can_lose(l, rank, left)) return 0;
+    int saves;
+    if (!can_lose(l, rank, left, &saves)) return 0;
     launch_elastic *e = l->elastic;
     const uint32_t epoch = atomic_load(&e->page->epoch),
                    number = pst_elastic_rank(e->page, epoch, rank);
@@ -76,8 +119,10 @@ int pst_launch_elastic_lose(launcher *l, uint32_t rank, int left, const char *wh
     e->lost[rank] = 1;
     if (!e->lost_ns) e->lost_ns = pst_monotonic_ns();
     if (!l->rank[rank].lost)
-        pst_launch_print("rank %u on %s %s during %s; the other ranks go on", number, l->host, what,
-                         pst_heartbeat_page_where(l->page, rank, where, sizeof where));
+        pst_launch_print("rank %u on %s %s during %s; %s", number, l->host, what,
+                         pst_heartbeat_page_where(l->page, rank, where, sizeof where),
+                         what_follows(saves));
+    if (saves) want_save(l);
     pst_heartbeat_page_mark_dead(l->page, rank);
     return 1;
 }
@@ -85,13 +130,15 @@ int pst_launch_elastic_lose(launcher *l, uint32_t rank, int left, const char *wh
 int pst_launch_elastic_kill(launcher *l, uint32_t rank, const char *what) {
     rank_process *r = &l->rank[rank];
     char where[64];
+    int saves;
     if (!l->elastic || !r->pid) return 0;
     if (r->lost) return 1;
-    if (!can_lose(l, rank, 0)) return 0;
+    if (!can_lose(l, rank, 0, &saves)) return 0;
     const uint32_t number =
         pst_elastic_rank(l->elastic->page, atomic_load(&l->elastic->page->epoch), rank);
-    pst_launch_print("rank %u on %s %s during %s; the other ranks go on", number, l->host, what,
-                     pst_heartbeat_page_where(l->page, rank, where, sizeof where));
+    pst_launch_print("rank %u on %s %s during %s; %s", number, l->host, what,
+                     pst_heartbeat_page_where(l->page, rank, where, sizeof where),
+                     what_follows(saves));
     r->lost = 1;
     if (!l->elastic->lost_ns)
         l->elastic->lost_ns = r->stopped_ns ? r->stopped_ns : pst_monotonic_ns();
@@ -135,9 +182,10 @@ int pst_launch_elastic_has_rank(const launcher *l, uint32_t process) {
 }
 
 int pst_launch_elastic_accuse(launcher *l, uint32_t rank, const char *verdict) {
+    int saves;
     if (!l->elastic) return 0;
     if (l->rank[rank].lost || !l->elastic->alive[rank]) return 1;
-    if (can_lose(l, rank, 0)) pst_launch_print("%s", verdict);
+    if (can_lose(l, rank, 0, &saves)) pst_launch_print("%s", verdict);
     return pst_launch_elastic_kill(l, rank, "was killed");
 }
 
@@ -189,12 +237,32 @@ static void report(const launcher *l) {
             pst_launch_host_report("lost %u %" PRIu64, i, pst_monotonic_ns() - e->lost_ns);
 }
 
+/* The lowest living process saves; the others leave. */
+static void begin_save(launcher *l) {
+    launch_elastic *e = l->elastic;
+    const uint32_t saver = saver_of(l);
+    uint32_t fresh = 0;
+    pst_heartbeat_page *page;
+    if (saver == l->n) return;
+    const uint32_t next = atomic_load(&e->page->epoch) + 1;
+    if (pst_heartbeat_page_add(e->page->heartbeat_fd, l->n, next, &page) != PST_OK) return;
+    fresh = e->page->first[saver] == next;
+    pst_elastic_save(e->page, saver, fresh ? 0 : living_without(l, UINT32_MAX));
+    pst_heartbeat_page_close(l->page);
+    l->page = page;
+    e->saves = SAVE_BEGUN;
+    e->save_tries++;
+    for (uint32_t i = 0; i < l->n; i++)
+        if (e->alive[i] && i != saver) atomic_store(&e->page->leaves[i], 1);
+}
+
 static void announce_loss(launcher *l) {
     launch_elastic *e = l->elastic;
     uint32_t any = 0;
     for (uint32_t i = 0; i < l->n; i++) any += e->lost[i];
     if (!any || !all_are_gone(l)) return;
     if (l->hosts) report(l);
+    else if (e->saves) begin_save(l);
     else if (!pst_launch_elastic_announce(l, e->alive, e->lost_ns)) return;
     memset(e->lost, 0, sizeof e->lost);
     e->lost_ns = 0;
@@ -204,7 +272,7 @@ static void announce_loss(launcher *l) {
  * hosts, until the job ends. */
 static void free_slots(launcher *l) {
     launch_elastic *e = l->elastic;
-    if (e->freed || l->hosts || !pst_elastic_has_state(e->page)) return;
+    if (e->freed || l->hosts || e->saves || !pst_elastic_has_state(e->page)) return;
     for (uint32_t i = 0; i < l->n; i++)
         if (!l->rank[i].pid) pst_elastic_free_slot(e->page, i);
     e->freed = 1;

@@ -80,6 +80,9 @@ typedef struct {
     uint8_t drains[PST_ELASTIC_RANKS];
 } launch_change;
 
+/* Too few processes are left: one is to save the last state; it does. */
+typedef enum { SAVE_NOT, SAVE_WANTED, SAVE_BEGUN } save_phase;
+
 /* Of an elastic job. page: shared with the processes (descriptor fd); launcher.page is the
  * heartbeat page of the current epoch. alive: [n]; lost: [n] 1: has died since the last
  * announcement; lost_ns: when the first of these was lost; 0: none. freed: 1: the memory of ended
@@ -88,6 +91,8 @@ typedef struct {
     const pst_launch_elastic *job;
     pst_elastic_page *page;
     int fd, freed;
+    save_phase saves;
+    uint32_t save_tries;
     launch_change change;
     uint8_t alive[PST_ELASTIC_RANKS], lost[PST_ELASTIC_RANKS];
     uint64_t lost_ns;
@@ -183,9 +188,9 @@ int pst_launch_elastic_host_drain(launcher *l);
 int pst_launch_elastic_host_watch(launcher *l);
 
 /* launch_elastic.c. open: creates the job's pages; lose: 1: the job can go on without this rank,
- * which has died, or left by itself (left); kill: kills a rank that is stopped or hangs, if the job
- * can go on without it (else 0); watch: kills ranks that others accuse, and announces the next
- * epoch when ranks have died. */
+ * which has died, or left by itself (left), or at least save its last state; kill: kills a rank
+ * that is stopped or hangs, if the job can go on without it (else 0); watch: kills ranks that
+ * others accuse, and announces the next epoch when ranks have died. */
 pst_status pst_launch_elastic_open(launcher *l);
 void pst_launch_elastic_close(launcher *l);
 /* Starts another process in a slot; it waits until it gets a rank. */

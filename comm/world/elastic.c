@@ -176,6 +176,13 @@ int pst_elastic_change(pst_elastic_page *page, const uint8_t *stays) {
     return announce(page, epoch, stays);
 }
 
+void pst_elastic_save(pst_elastic_page *page, uint32_t process, uint32_t alive) {
+    const uint32_t epoch = atomic_load(&page->epoch) + 1;
+    page->member[epoch] =
+        (pst_elastic_members){.is_save = 1, .n_rank = 1, .alive = alive, .process = {process}};
+    atomic_store(&page->epoch, epoch);
+}
+
 void pst_elastic_free_slot(const pst_elastic_page *page, uint32_t slot) {
     for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++)
         if (ftruncate(page->state_fd[slot][k], 0)) return; /* never: the file is ours */

@@ -45,9 +45,10 @@ typedef struct {
  * when it was announced, those without a rank included; lost: [n_lost] ranks of the last
  * epoch in which a step was completed that have died since; lost_ns: monotonic clock of the first
  * loss since a step was trained, and when training stopped for the change with which the epoch
- * begins. is_change: 1: all ranks have left the epoch before at the end of a step. */
+ * begins. is_change: 1: all ranks have left the epoch before at the end of a step. is_save: 1: the
+ * run cannot go on, and its only rank saves the last state. */
 typedef struct {
-    uint32_t n_rank, alive, n_lost, is_change;
+    uint32_t n_rank, alive, n_lost, is_change, is_save;
     uint32_t process[PST_ELASTIC_RANKS], lost[PST_ELASTIC_RANKS];
     uint64_t lost_ns;
     /* ranks that have left the epoch for a change, and when the first of them did */
@@ -157,6 +158,8 @@ int pst_elastic_announce(pst_elastic_page *page, const uint8_t *alive, uint64_t 
  * rank. */
 int pst_elastic_all_departed(const pst_elastic_page *page);
 int pst_elastic_change(pst_elastic_page *page, const uint8_t *stays);
+/* The same when too few are left: one process saves the state. alive: how many lived. */
+void pst_elastic_save(pst_elastic_page *page, uint32_t process, uint32_t alive);
 /* 1: all ranks of the last epoch have completed a state in it, so nobody reads an earlier one. */
 int pst_elastic_has_state(pst_elastic_page *page);
 /* Frees the memory of a slot whose process has ended, and whose state nobody reads any more. */

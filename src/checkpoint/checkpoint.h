@@ -198,6 +198,10 @@ pst_status pst_ckpt_open_memory(const pst_ckpt_memory *m, const pst_ckpt_info *i
  * of parameter i of `graph`, with the optimizer's states. */
 uint64_t pst_ckpt_far_bytes(const pst_ckpt *ckpt, const uint8_t *is_far, const pst_graph *graph,
                             const pst_optim_row *rule, const uint64_t *const range[2]);
+/* Writes that checkpoint to `folder`, which is <run>/checkpoints. Nobody else writes there. */
+pst_status pst_ckpt_write_memory(const pst_ckpt_memory *m, const char *folder,
+                                 const pst_ckpt_info *info, const char *config,
+                                 const pst_graph *graph);
 /* The tensor with this name; NULL if there is none. */
 const pst_ckpt_tensor *pst_ckpt_tensor_find(const pst_ckpt *ckpt, const char *name);
 /* Reads a tensor, as fp32, and checks the hash; EINPUT names the file and the tensor if the tensor

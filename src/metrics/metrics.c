@@ -468,12 +468,21 @@ void pst_metrics_checkpoint(pst_metrics *m, const pst_metrics_saved *saved, cons
                             (json_int_t)saved->step, "why", text(why)));
 }
 
-void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh64,
-                     const char *why) {
+/* What is neither training nor a known cause: evaluations, checkpoints, data. */
+static json_t *lost_times(const pst_metrics_times *t) {
+    const double known = t->trained + t->start + t->recovery + t->resize;
+    return json_pack("{s:f,s:f,s:f,s:f}", "start", t->start, "recovery", t->recovery, "resize",
+                     t->resize, "other", t->total > known ? t->total - known : 0);
+}
+
+void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh64, const char *why,
+                     const pst_metrics_times *t) {
     char hash[20];
     if (weights_xxh64) snprintf(hash, sizeof hash, "%016" PRIx64, *weights_xxh64);
-    write_line(m, json_pack("{s:s,s:I,s:s?,s:s,s:f}", "event", "end", "steps", (json_int_t)steps,
-                            "weights_xxh64", weights_xxh64 ? hash : NULL, "why", why, "time",
-                            pst_metrics_time()));
+    write_line(m, json_pack("{s:s,s:I,s:s?,s:s,s:f,s:f,s:f,s:o,s:f}", "event", "end", "steps",
+                            (json_int_t)steps, "weights_xxh64", weights_xxh64 ? hash : NULL, "why",
+                            why, "seconds", t->total, "training_seconds", t->trained,
+                            "effective_ratio", t->total > 0 ? t->trained / t->total : 0,
+                            "lost_seconds", lost_times(t), "time", pst_metrics_time()));
     pst_metrics_newline(m);
 }

@@ -122,10 +122,17 @@ pst_status pst_metrics_rewind(pst_metrics *m, uint64_t step);
 /* Writes an event for a checkpoint. why: NULL, or the reason why the checkpoint failed. */
 void pst_metrics_checkpoint(pst_metrics *m, const pst_metrics_saved *saved, const char *path,
                             const char *why);
+/* Where the time of a run went, in seconds: in all, since it was started; in steps that count;
+ * until the first step; from losses of ranks to the beginning of the next step; in changes of the
+ * ranks.
+ */
+typedef struct {
+    double total, trained, start, recovery, resize;
+} pst_metrics_times;
 /* Writes the end of the run. weights_xxh64: hash of the weights; NULL: there are none (device
  * timed). why: how the run ended. */
-void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh64,
-                     const char *why);
+void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh64, const char *why,
+                     const pst_metrics_times *times);
 /* Shares of the steps' time by kind of work (rank/work.h) over all ranks, as text. The first step
  * counts only if it is the only one. */
 void pst_metrics_work_text(const pst_metrics *m, char *text, size_t bytes);

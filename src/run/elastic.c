@@ -19,6 +19,7 @@ typedef struct {
     uint64_t checkpointed, resumed, skipped_before, skipped_in_row, spikes_in_row, rewinds,
         rewound_to;
     int save_requested; /* 1: a checkpoint was under way */
+    pst_metrics_times times;
 } note;
 _Static_assert(sizeof(note) <= PST_ELASTIC_NOTE, "raise PST_ELASTIC_NOTE");
 _Static_assert((int)PST_TRAINER_FOLDER == (int)PST_ELASTIC_FOLDER, "must be equal");
@@ -83,6 +84,7 @@ static note note_of(const pst_trainer *t) {
               .spikes_in_row = t->spikes_in_row,
               .rewinds = t->rewinds,
               .rewound_to = t->rewound_to,
+              .times = t->times,
               .save_requested = t->save_requested || pst_saving_is_busy(t)};
     pst_saving_info(t, &n.info);
     return n;
@@ -123,6 +125,7 @@ static void epoch_begins(pst_trainer *t) {
                                        .predicted_s = e->predicted_s};
     const pst_metrics_resize r = {t->step, m->changed.from, m->n_rank, m->changed.seconds,
                                   m->changed.predicted_s};
+    if (m->is_change) t->times.resize += m->changed.seconds;
     if (m->is_change && t->metrics) pst_metrics_resized(t->metrics, &r);
     atomic_store(&m->has_changed, 1);
     pst_elastic_wake(e->page);
@@ -176,6 +179,7 @@ static void take_note(pst_trainer *t, const note *n) {
     t->spikes_in_row = n->spikes_in_row;
     t->rewinds = n->rewinds;
     t->rewound_to = n->rewound_to;
+    t->times = n->times;
     t->save_requested = n->save_requested;
 }
 
@@ -248,13 +252,25 @@ static pst_status open_found(pst_elastic *e, const pst_ckpt_info *info, const ps
     return PST_OK;
 }
 
+void pst_elastic_state_info(const pst_elastic *e, pst_ckpt_info *info) {
+    const uint32_t first = e->page->member[e->source_epoch].process[0];
+    note n;
+    memcpy(&n, e->page->state[first][e->source % PST_ELASTIC_FILES].note, sizeof n);
+    *info = n.info;
+}
+
+void pst_elastic_state_files(const pst_elastic *e, int fd[PST_ELASTIC_RANKS]) {
+    const pst_elastic_members *m = &e->page->member[e->source_epoch];
+    const uint32_t k = e->source % PST_ELASTIC_FILES;
+    for (uint32_t r = 0; r < m->n_rank; r++)
+        fd[r] = e->page->state_fd[m->process[r]][e->page->state[m->process[r]][k].file];
+}
+
 static pst_status open_here(const pst_elastic *e, const pst_ckpt_info *info, const pst_graph *graph,
                             pst_ckpt **ckpt) {
     const pst_elastic_members *m = &e->page->member[e->source_epoch];
-    const uint32_t k = e->source % PST_ELASTIC_FILES;
     int fd[PST_ELASTIC_RANKS];
-    for (uint32_t r = 0; r < m->n_rank; r++)
-        fd[r] = e->page->state_fd[m->process[r]][e->page->state[m->process[r]][k].file];
+    pst_elastic_state_files(e, fd);
     return pst_ckpt_open_memory(&(pst_ckpt_memory){fd, m->n_rank}, info, "", graph, ckpt);
 }
 
@@ -450,6 +466,7 @@ void pst_elastic_report(pst_trainer *t) {
                                     .set_up_s = (double)e->rest_ns * 1e-9,
                                     .state_s = (double)e->moved_ns * 1e-9,
                                     .step_s = wall * 1e-9};
+    t->times.recovery += r.seconds - r.step_s;
     pst_metrics_recovered(t->metrics, &r);
 }
 

@@ -2,12 +2,16 @@
  * trains in it. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "group/compare.h"
 #include "run/elastic_parts.h"
 #include "run/limits.h"
+#include "run/saving.h"
 #include "run/stop.h"
 #include "run/train.h"
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -88,6 +92,66 @@ static pst_status train_epoch(pst_elastic *e, const pst_config *given, const pst
     return status;
 }
 
+/* --- the last state --------------------------------------------------------------------------- */
+
+/* Why the run cannot go on with the processes that are left, and the fewest ranks with which it
+ * could. */
+static void explain_end(const pst_elastic *e, const pst_config *given, char *why, size_t bytes) {
+    const uint32_t left = e->page->member[e->epoch].alive, min = pst_elastic_min(given);
+    uint32_t table[PST_ELASTIC_RANKS + 1] = {0}, least = 1;
+    while (least < e->page->known && e->page->ranks_of[least] != least) least++;
+    pst_error_clear();
+    if (left >= min) pst_elastic_find_ranks(given, 1, left, 0, table);
+    snprintf(why, bytes, "%u process%s left; the run needs at least %u rank%s (%s%.300s)", left,
+             left == 1 ? " is" : "es are", least, pst_plural(least),
+             left < min ? "elastic.min" : "", left < min ? "" : pst_error());
+}
+
+static pst_status write_last(const pst_elastic *e, const pst_config *given, const char *folder,
+                             const pst_ckpt_info *info) {
+    const uint32_t ranks = e->page->member[e->source_epoch].n_rank;
+    pst_prepare_options options = {.n_rank = ranks,
+                                   .smaller = 1,
+                                   .twins = 1,
+                                   .threads = 1,
+                                   .n_eval_micro = pst_config_micros(given)};
+    pst_prepared *p = NULL;
+    pst_config *c;
+    char *text;
+    int fd[PST_ELASTIC_RANKS];
+    PST_TRY(pst_config_copy(given, &c));
+    PST_TRY(pst_saving_config_text(given, &text));
+    pst_status status =
+        c->parallel.pipeline ? pst_config_override(c, "parallel", "pipeline", "0") : PST_OK;
+    if (status == PST_OK) status = pst_prepare_kind(c, &options);
+    if (status == PST_OK) status = pst_prepare(c, &options, &p);
+    pst_elastic_state_files(e, fd);
+    const pst_ckpt_memory memory = {fd, ranks};
+    if (status == PST_OK) status = pst_ckpt_write_memory(&memory, folder, info, text, p->whole);
+    pst_prepared_close(p);
+    pst_config_close(c);
+    free(text);
+    return status;
+}
+
+static pst_status save_last(pst_elastic *e, const pst_config *given) {
+    char folder[PST_ELASTIC_FOLDER + 16], why[512];
+    pst_ckpt_info info;
+    if (!pst_elastic_newest(e->page, &e->source_epoch, &e->source))
+        return pst_fail(PST_EPEER, "no state is left to save");
+    pst_elastic_state_info(e, &info);
+    snprintf(folder, sizeof folder, "%s/checkpoints", e->page->folder);
+    explain_end(e, given, why, sizeof why);
+    pst_error_clear();
+    const unsigned long long step = info.step;
+    if (pst_ckpt_before(folder, 1, step + 1) != step) PST_TRY(write_last(e, given, folder, &info));
+    return pst_fail(PST_ENOMEM,
+                    "%s; step %llu is saved; when there are ranks: penstock train --resume %s -n N",
+                    why, step, e->page->folder);
+}
+
+/* --- the epochs ------------------------------------------------------------------------------- */
+
 /* SIGTERM was sent to this process, which has no rank, and not to the job. */
 static int leaves_as_spare(const pst_elastic *e, uint32_t epoch) {
     const int has_rank = pst_elastic_rank(e->page, epoch, e->process) != UINT32_MAX;
@@ -121,6 +185,7 @@ static pst_status train_epochs(pst_elastic *e, const pst_config *c, const pst_tr
     uint64_t limit = PST_NEVER;
     for (uint32_t next = first; next_epoch(e, next, limit); next = e->epoch + 1) {
         if (e->epoch) unsetenv("PENSTOCK_FAULT");
+        if (e->page->member[e->epoch].is_save) return save_last(e, c);
         pst_status status = train_epoch(e, c, o);
         if (status != PST_EPEER && !e->has_departed) return status;
         limit = NEXT_NS;

@@ -79,7 +79,7 @@ static pst_status check_numbers(const pst_config *c, uint32_t n_rank) {
 static pst_status prepare_elsewhere(const pst_config *c, pst_prepare_options options,
                                     pst_prepared **p) {
     options.threads = 1;
-    options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
+    options.n_eval_micro = pst_config_micros(c);
     PST_TRY(pst_prepare_kind(c, &options));
     PST_TRY(pst_prepare(c, &options, p));
     return pst_prepare_fits(*p, (uint64_t)c->parallel.memory);

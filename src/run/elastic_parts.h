@@ -37,4 +37,9 @@ struct pst_elastic {
     uint64_t repeated;
     uint32_t trained_epoch; /* the last one in which this process has completed a step */
 };
+
+/* Of the state e->source of the ranks of e->source_epoch, all on this host: what goes with it, and
+ * the memory files of these ranks. */
+void pst_elastic_state_info(const pst_elastic *e, pst_ckpt_info *info);
+void pst_elastic_state_files(const pst_elastic *e, int fd[PST_ELASTIC_RANKS]);
 #endif

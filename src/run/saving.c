@@ -260,7 +260,7 @@ pst_status pst_saving_print_config(const pst_config *c, FILE *out) {
 }
 
 /* The resolved configuration as text, for the checkpoint. */
-static pst_status config_text(const pst_config *c, char **text) {
+pst_status pst_saving_config_text(const pst_config *c, char **text) {
     size_t bytes;
     FILE *f = open_memstream(text, &bytes);
     if (!f) return pst_fail(PST_ENOMEM, "no memory for the configuration");
@@ -336,7 +336,7 @@ static pst_status open_saving(pst_trainer *t, pst_saving *s) {
     s->alone = n == t->p->options.n_rank;
     snprintf(s->folder, sizeof s->folder, "%s/checkpoints", t->folder);
     for (uint32_t k = 0; k < n; k++) PST_TRY(open_shard(s, k, s->entry + each * k * n_param));
-    PST_TRY(config_text(t->saved_config ? t->saved_config : t->config, &s->config));
+    PST_TRY(pst_saving_config_text(t->saved_config ? t->saved_config : t->config, &s->config));
     PST_TRY(describe(s));
     return pst_saver_open(s->shard, n, &s->saver);
 }

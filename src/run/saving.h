@@ -10,6 +10,8 @@
 /* Prints run.yaml as it is kept in the run's folder and in checkpoints: data.tokenizer is the copy
  * beside it (PST_CKPT_TOKENIZER). Not collective. */
 pst_status pst_saving_print_config(const pst_config *c, FILE *out);
+/* The same as text, which the caller frees. */
+pst_status pst_saving_config_text(const pst_config *c, char **text);
 /* Starts threads and allocates buffers; optional: otherwise pst_saving_start does it. */
 pst_status pst_saving_open(pst_trainer *t);
 /* Starts the checkpoint of t->step; first waits until the previous one is written. last: 1: no

@@ -215,6 +215,12 @@ static pst_status checkpoint_again(pst_trainer *t) {
     return checkpoint(t, 0);
 }
 
+static void add_time(pst_trainer *t) {
+    const double step_s = (double)t->own_report[0].wall_ns * 1e-9;
+    if (t->times.trained <= 0) t->times.start = since(t->began_ns) - step_s;
+    t->times.trained += step_s;
+}
+
 static pst_status loop(pst_trainer *t) {
     uint64_t steps = (uint64_t)t->config->train.steps;
     if (is_patience_over(t)) t->end = PST_END_PATIENCE; /* before the run was resumed */
@@ -224,6 +230,7 @@ static pst_status loop(pst_trainer *t) {
         if (t->changes) return pst_elastic_depart(t);
         PST_TRY(train_step(t));
         t->trained = 1;
+        add_time(t);
         pst_elastic_report(t);
         if (t->step == steps) last_step_done(t);
         if (to_trace(t)) {
@@ -293,6 +300,11 @@ static const char *how_it_ended(const pst_trainer *t) {
     return t->stopped ? "interrupted" : why[t->end];
 }
 
+static void end_metrics(pst_trainer *t, const uint64_t *hash) {
+    t->times.total = since(t->began_ns);
+    pst_metrics_end(t->metrics, t->step, hash, how_it_ended(t), &t->times);
+}
+
 static pst_status finish(pst_trainer *t) {
     uint64_t hash = 0;
     int reported = 0;
@@ -304,8 +316,7 @@ static pst_status finish(pst_trainer *t) {
     if (!t->stopped && t->end != PST_END_PATIENCE && weights_are_shared(t)) PST_TRY(validate(t));
     PST_TRY(checkpoint(t, 1));
     if (!t->times_only) PST_TRY(pst_weights_hash_all(t, &hash));
-    if (t->metrics)
-        pst_metrics_end(t->metrics, t->step, t->times_only ? NULL : &hash, how_it_ended(t));
+    if (t->metrics) end_metrics(t, t->times_only ? NULL : &hash);
     if (t->metrics) reported = write_report(t);
     if (t->metrics && !t->options->quiet) pst_announce_summary(t, hash, reported);
     if (t->checkpointed != t->step && !t->times_only) return lost_weights(t);

@@ -67,6 +67,7 @@ typedef struct {
      * process so far: for train.time_limit, on rank 0. Steps: [1] those after which all replicas
      * have the same weights, [0] the inner steps of islands */
     uint64_t began_ns, longest_step_ns[2], longest_validation_ns, longest_saving_ns;
+    pst_metrics_times times; /* so far; total: at the end */
     /* 1: some rank was asked for a checkpoint of this step; equal on all ranks */
     int save_requested;
     char folder[PST_TRAINER_FOLDER]; /* runs/NAME */

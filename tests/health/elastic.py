@@ -243,7 +243,28 @@ def each():
         assert events("recovery") or act is at_the_start, f"{name}: no recovery"
         print(name, [(e["ranks"], round(e["seconds"], 2), round(e["predicted_seconds"], 2))
                      for e in events("recovery")], flush=True)
+    too_few("one left", ["-n", "3", "--elastic=2"], [0, 2])
+    too_few("none left", ["-n", "2", "--elastic"], [0, 1])
     told_to_leave()
+
+
+def too_few(name, words, who):
+    """Fewer ranks are left than the run needs: the last step is saved, and can be resumed."""
+    expected = undisturbed(["-n", "3"])
+    fresh()
+    p = begin(words)
+    kill_at_step(p, 20, who)
+    status = p.wait(PATIENCE)
+    with open("log", encoding="utf-8") as f:
+        log = f.read()
+    assert status == 4, f"{name}: status {status}: {log}"
+    done = steps()
+    saved = max(int(folder[-8:]) for folder in glob.glob("runs/run/checkpoints/step-*"))
+    assert saved == done[-1] or saved == done[-1] - 1, f"{name}: saved {saved}, done {done[-1]}: {log}"
+    assert f"step {saved} is saved" in log and not leftovers(), f"{name}: {leftovers()} {log}"
+    subprocess.run([PROGRAM, "train", "--resume", "runs/run", "-n", "3", "-q"], check=True, timeout=PATIENCE)
+    assert lines()[-1]["weights_xxh64"] == expected, f"{name}: other weights"
+    assert steps() == list(range(1, 61)), f"{name}: steps {steps()}"
 
 
 def told_to_leave():
@@ -277,7 +298,8 @@ def hung_in_recovery():
 # --- any moment --------------------------------------------------------------------------------------------------
 
 def disturb(p, dice):
-    """One kill at any moment of the run or of its start, or two, of which the second may meet a recovery."""
+    """One kill at any moment of the run or of its start, or two, of which the second may meet a recovery; other numbers
+    of ranks before and between them."""
     step = dice.randrange(-2, 18)
     if step < 0:
         wait_for(p, lambda: len(ranks_of(p)) == 4)
@@ -286,9 +308,12 @@ def disturb(p, dice):
         after_step(p, step)
         time.sleep(dice.random() * 0.2)
     kills = dice.choice((1, 1, 1, 2))
-    for _ in range(kills):
+    changes = dice.choice((0, 0, 1, 2))
+    for _ in range(kills + changes):
         ranks = ranks_of(p)
-        if ranks:
+        if dice.randrange(kills + changes) < changes:
+            resize(dice.randrange(2, 7))
+        elif ranks:
             send(dice.choice(ranks), signal.SIGKILL)
         time.sleep(dice.random() * 0.4)
 
@@ -298,6 +323,7 @@ def soak(rounds, seed):
     dice = random.Random(seed)
     expected = undisturbed(["-n", "4"])
     times = []
+    changes = 0
     print(f"seed {seed}", flush=True)
     assert hung_in_recovery() == expected, "hung in a recovery: other weights"
     print(f"hung in a recovery: {[round(e['seconds'], 1) for e in events('recovery')]} s", flush=True)
@@ -308,8 +334,9 @@ def soak(rounds, seed):
         got = weights_after(p)
         assert got == expected, f"round {i}: other weights"
         times += [(e["seconds"], e["predicted_seconds"]) for e in events("recovery")]
+        changes += len(events("resize"))
     seconds = sorted(t for t, _ in times)
-    print(f"{rounds} runs, {len(times)} recoveries, all with weights {expected}")
+    print(f"{rounds} runs, {len(times)} recoveries, {changes} changes of the number of ranks, all with weights {expected}")
     if len(seconds) > 1:
         off = statistics.median(abs(p / t - 1) for t, p in times)
         print(f"from a kill to the end of the next step: median {statistics.median(seconds):.2f} s, "
