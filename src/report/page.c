@@ -43,6 +43,7 @@ pst_status pst_report_print(const pst_report_data *d, FILE *out) {
     pst_report_draw_times(d, out);
     pst_report_draw_work(d, out);
     pst_report_draw_memory(d, out);
+    pst_report_draw_members(d, out);
     pst_report_draw_events(d, out);
     pst_report_draw_files(d, out);
     pst_report_close_page(out);

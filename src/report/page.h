@@ -25,6 +25,8 @@ void pst_report_close_timeline(const pst_report_trace *t, FILE *out);
 void pst_report_draw_work(const pst_report_data *d, FILE *out);
 /* memory.c */
 void pst_report_draw_memory(const pst_report_data *d, FILE *out);
+/* members.c: the number of ranks of an elastic run over time; nothing if it never changed. */
+void pst_report_draw_members(const pst_report_data *d, FILE *out);
 /* events.c: other events, the plan, the run file. */
 void pst_report_draw_events(const pst_report_data *d, FILE *out);
 void pst_report_draw_files(const pst_report_data *d, FILE *out);
