@@ -166,7 +166,7 @@ def recoveries(o):
           f"95 % {seconds[int(0.95 * len(seconds))]:.2f} s, longest {seconds[-1]:.2f} s; "
           f"predictions: median error {100 * statistics.median(off):.0f} %; "
           f"steps repeated from checkpoints: {sum(e.get('repeated_steps', 0) for e in got)}; "
-          f"most bytes that rank 0 read from other hosts: {max(e.get('fetched_bytes', 0) for e in got)}")
+          f"most bytes of state that a host read from others: {max(e.get('moved_bytes', 0) for e in got)}")
     print("weights:", "equal" if len(hashes) == 1 else hashes)
 
 

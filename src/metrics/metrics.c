@@ -393,12 +393,12 @@ void pst_metrics_recovered(pst_metrics *m, const pst_metrics_recovery *r) {
     json_t *by = json_pack("{s:f,s:f,s:f,s:f}", "prepare", r->prepared_s, "set_up", r->set_up_s,
                            "state", r->state_s, "step", r->step_s);
     json_t *repeated = r->repeated ? json_integer((json_int_t)r->repeated) : NULL;
-    json_t *bytes = r->fetched_bytes ? json_integer((json_int_t)r->fetched_bytes) : NULL;
+    json_t *bytes = r->moved_bytes ? json_integer((json_int_t)r->moved_bytes) : NULL;
     write_line(m,
                json_pack("{s:s,s:I,s:o,s:o*,s:i,s:f,s:f,s:o*,s:o*,s:o}", "event", "recovery",
                          "step", (json_int_t)r->step, "lost", lost, "lost_hosts", hosts, "ranks",
                          (int)r->ranks, "seconds", r->seconds, "predicted_seconds", r->predicted_s,
-                         "repeated_steps", repeated, "fetched_bytes", bytes, "seconds_by", by));
+                         "repeated_steps", repeated, "moved_bytes", bytes, "seconds_by", by));
     pst_metrics_newline(m);
     if (!m->quiet) printf("recovered in %.2f s (predicted %.2f)\n", r->seconds, r->predicted_s);
     flush_stdout(m);

@@ -98,13 +98,14 @@ void pst_metrics_spiked(pst_metrics *m, const pst_metrics_spike *spike);
  * repeated; lost: [n_lost] ranks before; ranks: their number now; seconds: from the loss to the end
  * of the first step: until the others had prepared, set-up, memory of the state, step. host:
  * [n_host] names of the hosts that were lost; repeated: steps from the checkpoint to which the run
- * went back, if no newer state was left; fetched_bytes: of the state, between hosts, of rank 0. */
+ * went back, if no newer state was left; moved_bytes: of the state, the most that the ranks of a
+ * host read from other hosts. */
 typedef struct {
     uint64_t step;
     const uint32_t *lost;
     uint32_t n_lost, ranks, n_host;
     const char *const *host;
-    uint64_t repeated, fetched_bytes;
+    uint64_t repeated, moved_bytes;
     double seconds, predicted_s, prepared_s, set_up_s, state_s, step_s;
 } pst_metrics_recovery;
 void pst_metrics_recovered(pst_metrics *m, const pst_metrics_recovery *recovery);

@@ -390,9 +390,11 @@ static double moves_ns(const pst_trainer *t) {
     pst_elastic *e = t->elastic;
     const uint64_t rate = atomic_load(&e->page->hosts.bytes_per_s);
     note n;
+    e->moved_bytes = 0;
     if (!e->page->hosts.n || !e->source || !rate) return 0;
     if (open_state(e, t->p->whole, &n) != PST_OK) return 0;
-    return (double)moved_bytes(e, t->p) * 1e9 / (double)rate;
+    e->moved_bytes = moved_bytes(e, t->p);
+    return (double)e->moved_bytes * 1e9 / (double)rate;
 }
 
 /* What has passed already; the rest of the set-up, which takes as long as in the last epoch; the
@@ -456,7 +458,7 @@ void pst_elastic_report(pst_trainer *t) {
                                     .host = host,
                                     .n_host = lost_hosts(e, before, host),
                                     .repeated = e->repeated,
-                                    .fetched_bytes = e->memory.bytes,
+                                    .moved_bytes = e->moved_bytes,
                                     .lost = m->lost,
                                     .n_lost = m->n_lost,
                                     .ranks = m->n_rank,

@@ -35,6 +35,7 @@ struct pst_elastic {
     uint32_t order[PST_ELASTIC_RANKS]; /* the ranks of the files that are read, in this order */
     pst_elastic_memory memory;
     uint64_t repeated;
+    uint64_t moved_bytes;   /* of the state: the most that the ranks of a host read from others */
     uint32_t trained_epoch; /* the last one in which this process has completed a step */
 };
 
