@@ -30,3 +30,20 @@ void pst_replicas_share(const double *period, uint32_t n, uint32_t n_micro, uint
         micros[best]++;
     }
 }
+
+/* The time of the slowest replica. */
+static double slowest(const double *period, uint32_t n, const uint32_t *micros, double rest) {
+    double most = period[0] * (micros[0] - 1 + rest);
+    for (uint32_t k = 1; k < n; k++) most = fmax(most, period[k] * micros[k]);
+    return most;
+}
+
+void pst_replicas_share_rest(const double *period, uint32_t n, uint32_t n_micro, double rest,
+                             uint32_t *micros) {
+    pst_replicas_share(period, n, n_micro, micros);
+    if (rest <= 0 || n_micro - 1 < n) return;
+    const double alike = slowest(period, n, micros, rest);
+    pst_replicas_share(period, n, n_micro - 1, micros);
+    micros[0]++;
+    if (slowest(period, n, micros, rest) >= alike) pst_replicas_share(period, n, n_micro, micros);
+}

@@ -30,11 +30,13 @@ uint32_t pst_search_most_micros(const pst_candidate *c) {
     return most;
 }
 
-/* The step's smaller first micro-batch, which the first replica has, as a part of a whole one; 0:
- * this replica does not have it. */
+/* The step's smaller first micro-batch as a part of a whole one; 0: all are equal. */
+static double part_of(const pst_layout *l) { return (double)l->rest / l->micro_batch; }
+
+/* The same of a replica: the first one has it. A replica with no other one counts it as a whole
+ * one. */
 static double rest_of(const pst_candidate *c, uint32_t replica) {
-    if (!c->layout.rest || replica) return 0;
-    return (double)c->layout.rest / c->layout.micro_batch;
+    return replica || c->layout.micros[0] == 1 ? 0 : part_of(&c->layout);
 }
 
 /* Whole micro-batches of a replica. */
@@ -237,10 +239,8 @@ static pst_status set_micros(pst_search_context *x, const pst_search_config *c,
         PST_TRY(pst_search_times_fill(x, c, candidate, s->flight, k, &s->times));
         s->period[k] = (double)period_of(candidate, s->flight, &s->times, s->stage_ns, &which);
     }
-    const uint32_t n_rest = candidate->layout.rest != 0;
-    pst_replicas_share(s->period, candidate->layout.data, candidate->layout.n_micro - n_rest,
-                       candidate->layout.micros);
-    candidate->layout.micros[0] += n_rest;
+    pst_replicas_share_rest(s->period, candidate->layout.data, candidate->layout.n_micro,
+                            part_of(&candidate->layout), candidate->layout.micros);
     return PST_OK;
 }
 

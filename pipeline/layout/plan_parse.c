@@ -210,7 +210,7 @@ static pst_status read_head(reader *r, const yaml_node_t *root) {
     PST_TRY(pst_yaml_u32(y, value[2], 1, MAX_PART, &l->pipeline));
     PST_TRY(pst_yaml_u32(y, value[3], 1, MAX_NODE, &l->n_micro));
     PST_TRY(pst_yaml_u32(y, value[4], 1, MAX_NODE, &l->micro_batch));
-    if (value[18]) PST_TRY(pst_yaml_u32(y, value[18], 1, MAX_NODE, &l->rest));
+    if (value[18]) PST_TRY(pst_yaml_u32(y, value[18], 1, l->micro_batch - 1, &l->rest));
     r->chunks = value[5];
     PST_TRY(pst_yaml_list(y, r->chunks, 1, MAX_PART, "chunks", &l->n_chunk));
     PST_TRY(read_chunks(r, value[2]));

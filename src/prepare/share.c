@@ -22,42 +22,16 @@ double pst_prepare_speed(const pst_prepared *p, uint32_t replica) {
     return 1 / slowest;
 }
 
-/* The time of the slowest replica. rest: samples of the first micro-batch, as a part of one. */
-static double slowest(const double *period, uint32_t n, const uint32_t *count, double rest) {
-    double most = 0;
-    for (uint32_t k = 0; k < n; k++)
-        most = fmax(most, period[k] * (k ? count[k] : count[k] - 1 + rest));
-    return most;
-}
-
-/* The first replica has the smaller micro-batch: it may have one more than its share of whole ones.
- * whole: [n] working memory. */
-static void share_rest(const double *period, uint32_t n, double rest, uint32_t *whole,
-                       uint32_t *count) {
-    uint32_t n_micro = 0;
-    for (uint32_t k = 0; k < n; k++) n_micro += count[k];
-    if (n_micro - 1 < n) return;
-    pst_replicas_share(period, n, n_micro - 1, whole);
-    whole[0]++;
-    if (slowest(period, n, whole, rest) < slowest(period, n, count, rest))
-        memcpy(count, whole, n * sizeof *count);
-}
-
 static pst_status share_by_speed(const pst_prepared *p, uint32_t n_micro, uint32_t *count) {
     const pst_layout *l = &p->plan->layout;
-    const int rest = l->rest && n_micro == l->n_micro;
-    uint32_t n = p->grid.data;
+    const uint32_t n = p->grid.data, rest = n_micro == l->n_micro ? l->rest : 0;
     double *period = calloc(n, sizeof *period);
-    uint32_t *whole = calloc(n, sizeof *whole);
-    if (period && whole) {
-        for (uint32_t k = 0; k < n; k++) period[k] = 1 / pst_prepare_speed(p, k);
-        pst_replicas_share(period, n, n_micro, count);
-        if (rest) share_rest(period, n, (double)l->rest / l->micro_batch, whole, count);
-    }
-    const int shared = period && whole;
+    if (!period)
+        return pst_fail(PST_ENOMEM, "no memory to share micro-batches among %u replicas", n);
+    for (uint32_t k = 0; k < n; k++) period[k] = 1 / pst_prepare_speed(p, k);
+    pst_replicas_share_rest(period, n, n_micro, (double)rest / l->micro_batch, count);
     free(period);
-    free(whole);
-    return shared ? PST_OK : pst_no_memory("to share micro-batches among the replicas");
+    return PST_OK;
 }
 
 /* The layout may have the micro-batches of each replica already, for the same total. */

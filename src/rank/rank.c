@@ -206,21 +206,37 @@ static pst_status prepare_matrices(const pst_rank *r) {
     return PST_OK;
 }
 
-/* Lets kernels set up what they need before the first step. */
-static pst_status prepare_kernels(pst_rank *r) {
-    const pst_instr_list *list = r->p->job->list + r->rank;
-    for (uint32_t i = 0; i < list->n_instr; i++) {
-        if (list->instr[i].opcode > PST_OP_BW) continue;
-        uint32_t n;
-        const pst_step *first = pst_job_steps(r->cut, list->instr + i, &n);
-        for (const pst_step *step = first; step < first + n; step++) {
-            const int computes = !step->exchange && !pst_extra_packs(step->extra);
-            const pst_kernel_row *row = computes ? pst_registry_kernel(step->kernel) : NULL;
-            if (!row || !row->prepare) continue;
-            const pst_graph *g = list->instr[i].rest ? r->rest : r->graph;
-            PST_TRY(row->prepare(r->device, g, g->node + step->node));
-        }
+/* Lets the kernels of a pass set up what they need. */
+static pst_status prepare_pass(pst_rank *r, const pst_prepared *p, const pst_instr *in) {
+    const uint32_t t = r->place.tensor;
+    const pst_graph *g = in->rest ? p->rests[t] : r->graph;
+    uint32_t n;
+    const pst_step *first = pst_job_steps(p->cuts[t], in, &n);
+    for (const pst_step *step = first; step < first + n; step++) {
+        const int computes = !step->exchange && !pst_extra_packs(step->extra);
+        const pst_kernel_row *row = computes ? pst_registry_kernel(step->kernel) : NULL;
+        if (!row || !row->prepare) continue;
+        PST_TRY(row->prepare(r->device, g, g->node + step->node));
     }
+    return PST_OK;
+}
+
+/* rests: only those of the smaller first micro-batch. */
+static pst_status prepare_passes(pst_rank *r, const pst_prepared *p, int rests) {
+    const pst_instr_list *list = p->job->list + r->rank;
+    for (uint32_t i = 0; i < list->n_instr; i++)
+        if (list->instr[i].opcode <= PST_OP_BW && (!rests || list->instr[i].rest))
+            PST_TRY(prepare_pass(r, p, list->instr + i));
+    return PST_OK;
+}
+
+/* Lets kernels set up what they need before the first step, also those of steps with other lists,
+ * whose first micro-batch may have other sizes. */
+static pst_status prepare_kernels(pst_rank *r) {
+    const pst_prepared *other;
+    PST_TRY(prepare_passes(r, r->p, 0));
+    for (uint32_t i = 0; (other = pst_prepared_other(r->p, i)) != NULL; i++)
+        if (other->rests) PST_TRY(prepare_passes(r, other, 1));
     return prepare_matrices(r);
 }
 

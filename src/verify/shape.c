@@ -77,7 +77,7 @@ static uint64_t common_multiple(uint64_t a, uint64_t b) { return a / divisor(a, 
 
 /* Enough micro-batches to fill the pipelines of all replicas, and as the layout needs them. */
 static uint32_t few_micros(const pst_config *c, uint32_t stages, uint32_t data) {
-    uint64_t all = (uint64_t)(c->train.batch / c->train.micro_batch);
+    uint64_t all = pst_config_micros(c);
     uint64_t parts = c->parallel.reproducible > 1 ? (uint64_t)c->parallel.reproducible : 1;
     uint64_t lanes = common_multiple(data, parts), few = lanes * stages;
     if (c->parallel.n_replicas || *c->parallel.schedule_file || all <= FEW_MICRO_BATCHES)
@@ -91,7 +91,6 @@ static uint32_t few_micros(const pst_config *c, uint32_t stages, uint32_t data) 
 static uint32_t first_micros(const pst_config *c, const pst_shape *s) {
     const uint64_t parts = c->parallel.reproducible > 1 ? (uint64_t)c->parallel.reproducible : 1;
     const uint64_t unit = common_multiple(s->data, parts);
-    if (why_fixed(c)) return (uint32_t)(c->train.batch_warmup.from / c->train.micro_batch);
     for (uint32_t n = 1; n < s->n_micro; n++)
         if (s->n_micro % n == 0 && n % unit == 0 && s->n_micro / n <= FEW_SIZES) return n;
     return 0;
@@ -122,12 +121,21 @@ static void add_model(const pst_config *c, const pst_model_config *m, uint32_t s
     if (has_layers(c) && m->context > CONTEXT) change(s, "model.context", m->context, CONTEXT);
 }
 
+/* Samples of a step. If the configured batch has a smaller first micro-batch, so has this one: it
+ * lacks a sample; but not with train.batch_warmup, whose sizes divide the batch. */
+static int64_t batch_of(const pst_config *c, int64_t micro_batch, const pst_shape *s) {
+    const int rest = c->train.batch % c->train.micro_batch && !c->train.batch_warmup.from;
+    if (why_fixed(c)) return c->train.batch;
+    return micro_batch * s->n_micro - (rest && micro_batch > 1);
+}
+
 /* Two steps of the smallest batch, then about one of each size. tokens: of a sample. */
 static void add_batch_warmup(const pst_config *c, int64_t micro_batch, uint64_t tokens,
                              pst_shape *s) {
     if (!c->train.batch_warmup.from) return;
-    const uint32_t first = first_micros(c, s);
-    const int64_t from = first * micro_batch, batch = s->n_micro * micro_batch;
+    const int64_t batch = batch_of(c, micro_batch, s);
+    const int64_t from =
+        why_fixed(c) ? c->train.batch_warmup.from : first_micros(c, s) * micro_batch;
     const int64_t over = from ? 2 * from * (batch / from - 1) * (int64_t)tokens : 0;
     change(s, "train.batch_warmup.from", c->train.batch_warmup.from, from);
     change(s, "train.batch_warmup.tokens", c->train.batch_warmup.tokens, over);
@@ -138,7 +146,7 @@ static void add_steps(const pst_config *c, int64_t micro_batch, pst_shape *s) {
     pst_shape_add(keys, "name=verify");
     change(s, "train.steps", c->train.steps, (int64_t)s->steps);
     change(s, "train.micro_batch", c->train.micro_batch, micro_batch);
-    change(s, "train.batch", c->train.batch, micro_batch * s->n_micro);
+    change(s, "train.batch", c->train.batch, batch_of(c, micro_batch, s));
     pst_shape_add(keys, "train.hang_slack=60");
     pst_shape_add(keys, "eval.every=0");
     pst_shape_add(keys, "eval.tokens=1");
@@ -227,8 +235,7 @@ pst_status pst_shape_choose(const pst_config *c, uint32_t n_rank, pst_shape *s) 
         snprintf(s->note, sizeof s->note,
                  "the model is as configured: model.kind %s has no layers to omit", c->model.kind);
     }
-    s->n_micro = why_fixed(c) ? (uint32_t)(c->train.batch / c->train.micro_batch)
-                              : few_micros(c, stages, data);
+    s->n_micro = why_fixed(c) ? pst_config_micros(c) : few_micros(c, stages, data);
     if (!why_fixed(c)) add_model(c, &m, stages, s);
     PST_TRY(check_model(c, &s->small, why, &samples, &tokens));
     if (!*c->parallel.plan && micro_batch < samples) micro_batch = samples;

@@ -61,8 +61,7 @@ static pst_status print_data(const void *what, FILE *f) {
 }
 
 static void print_hyper(const pst_config *c, FILE *f) {
-    fprintf(f, "hyper optimizer %s\nhyper micro_batch %" PRId64 "\n", c->train.optimizer,
-            c->train.micro_batch);
+    fprintf(f, "hyper optimizer %s\n", c->train.optimizer);
     fprintf(f, "hyper weight_decay %.17g\nhyper clip %.17g\nhyper eps %.17g\n",
             c->train.weight_decay, c->train.clip, c->train.eps);
     fprintf(f, "hyper nesterov %s\n", c->train.nesterov);

@@ -58,9 +58,13 @@ class Record:
     def micros(self, step):
         return sorted({micro for kind, at, micro, _ in self.tensors if kind == "data" and at == step})
 
-    def samples(self, step):
+    def data(self, step, micro, graph):
+        """What a micro-batch reads; it may have fewer samples than the graph."""
+        return {name: self.get("data", step, name, micro).view(-1, *shape[1:]) for name, shape in graph.data.items()}
+
+    def samples(self, step, graph):
         """Of the batch of the step."""
-        return float(self.hyper["micro_batch"]) * len(self.micros(step))
+        return float(sum(len(next(iter(self.data(step, micro, graph).values()))) for micro in self.micros(step)))
 
 
 class Graph:
@@ -374,9 +378,9 @@ def check_step(record, graph, step, result):
     for name in trained:
         weights[name].requires_grad_()
     within = float(record.hyper["within_gradients"])
-    tokens, samples, loss = record.number(step, "tokens"), record.samples(step), 0.0
+    tokens, samples, loss = record.number(step, "tokens"), record.samples(step, graph), 0.0
     for micro in record.micros(step):
-        data = {name: record.get("data", step, name, micro).view(shape) for name, shape in graph.data.items()}
+        data = record.data(step, micro, graph)
         part = graph.loss(data, weights, tokens, samples)
         part.backward()
         loss += part.item()
@@ -528,9 +532,9 @@ def check_transformers(record, graph, step, result):
             whole = record.get("state", step, name).view(shape)
             for (to, turned), part in zip(names[name], whole.chunk(len(names[name]))):
                 theirs[to].copy_(part.t() if turned else part)
-    tokens, samples, loss = record.number(step, "tokens"), record.samples(step), 0.0
+    tokens, samples, loss = record.number(step, "tokens"), record.samples(step, graph), 0.0
     for micro in record.micros(step):
-        data = {name: record.get("data", step, name, micro).view(shape) for name, shape in graph.data.items()}
+        data = record.data(step, micro, graph)
         part = their_loss(graph, model, data, tokens, samples)
         part.backward()
         loss += part.item()

@@ -34,6 +34,22 @@ grep -q 'zero 1, recompute full' out || fail "not what is fixed: $(cat out)"
 peak() { grep peak_bytes "$1"; }
 [ "$(peak fixed.yaml)" = "$(peak runs/run/plan.yaml)" ] || fail "the plan's memory is $(peak fixed.yaml), the run's $(peak runs/run/plan.yaml)"
 
+# seven samples in micro-batches of two: the first one has one; on both replicas four samples at most
+uneven='batch=7 tensor=1 data=2 pipeline=1 schedule=1f1b micro_batch=2'
+# shellcheck disable=SC2086
+"$PENSTOCK" plan run.yaml $uneven -n 2 -o uneven.yaml --json >out || fail "uneven micro-batches"
+grep -q '"first_micro_batch": *1' out || fail "uneven micro-batches: $(cat out)"
+grep -q '^first_micro_batch: 1 ' uneven.yaml || fail "uneven micro-batches: $(cat uneven.yaml)"
+"$PENSTOCK" simulate uneven.yaml >out || fail "simulate uneven micro-batches"
+"$PENSTOCK" train -q run.yaml name=uneven batch=7 transport=self plan=uneven.yaml || fail "train uneven micro-batches"
+# shellcheck disable=SC2086
+"$PENSTOCK" train -q run.yaml name=uneven $uneven transport=self || fail "train uneven micro-batches by keys"
+[ "$(weights runs/uneven)" ] && [ "$(weights runs/uneven)" = "$(weights runs/uneven-2)" ] || fail "other weights by the uneven plan"
+[ "$(step uneven.yaml)" = "$(step runs/uneven/plan.yaml)" ] || fail "uneven: $(step uneven.yaml), the run $(step runs/uneven/plan.yaml)"
+sed 's/^first_micro_batch: 1/first_micro_batch: 2/' uneven.yaml >wrong.yaml
+"$PENSTOCK" simulate wrong.yaml >out 2>err && fail "a first micro-batch that is not smaller: accepted"
+grep -q 'wrong.yaml:[0-9]*:20: expected a whole number from 1 to 1' err || fail "not smaller: $(cat err)"
+
 # a number of layers: by the plan and by keys the same bits and bytes; auto: as many as memory asks for
 layers='tensor=1 data=1 pipeline=2 schedule=1f1b micro_batch=1'
 # shellcheck disable=SC2086
@@ -159,6 +175,8 @@ expect_plan 2 'at least 8, but there are only 4 devices' run.yaml -n 4 pipeline=
 expect_plan 2 'infeasible: 64 pipeline stages need at least one operator each, but the model has 22' run.yaml -n 64 pipeline=64
 expect_plan 2 'has only 4 devices' run.yaml --cluster '1x4 h100' -n 5
 expect_plan 2 '8 samples are too few for 4 replicas with each allowed micro_batch' run.yaml -n 4 micro_batch=3 data=4
+expect_plan 2 'deepspeed needs micro-batches of equal size, but the first one of this layout has 2 samples instead of 3' run.yaml \
+    -n 2 micro_batch=3 data=2 --export deepspeed
 expect_plan 2 'micro_batch (9) is larger than train.batch (8)' run.yaml -n 4 micro_batch=9
 expect_plan 2 'schedule solved for at most 64 devices' run.yaml --cluster '16x8 h100 ib:400Gb/s' schedule=solved
 expect_plan 2 'does not support schedule custom' run.yaml -n 4 schedule=custom

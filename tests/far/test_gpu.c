@@ -231,9 +231,13 @@ static void shared(void **state) {
  * were captured, and replayed. */
 static void captured(void **state) {
     (void)state;
-    static const char *const words[] = {"-n 1", "-n 1 parallel.recompute=full model.dropout=0",
+    static const char *const words[] = {"-n 1",
+                                        "-n 1 parallel.recompute=full model.dropout=0",
                                         "-n 2 parallel.schedule=1f1b parallel.recompute=selective",
-                                        "-n 2 parallel.schedule=zb-h1"};
+                                        "-n 2 parallel.schedule=zb-h1",
+                                        "-n 1 train.micro_batch=5", /* the first one has one */
+                                        "-n 1 train.micro_batch=3 train.batch_warmup.from=8 "
+                                        "train.batch_warmup.tokens=768"};
     const char *program = getenv("PENSTOCK") ? getenv("PENSTOCK") : PST_BINARY;
     const char *precision = takes_bf16() ? "train.precision=bf16" : "train.precision=fp32";
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {

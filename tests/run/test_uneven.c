@@ -64,7 +64,9 @@ static void replicas(void **state) {
                  islands[] = {{2, ""}, {4, ""}};
     SAME("parallel.data=2", two);
     SAME("parallel.data=3", three);
-    SAME("parallel.data=2 parallel.compress.up=int8 parallel.compress.after=0", packed);
+    SAME("parallel.data=2 parallel.compress.up=int8 parallel.compress.min_bytes=0 "
+         "parallel.compress.links=all",
+         packed);
     SAME("parallel.data=2 parallel.local.steps=2", islands);
     SAME("parallel.data=2 parallel.update=delayed", islands);
 }
