@@ -127,6 +127,16 @@ int pst_launch_elastic_lose(launcher *l, uint32_t rank, int left, const char *wh
     return 1;
 }
 
+/* The last sign of life of a rank that does not end by itself: when it was stopped, or began its
+ * last instruction; for one that has not joined the others, when they began to wait. */
+static uint64_t last_sign_ns(const launcher *l, uint32_t rank) {
+    const uint64_t since = PST_POSITION_GET(pst_page_position(l->page, rank), since_ns);
+    const uint64_t now = pst_monotonic_ns(), late = l->elastic->late_ns;
+    if (l->rank[rank].stopped_ns) return l->rank[rank].stopped_ns;
+    if (since) return since < now ? since : now;
+    return pst_heartbeat_page_absent(l->page, rank) && late ? late : now;
+}
+
 int pst_launch_elastic_kill(launcher *l, uint32_t rank, const char *what) {
     rank_process *r = &l->rank[rank];
     char where[64];
@@ -140,8 +150,7 @@ int pst_launch_elastic_kill(launcher *l, uint32_t rank, const char *what) {
                      pst_heartbeat_page_where(l->page, rank, where, sizeof where),
                      what_follows(saves));
     r->lost = 1;
-    if (!l->elastic->lost_ns)
-        l->elastic->lost_ns = r->stopped_ns ? r->stopped_ns : pst_monotonic_ns();
+    if (!l->elastic->lost_ns) l->elastic->lost_ns = last_sign_ns(l, rank);
     kill(-r->pid, SIGKILL);
     return 1;
 }
