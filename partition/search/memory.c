@@ -38,11 +38,25 @@ uint64_t pst_search_held_bytes(const pst_search_chunk *k, pst_recompute_way way,
     return bytes + (apart - (again < enter ? again : enter)) * to_w;
 }
 
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+static uint64_t most_of_few(const uint64_t *each, uint32_t from, uint32_t to) {
+    uint64_t most = 0;
+    for (uint32_t i = from; i < to; i++) most = larger(most, each[i]);
+    return most;
+}
+
+/* Of whole blocks by the table, of the items before and behind them one by one. */
 static uint64_t most_of(const uint64_t *each, uint32_t n, uint32_t from, uint32_t to) {
+    const uint32_t first = (from + PST_SEARCH_BLOCK - 1) / PST_SEARCH_BLOCK,
+                   end = to / PST_SEARCH_BLOCK;
     uint32_t level = 0;
-    while ((to - from) >> (level + 1)) level++;
-    const uint64_t *at = each + (size_t)level * n, one = at[from], other = at[to - (1u << level)];
-    return one > other ? one : other;
+    if (first >= end) return most_of_few(each, from, to);
+    while ((end - first) >> (level + 1)) level++;
+    const uint64_t *at = each + n + (size_t)level * (n / PST_SEARCH_BLOCK);
+    const uint64_t whole = larger(at[first], at[end - (1u << level)]);
+    return larger(whole, larger(most_of_few(each, from, first * PST_SEARCH_BLOCK),
+                                most_of_few(each, end * PST_SEARCH_BLOCK, to)));
 }
 
 /* Of items [from, to), the layer that recomputes most bytes at a time; the first and the last layer

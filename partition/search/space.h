@@ -47,6 +47,7 @@ static inline double pst_search_change_bytes(const pst_search_problem *p) {
     return p->change_bytes > 0 ? p->change_bytes : p->weight_bytes;
 }
 
+enum { PST_SEARCH_BLOCK = 16 };
 typedef struct {
     pst_search_key key;
     const pst_cost_table *table; /* NULL: infeasible; `why` has the reason */
@@ -54,11 +55,11 @@ typedef struct {
     uint64_t *sum[PST_SEARCH_SUM_COUNT];       /* [n_item + 1] */
     uint64_t least_cross;                      /* bytes that cross the cheapest cut */
     uint64_t least_enter[PST_RECOMPUTE_COUNT]; /* smallest number of bytes that a chunk receives */
-    /* [levels][n_item] maximum scratch bytes of the 2^level items from each item on; [1]: with
-     * separate B and W */
+    /* scratch bytes of each item, [n_item], then [levels][blocks] the maximum of the 2^level blocks
+     * from each one on, of PST_SEARCH_BLOCK items each; [1]: with separate B and W */
     uint64_t *scratch[2];
-    uint64_t *largest; /* [levels][n_item] likewise, elements of the largest parameter */
-    /* [levels][n_item] likewise, bytes recomputed at a time in the layer that ends with an item;
+    uint64_t *largest; /* likewise, elements of the largest parameter */
+    /* likewise, bytes recomputed at a time in the layer that ends with an item;
      * [1]: with separate B and W */
     uint64_t *layer_bytes[2];
     /* [n_layer] first item of each layer, and the one behind it; [n_item + 1] number of layers that

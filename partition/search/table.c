@@ -125,15 +125,20 @@ static const uint64_t *values_of(const pst_cost_table *t, uint32_t sum) {
 
 /* each NULL: zeros. */
 static pst_status range_scratch(pst_search_table *t, const uint64_t *each, uint64_t **scratch) {
-    uint32_t n = t->table->n, levels = 1;
-    while (n >> levels) levels++;
-    if (!(*scratch = calloc((size_t)levels * n, sizeof **scratch)))
+    const uint32_t n = t->table->n, blocks = n / PST_SEARCH_BLOCK;
+    uint32_t levels = 1;
+    while (blocks >> levels) levels++;
+    if (!(*scratch = calloc(n + (size_t)levels * blocks, sizeof **scratch)))
         return pst_fail(PST_ENOMEM, "no memory to search a model of %u operators", n);
     for (uint32_t i = 0; i < n; i++) (*scratch)[i] = each ? each[i] : 0;
+    for (uint32_t b = 0; b < blocks; b++)
+        for (uint32_t i = 0; i < PST_SEARCH_BLOCK; i++)
+            (*scratch)[n + b] =
+                larger((*scratch)[n + b], (*scratch)[(size_t)b * PST_SEARCH_BLOCK + i]);
     for (uint32_t k = 1; k < levels; k++) {
-        const uint64_t *half = *scratch + (size_t)(k - 1) * n;
-        uint64_t *all = *scratch + (size_t)k * n;
-        for (uint32_t i = 0; i + (1u << k) <= n; i++)
+        const uint64_t *half = *scratch + n + (size_t)(k - 1) * blocks;
+        uint64_t *all = *scratch + n + (size_t)k * blocks;
+        for (uint32_t i = 0; i + (1u << k) <= blocks; i++)
             all[i] = larger(half[i], half[i + (1u << (k - 1))]);
     }
     return PST_OK;
