@@ -377,7 +377,8 @@ static pst_status bound_of_mean(fluid *a, double *bound) {
         }
     }
     *bound = constant + pst_search_price_least(&a->price, of, a->large, a->chunk);
-    a->x->order_effort += 8 * pst_search_price_effort(a->x, a->c) + pst_search_game_effort(a->game);
+    a->x->order_effort +=
+        24 * pst_search_price_effort(a->x, a->c) + pst_search_game_effort(a->game);
     free(of);
     return PST_OK;
 }
