@@ -64,7 +64,10 @@ def run_rank(args, rank):
     weights = random_weights(size["layers"], size["channels"], args.context, size["vocabulary"], seed=1)
     model = GPT2(weights, size["layers"], size["heads"])
     optimizer = model.optimizer(3e-4, 0.1, fused=True)
-    replica = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)  # spares a copy
+    # PowerSGD's hook begins its second all-reduce when the first one ends, so that those of several buckets have other
+    # orders on other ranks, in which gloo adds messages of different sizes and fails, or waits for ever: one bucket.
+    buckets = {"bucket_cap_mb": 1 << 20} if args.hook == "powersgd" else {}
+    replica = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, **buckets)  # spares a copy
     register(replica, args.hook)
     compiler = forms.Compiler(args)
     compiler.apply(replica)
