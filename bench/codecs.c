@@ -31,13 +31,16 @@ static const one_codec codecs[] = {
       .rank = 4,
       .columns = COLUMNS,
       .least = 2,
-      .warm = 1}},
-    {"powersgd-cold",
+      .warm = 1,
+      .iterations = 2}},
+    {"powersgd-1",
      {.kind = PST_CODEC_POWERSGD,
       .block = PST_CODEC_MATRIX,
       .rank = 4,
       .columns = COLUMNS,
-      .least = 2}}};
+      .least = 2,
+      .warm = 1,
+      .iterations = 1}}};
 
 /* left[0], left[1]: residual and gradient, in turns: what is left of the gradient is the next
  * residual. Each round takes the gradients from another element on. */

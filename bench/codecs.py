@@ -7,7 +7,7 @@ Each round measures y += x, packing and unpacking with addition of 16 Mi element
 the time that the bandwidth of y += x in the same run would take for the bytes that must be moved, over the time measured:
 medians of all rounds. Bytes per element without the message: packing reads gradient and residual and writes the residual,
 12 (topk-steps also reads and writes second moments, 20); unpacking reads and writes the sum, 8 (topk: the lines of 10
-elements in 1,024, 1.3). powersgd: rank 4, 768 columns, with a basis, and without. Needs ./dev build and a C compiler."""
+elements in 1,024, 1.3). powersgd: rank 4, 768 columns, with two power iterations, and with one. Needs ./dev build and a C compiler."""
 
 import argparse
 import glob
@@ -22,7 +22,7 @@ from needs import PENSTOCK
 
 BYTES = {"int8": (12, 8, 1 + 4 / 256), "int4": (12, 8, 0.5 + 4 / 128), "2bit": (12, 8, 0.25 + 4 / 256),
          "topk": (12, 1.25, 60 / 1024), "topk-steps": (20, 1.25, 60 / 1024), "bf16": (12, 8, 2), "powersgd": (12, 8, 0),
-         "powersgd-cold": (12, 8, 0)}
+         "powersgd-1": (12, 8, 0)}
 
 
 def compile_program(folder):

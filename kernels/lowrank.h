@@ -1,8 +1,7 @@
 /* powersgd of base/codec.h: a block as a product P Q^T of low rank, after Vogels, Karimireddy and
  * Jaggi 2019 (arXiv 1905.13727), but of each replica's own gradient: no sum over replicas is needed
- * between P and Q, so that a gradient is one message. A power iteration begins with the Q of the
- * last step, the basis; where there is none, there are two from a fixed one (Halko, Martinsson and
- * Tropp 2011, algorithm 4.4).
+ * between P and Q, so that a gradient is one message. Power iterations (Halko, Martinsson and Tropp
+ * 2011, algorithm 4.4) begin with the Q of the last step, the basis, or with a fixed one.
  *
  * Every instruction set compiles this file, without contraction. Sums over columns have
  * PST_CODEC_LANES parts, sums over rows are in the order of rows: the same bits everywhere. */
@@ -11,7 +10,7 @@
 #include "kernels/codec.h"
 #include "kernels/kernel.h"
 
-enum { PST_LOWRANK_ITERATIONS = 2, PST_LOWRANK_TILE = 256 };
+enum { PST_LOWRANK_TILE = 256 };
 
 /* The message has q, then p. The first row of the matrix may begin, and the last one end, within a
  * row of the parameter. */
@@ -133,20 +132,16 @@ static inline uint32_t pst_lowrank_fixed(const pst_lowrank *x, int all) {
     return set;
 }
 
-/* Sets Q to what the iterations begin with, and returns their number. basis: that of the block, of
- * which a column that depends on others begins anew; NULL, or all zeros: there is none. */
-static inline int pst_lowrank_begin(const pst_lowrank *x, const float *basis) {
-    const uint64_t n = x->rank * x->columns;
-    uint64_t i = 0;
-    while (basis && i < n && basis[i] == 0) i++;
-    if (!basis || i == n) {
+/* Sets Q to what the iterations begin with. basis: that of the block, of which a column that is 0
+ * or depends on others begins anew; NULL: there is none. */
+static inline void pst_lowrank_begin(const pst_lowrank *x, const float *basis) {
+    if (!basis) {
         pst_lowrank_fixed(x, 1);
-        return PST_LOWRANK_ITERATIONS;
+        return;
     }
-    memcpy(x->q, basis, n * sizeof *x->q);
+    memcpy(x->q, basis, x->rank * x->columns * sizeof *x->q);
     pst_lowrank_orthonormal(x->q, x->columns, x->columns, x->rank);
     if (pst_lowrank_fixed(x, 0)) pst_lowrank_orthonormal(x->q, x->columns, x->columns, x->rank);
-    return 1;
 }
 
 /* Elements [at, at + n) of a row of the product, n <= PST_LOWRANK_TILE. */
@@ -202,13 +197,13 @@ static inline void pst_lowrank_pack(const pst_lowrank_ops *ops, const pst_flat_p
     const pst_lowrank x = pst_lowrank_of(p->codec, at, n, to);
     const float *basis = p->basis;
     if (basis) basis += at / p->codec.block * x.rank * x.columns;
-    int iterations = pst_lowrank_begin(&x, basis);
+    pst_lowrank_begin(&x, basis);
     memset(x.p, 0, x.rank * x.most_rows * sizeof *x.p);
     if (ops->sum(&x, p, at, n, m) >= 0x7f800000) {
         pst_lowrank_spoil(&x, next, out);
         return;
     }
-    for (; iterations > 1; iterations--) {
+    for (uint32_t i = 1; i < p->codec.iterations; i++) {
         pst_lowrank_orthonormal(x.p, x.rows, x.most_rows, x.rank);
         ops->right(&x, m);
         pst_lowrank_orthonormal(x.q, x.columns, x.columns, x.rank);

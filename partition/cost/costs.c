@@ -132,7 +132,8 @@ uint64_t pst_costs_pack_ns(const pst_costs *costs, pst_codec codec, uint64_t ele
                                                   [PST_CODEC_TOPK] = 20.5,
                                                   [PST_CODEC_BF16] = 14};
     double per_element = bytes[codec.kind];
-    if (codec.kind == PST_CODEC_POWERSGD) per_element = 12 + (codec.warm ? 2.6 : 4.7) * codec.rank;
+    if (codec.kind == PST_CODEC_POWERSGD)
+        per_element = 12 + (0.5 + 2.1 * codec.iterations) * codec.rank;
     if (codec.moments) per_element += 3;
     return corrected(costs, flush_ns(costs, PST_PROFILE_PACK, per_element, elements));
 }

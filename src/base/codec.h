@@ -43,7 +43,8 @@ typedef struct {
      * (pst_codec_of_rows); the least factor by which a block gets smaller */
     uint32_t rank, columns, phase;
     float least;
-    uint32_t warm; /* powersgd: 1: begins with the Q of the last step, the basis */
+    uint32_t warm;       /* powersgd: 1: begins with the Q of the last step, the basis */
+    uint32_t iterations; /* powersgd: power iterations, at least 1 */
 } pst_codec;
 enum { PST_CODEC_BLOCK_MIN = 32, PST_CODEC_BLOCK_MAX = 4096, PST_CODEC_MATRIX = 256 << 10 };
 

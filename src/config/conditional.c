@@ -92,6 +92,7 @@ static const struct {
     {"parallel.compress", "rank", "up", "powersgd", WARN, NULL},
     {"parallel.compress", "min_rate", "up", "powersgd", WARN, NULL},
     {"parallel.compress", "warm_start", "up", "powersgd", WARN, NULL},
+    {"parallel.compress", "iterations", "up", "powersgd", WARN, NULL},
     {"parallel.compress", "after", "up|down|stages", ANY_CODEC, WARN, NULL},
     {"parallel.compress", "min_bytes", "up|down", ANY_CODEC, WARN, NULL},
     {"parallel.compress", "links", "up|down|stages", ANY_CODEC, WARN, NULL},

@@ -97,14 +97,15 @@ struct pst_config {
             *deterministic, *graphs, *bind;
         struct {
             char *up, *down, *stages, *links, *moments, *warm_start;
-            int64_t block;    /* elements; 0: the codec's default */
-            double threshold; /* of 2bit; 0: each block's own */
-            double rate;      /* of topk: share of a block's elements */
-            int64_t after;    /* steps before the first one that packs anything */
-            int64_t warmup;   /* of topk: steps in which more is sent, from then on */
-            int64_t rank;     /* of powersgd */
-            double min_rate;  /* of powersgd: a block must get at least this many times smaller */
-            double min_bytes; /* of the smallest parameter that is packed */
+            int64_t block;      /* elements; 0: the codec's default */
+            double threshold;   /* of 2bit; 0: each block's own */
+            double rate;        /* of topk: share of a block's elements */
+            int64_t after;      /* steps before the first one that packs anything */
+            int64_t warmup;     /* of topk: steps in which more is sent, from then on */
+            int64_t rank;       /* of powersgd */
+            int64_t iterations; /* of powersgd */
+            double min_rate;    /* of powersgd: a block must get at least this many times smaller */
+            double min_bytes;   /* of the smallest parameter that is packed */
         } compress;
         struct {
             int64_t steps;   /* of an island without the others; 0: off */

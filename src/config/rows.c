@@ -466,9 +466,13 @@ static const pst_row rows[] = {
      "powersgd: what would not get at least this many times smaller is sent in fp32.", NULL},
     {"parallel.compress", "warm_start", PST_ROW_TEXT, "true", 0, 0, FULL, "true|false",
      AT(parallel.compress.warm_start), 0,
-     "powersgd: true: one power iteration, which begins with the matrix Q of the last step. false: "
-     "two from a fixed start; less memory, more computing.",
+     "powersgd: true: power iterations begin with the matrix Q of the last step. false: with a "
+     "fixed "
+     "one; less memory.",
      NULL},
+    {"parallel.compress", "iterations", PST_ROW_WHOLE, "2", 1, 16, FULL, NULL,
+     AT(parallel.compress.iterations), 0,
+     "powersgd: power iterations; each reads the gradient twice.", NULL},
     {"parallel.compress", "after", PST_ROW_WHOLE, "0", 0, 1e12, FULL, NULL,
      AT(parallel.compress.after), 0, "Steps of the run before anything is packed.", NULL},
     {"parallel.compress", "warmup", PST_ROW_WHOLE, "0", 0, 1e12, FULL, NULL,

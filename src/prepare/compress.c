@@ -76,6 +76,7 @@ static pst_codec codec_of(const pst_config *config, const char *name) {
         codec.rank = (uint32_t)config->parallel.compress.rank;
         codec.least = (float)config->parallel.compress.min_rate;
         codec.columns = SQUARE;
+        codec.iterations = (uint32_t)config->parallel.compress.iterations;
         codec.warm = (uint32_t)!strcmp(config->parallel.compress.warm_start, "true");
     }
     return codec;

@@ -407,7 +407,7 @@ static void test_codec_2bit(void **state) {
 
 enum { MATRICES = PST_CODEC_MATRIX + 5000 };
 static const pst_codec powersgd = {
-    .kind = PST_CODEC_POWERSGD, .block = PST_CODEC_MATRIX, .rank = 4, .least = 2};
+    .kind = PST_CODEC_POWERSGD, .block = PST_CODEC_MATRIX, .rank = 4, .least = 2, .iterations = 2};
 
 /* basis: pst_codec_basis elements, or NULL. */
 static void check_matrices(pst_codec codec, uint64_t n, int decode, const float *basis) {
@@ -495,7 +495,7 @@ static void test_codec_powersgd_warm(void **state) {
     pst_codec codec = pst_codec_of_rows(powersgd, COLUMNS, 0);
     const pst_flat *flat = pst_flat_choose(pst_cpu_isa());
     double left[STEPS], rest = 0;
-    codec.warm = 1;
+    codec.warm = codec.iterations = 1;
     for (int k = 0; k < 8; k++) { /* almost orthogonal; 4 of them are what is left at best */
         const float by = powf(0.85f, (float)k);
         pst_rng_normal(pst_rng_key(20 + (uint64_t)k, "codec"), 0, 1, u, ROWS);

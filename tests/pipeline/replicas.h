@@ -110,7 +110,9 @@ static inline replicas open_served(uint64_t k, uint32_t n, int zero, uint32_t fe
                                   .block = PST_CODEC_MATRIX,
                                   .rank = 1,
                                   .columns = 512,
-                                  .least = 1};
+                                  .least = 1,
+                                  .warm = (uint32_t)k % 2,
+                                  .iterations = 2};
         if (zero == 1 && k % 4 < 3) spec.down = (pst_codec){.kind = PST_CODEC_INT8, .block = 32};
         spec.plain = k % 8 == 6;
         spec.packs = packs;
