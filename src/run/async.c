@@ -85,6 +85,19 @@ static pst_status check_periods(const pst_trainer *t) {
     return PST_OK;
 }
 
+/* Whether the order ends before the run's last step: the run that wrote it was ended early. */
+static int is_short(const pst_trainer *t) {
+    return t->async->replays && pst_order_end(&t->async->given) < (uint64_t)t->config->train.steps;
+}
+
+static void announce_end(const pst_trainer *t) {
+    if (is_short(t) && t->group->leader)
+        pst_log(PST_LOG_INFO,
+                "the order ends after step %" PRIu64
+                " of %lld, because the run that wrote it was ended early: this run ends there",
+                pst_order_end(&t->async->given), (long long)t->config->train.steps);
+}
+
 static pst_status open_order(pst_trainer *t) {
     pst_async *a = t->async;
     const char *replay = t->options->replay;
@@ -96,6 +109,7 @@ static pst_status open_order(pst_trainer *t) {
         a->replays = 1;
         PST_TRY(read_order(replay, t->p, t->step, &a->given));
         PST_TRY(check_periods(t));
+        announce_end(t);
     }
     return open_file(t);
 }
@@ -166,6 +180,10 @@ pst_status pst_async_begin(pst_trainer *t) {
 }
 
 uint64_t pst_async_from(const pst_trainer *t) { return t->async->from; }
+
+int pst_async_order_ends(const pst_trainer *t) {
+    return t->async && is_short(t) && t->step == pst_order_end(&t->async->given);
+}
 
 int pst_async_ends(const pst_trainer *t) { return t->step >= t->async->to; }
 

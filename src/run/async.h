@@ -19,6 +19,9 @@ pst_status pst_async_begin(pst_trainer *t);
 uint64_t pst_async_from(const pst_trainer *t);
 /* Returns 1 if the step that is done was the last of its period. */
 int pst_async_ends(const pst_trainer *t);
+/* Returns 1 if the step that is done is the last one of an order that is repeated, but not of the
+ * run: that which wrote it was ended early. */
+int pst_async_order_ends(const pst_trainer *t);
 /* At the end of a period: gathers the orders of all servers, and writes them. Collective. */
 pst_status pst_async_gather(pst_trainer *t);
 /* How old the weights of a step's gradients were, in updates by other workers: mean and maximum

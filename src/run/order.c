@@ -221,25 +221,20 @@ const pst_order_period *pst_order_at(const pst_order *o, uint64_t step) {
     return NULL;
 }
 
+uint64_t pst_order_end(const pst_order *o) { return o->n ? o->period[o->n - 1].to : 0; }
+
 pst_status pst_order_read(const char *path, const pst_prepared *p, uint64_t from, pst_order *o) {
     const uint64_t steps = (uint64_t)p->config->train.steps;
     PST_TRY(read_all(path, p, o));
-    const uint64_t last = o->n ? o->period[o->n - 1].to : 0;
-    const pst_order_period *end = o->n ? &o->period[o->n - 1] : NULL;
-    if (last < steps)
-        return pst_fail(PST_EINPUT,
-                        "%s: the order ends after step %" PRIu64 ", but this run has %" PRIu64
-                        " steps: complete the run that wrote it with --resume, or use "
-                        "train.steps=%" PRIu64
-                        ", with which learning rates that fall until the last step (train.decay) "
-                        "are others, and so the weights",
-                        path, last, steps, last);
-    for (uint32_t i = 0; i < o->n && !(end && end->to == steps); i++) end = &o->period[i];
-    if (!end || end->to != steps)
+    const uint64_t last = pst_order_end(o), until = last < steps ? last : steps;
+    const pst_order_period *end = NULL;
+    if (!last) return pst_fail(PST_EINPUT, "%s: the order has no steps", path);
+    for (uint32_t i = 0; i < o->n && !(end && end->to == until); i++) end = &o->period[i];
+    if (!end || end->to != until)
         return pst_fail(PST_EINPUT,
                         "%s: no period of the order ends with step %" PRIu64
                         ", the last one of this run; use the train.steps of the run that wrote it",
-                        path, steps);
+                        path, until);
     if (from < steps && !pst_order_at(o, from))
         return pst_fail(PST_EINPUT,
                         "%s: no period of the order begins after step %" PRIu64

@@ -22,9 +22,11 @@ typedef struct {
 
 void pst_order_close(pst_order *o);
 /* Reads a file for a run that begins at step `from`. EINPUT, with file, line and what differs: it
- * is damaged or cut off, it is of another run, or it does not have all steps from there to
- * train.steps; ENOMEM. */
+ * is damaged or cut off, it is of another run, or no period begins there or ends with train.steps.
+ * It may end before, like the run that wrote it; ENOMEM. */
 pst_status pst_order_read(const char *path, const pst_prepared *p, uint64_t from, pst_order *o);
+/* The last step of the order. */
+uint64_t pst_order_end(const pst_order *o);
 /* The period that begins at a step, NULL: none does. */
 const pst_order_period *pst_order_at(const pst_order *o, uint64_t step);
 /* Opens order.txt in a run's folder to append periods from step `from` on. Those of an existing

@@ -62,7 +62,8 @@ void pst_announce_summary(const pst_trainer *t, uint64_t hash, int reported) {
     char work[400], advice[PST_NONFINITE_ADVICE];
     static const char *const end[] = {[PST_END_NONE] = "done",
                                       [PST_END_TIME] = "time limit reached",
-                                      [PST_END_PATIENCE] = "no better validation loss: ended"};
+                                      [PST_END_PATIENCE] = "no better validation loss: ended",
+                                      [PST_END_ORDER] = "end of the order reached"};
     printf("%s after step %" PRIu64, t->stopped ? "stopped" : end[t->end], t->step);
     if (!t->times_only) printf("; weights %016" PRIx64, hash);
     if (t->skipped) printf("; %" PRIu64 " step%s skipped", t->skipped, t->skipped > 1 ? "s" : "");

@@ -233,6 +233,7 @@ static pst_status loop(pst_trainer *t) {
         add_time(t);
         pst_elastic_report(t);
         if (t->step == steps) last_step_done(t);
+        if (pst_async_order_ends(t)) t->end = PST_END_ORDER;
         if (to_trace(t)) {
             PST_TRY(pst_trace_step(t));
             t->traced = 1;
@@ -295,8 +296,10 @@ static pst_status all_skipped(const pst_trainer *t) {
 }
 
 static const char *how_it_ended(const pst_trainer *t) {
-    static const char *const why[] = {
-        [PST_END_NONE] = "done", [PST_END_TIME] = "time limit", [PST_END_PATIENCE] = "patience"};
+    static const char *const why[] = {[PST_END_NONE] = "done",
+                                      [PST_END_TIME] = "time limit",
+                                      [PST_END_PATIENCE] = "patience",
+                                      [PST_END_ORDER] = "order"};
     return t->stopped ? "interrupted" : why[t->end];
 }
 

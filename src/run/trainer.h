@@ -16,7 +16,7 @@ struct pst_elastic;
 struct pst_async;
 
 /* Why a run ends before its last step without a signal. */
-typedef enum { PST_END_NONE, PST_END_TIME, PST_END_PATIENCE } pst_end;
+typedef enum { PST_END_NONE, PST_END_TIME, PST_END_PATIENCE, PST_END_ORDER } pst_end;
 
 /* A rank's totals of a step or validation: the sums of its losses (validation only), its number of
  * targets, and the bytes of text that these stand for (0: unknown). */

@@ -121,6 +121,24 @@ static void orders_are_repeated(void **state) {
     run_assert_same(&r, &base, "its own order");
 }
 
+/* The order of a run that is ended early: the same weights, with the learning rates of all steps.
+ */
+static void orders_of_ended_runs(void **state) {
+    (void)state;
+    char order[600];
+    const char *long_run = "train.steps=100000 log.trace=1";
+    char keys[200];
+    snprintf(keys, sizeof keys, "parallel.transport=auto %s train.time_limit=1.5 -n 3", long_run);
+    run_result ended = run_program(PST_BINARY, YAML, "ended", keys);
+    assert_int_equal(ended.exit_status, 0);
+    assert_true(ended.steps > 1);
+    snprintf(order, sizeof order, "%s/order.txt", ended.folder);
+    snprintf(keys, sizeof keys, "%s parallel.servers=2", long_run);
+    run_result again = replay(order, 4, keys);
+    assert_int_equal(again.exit_status, 0);
+    run_assert_same(&again, &ended, "the order of a run that was ended");
+}
+
 /* The steps of workers in processes take different times; one run in five is replayed with others.
  */
 static void processes_repeat_orders(void **state) {
@@ -220,17 +238,19 @@ static void refuses_order(const char *file, const char *keys, const char *why) {
     pst_config_close(c);
 }
 
-/* The first `bytes` of an order. */
-static void cut_order(const char *from, char path[600], size_t bytes) {
+/* The first `bytes` of an order. Returns 0 if that is the order of a run that was ended early. */
+static int cut_order(const char *from, char path[600], size_t bytes) {
     static char text[8000];
     FILE *f = fopen(from, "r");
     assert_non_null(f);
     const size_t n = fread(text, 1, sizeof text - 1, f);
     fclose(f);
     assert_true(bytes < n);
+    const int whole = bytes && text[bytes - 1] == '\n' && !strncmp(text + bytes, "steps ", 6);
     text[bytes] = 0;
     snprintf(path, 600, "%s/cut.txt", run_folder());
     run_write_file(path, text);
+    return !whole || !strstr(text, "steps ");
 }
 
 static void damaged_orders(void **state) {
@@ -242,7 +262,6 @@ static void damaged_orders(void **state) {
     refuses_order(order, "train.batch=16", "with batch 8, but this run has 16");
     refuses_order(order, "parallel.replicas=[6,2]", "set parallel.replicas");
     refuses_order(order, "parallel.update=bounded", "with staleness 0, but this run has 1");
-    refuses_order(order, "train.steps=9", "use train.steps=6");
     refuses_order(order, "parallel.update=sync parallel.servers=0", "parallel.update=async");
     refuses_order("/nowhere/order.txt", "", "/nowhere/order.txt");
     write_order(cut, "longer.txt");
@@ -256,8 +275,8 @@ static void damaged_orders(void **state) {
     fseek(f, 0, SEEK_END);
     const size_t bytes = (size_t)ftell(f);
     fclose(f);
-    for (size_t n = 0; n < bytes; n++) { /* cut at any place */
-        cut_order(order, cut, n);
+    for (size_t n = 0; n < bytes; n++) { /* cut at any place but behind a period */
+        if (!cut_order(order, cut, n)) continue;
         refuses_order(cut, "", "cut.txt");
     }
 }
@@ -265,6 +284,7 @@ static void damaged_orders(void **state) {
 int main(void) {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(each_gradient_is_an_update),
                                               cmocka_unit_test(orders_are_repeated),
+                                              cmocka_unit_test(orders_of_ended_runs),
                                               cmocka_unit_test(processes_repeat_orders),
                                               cmocka_unit_test(checkpoints_are_resumed),
                                               cmocka_unit_test(orders_are_not_lost),
