@@ -42,6 +42,7 @@ typedef struct {
     /* 1: `verify` replaced the order of passes by a solved one; the schedule of the layout only
      * gives the ranks of the chunks */
     int solved;
+    uint32_t near; /* pst_job.near, once `exact` */
     /* 1: `verify` has computed the predictions from the compiled instruction lists and memory
      * maps */
     int exact;

@@ -1,7 +1,9 @@
 /* Chooses the parts of a rank's last pass, and the pieces of gradients that are reduced between
  * them. All replicas choose the same parts and pieces, because they use the same programs, shards
  * and nominal link (group/compare.c compares the lists). A piece that is reduced before part m is
- * sent after an earlier part on every rank, so waits cannot form a cycle.
+ * sent after an earlier part on every rank, so waits cannot form a cycle. With a two-level exchange
+ * (job.near) relays add a piece before part r <= m, and before a part what relays add comes before
+ * what owners add: these wait for relays, which wait for gradients only.
  *
  * Every part costs an instruction: on a GPU an event, and one more graph of launches. So a part
  * ends only where it has computed for at least OVERHEAD_NS, and the gradients that it completes
@@ -33,13 +35,12 @@ static int ends_with_same_pass(const pst_job_builder *b) {
  * rounds (rounds.c). Not with several accumulators (job.parts): they are summed before they are
  * sent. Not with delayed updates: gradients are sent in a
  * later step. Not with asynchronous updates: a server receives those of one worker at a time. Not
- * with a two-level exchange (job.near). Not with a transport without tags: it would need one order
- * for gradients and sums. */
+ * with a transport without tags: it would need one order for gradients and sums. */
 static int can_be_early(const pst_job_builder *b) {
     const pst_job *job = b->job;
-    if (pst_job_group(job) == 1 || job->near > 1 || job->zero == 2 || job->staleness ||
-        job->async || job->parts > 1 || !b->cost->flush || b->cost->fifo || !b->cut->graph ||
-        !b->cut->backward || !ends_with_same_pass(b))
+    if (pst_job_group(job) == 1 || job->zero == 2 || job->staleness || job->async ||
+        job->parts > 1 || !b->cost->flush || b->cost->fifo || !b->cut->graph || !b->cut->backward ||
+        !ends_with_same_pass(b))
         return 0;
     const pst_action *a = last_action(b->schedule, b->stage);
     return b->cut->chunk[a->chunk].program[a->opcode].n_step &&
@@ -143,14 +144,33 @@ static void count_parts(const pst_job_builder *b, pst_early *e) {
 typedef struct {
     uint32_t n, due; /* pieces so far; `due` of the latest; PST_NONE: no later piece is early */
     double ns;       /* arrival of the latest, since the start of the pass */
+    /* the same at relays: the latest part before which they add, and the arrival there */
+    uint32_t relay;
+    double relay_ns;
     double freed[PST_PIECES_IN_FLIGHT]; /* time at which each receive buffer is free again */
 } arrivals;
+
+static double latency_of(const pst_job_builder *b) {
+    return (double)(b->spec->exchange ? b->spec->exchange[b->stage].latency_ns
+                                      : b->cost->latency_ns);
+}
+
+/* The part before which relays add a piece that is complete after `ready` parts: by then it has
+ * arrived within the host; n_part: there is none. Without relays: `ready`. */
+static uint32_t relay_of(const pst_job_builder *b, const pst_early *e, uint32_t ready,
+                         const pst_piece *at, arrivals *in) {
+    uint32_t part = in->relay > ready ? in->relay : ready;
+    if (b->job->near == 1) return ready;
+    if (in->relay_ns < (double)e->at_ns[ready]) in->relay_ns = (double)e->at_ns[ready];
+    in->relay_ns += exchange_ns(b, at->param, at->n);
+    while (part < e->n_part && (double)e->at_ns[part] < in->relay_ns + latency_of(b)) part++;
+    return in->relay = part;
+}
 
 static uint32_t due_of(const pst_job_builder *b, const pst_early *e, uint32_t ready,
                        const pst_piece *at, arrivals *in) {
     double *freed = &in->freed[in->n % PST_PIECES_IN_FLIGHT];
-    const double latency =
-        (double)(b->spec->exchange ? b->spec->exchange[b->stage].latency_ns : b->cost->latency_ns);
+    const double latency = latency_of(b);
     if (in->due == PST_NONE) return PST_NONE;
     if (in->ns < (double)e->at_ns[ready]) in->ns = (double)e->at_ns[ready];
     if (in->n >= PST_PIECES_IN_FLIGHT && in->ns < *freed) in->ns = *freed;
@@ -170,8 +190,13 @@ static void find_due(const pst_job_builder *b, pst_early *e, arrivals *in) {
         for (uint32_t p = b->share->n_param; p-- > 0;) {
             uint32_t number = e->base[p];
             if (e->ready[p] != ready) continue;
-            for (pst_piece at = {.param = p}; pst_share_next(b->share, &at); number++)
-                e->due[number] = due_of(b, e, ready, &at, in + at.owner);
+            for (pst_piece at = {.param = p}; pst_share_next(b->share, &at); number++) {
+                arrivals *of = in + at.owner;
+                const uint32_t relay = relay_of(b, e, ready, &at, of);
+                if (relay == e->n_part) of->due = PST_NONE;
+                e->due[number] = due_of(b, e, relay, &at, of);
+                e->relay[number] = e->due[number] == PST_NONE ? PST_NONE : relay;
+            }
         }
 }
 
@@ -194,11 +219,12 @@ pst_status pst_early_open(pst_job_builder *b) {
         e->ready = new_indices(b->cut->graph->n_param);
         e->base = new_indices(b->cut->graph->n_param);
         e->due = new_indices(b->n_piece);
+        e->relay = new_indices(b->n_piece);
         e->at = new_indices(b->n_piece);
         e->own = calloc(2 * (size_t)b->job->grid.data, sizeof *e->own);
         if (e->own) e->pieces = e->own + b->job->grid.data;
     }
-    int failed = !e || !in || !e->ready || !e->base || !e->due || !e->at || !e->own;
+    int failed = !e || !in || !e->ready || !e->base || !e->due || !e->relay || !e->at || !e->own;
     if (!failed) {
         find_ready(b, e);
         find_parts(b, e);
@@ -217,6 +243,7 @@ void pst_early_close(pst_job_builder *b) {
     free(e->ready);
     free(e->base);
     free(e->due);
+    free(e->relay);
     free(e->at);
     free(e->own);
     free(e);

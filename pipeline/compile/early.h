@@ -28,6 +28,7 @@ struct pst_early {
     /* [pieces] part before which the piece is reduced; PST_NONE: the piece is reduced in the
      * flush */
     uint32_t *due;
+    uint32_t *relay; /* [pieces] part before which relays (pst_job.near) add an early piece */
     uint64_t *own, *pieces; /* [replicas] working memory of summary.c */
     uint32_t *at;           /* [pieces] index of the SEND or the last REDUCE of an early piece */
 };

@@ -616,9 +616,15 @@ void pst_flush_spread_sums(pst_job_builder *b, const pst_flush_sums *sums, const
 static void send_early(pst_job_builder *b, const piece *at, void *part) {
     const pst_early *e = b->early;
     if (!pst_early_is_due(b, at->number) || e->ready[at->param] != *(uint32_t *)part ||
-        at->owner == b->member || b->serves)
+        at->owner == b->member || b->serves || relays(b, at))
         return;
     e->at[at->number] = send_gradient(b, at, finished(b, at->param));
+}
+
+static void relay_early(pst_job_builder *b, const piece *at, void *part) {
+    const pst_early *e = b->early;
+    if (e->relay[at->number] == *(uint32_t *)part && relays(b, at))
+        e->at[at->number] = relay_sum(b, at);
 }
 
 static void add_early(pst_job_builder *b, const piece *at, void *part) {
@@ -636,8 +642,9 @@ static void receive_early(pst_job_builder *b, const piece *at, void *part) {
     if (!pst_early_is_due(b, at->number) || e->due[at->number] + 1 != *(uint32_t *)part ||
         at->owner == b->member)
         return;
-    uint32_t recv = emit_piece(b, PST_OP_RECV, at, 0, rank_at(b, b->stage, at->owner), 1);
+    uint32_t recv = emit_piece(b, PST_OP_RECV, at, 0, source_of(b, at), 1);
     pst_builder_depend(b, recv, e->at[at->number]);
+    forward_piece(b, at, 0, recv);
 }
 
 void pst_flush_early(pst_job_builder *b, uint32_t part) {
@@ -647,6 +654,7 @@ void pst_flush_early(pst_job_builder *b, uint32_t part) {
         return;
     }
     each_piece(b, send_early, &part);
+    if (part < b->early->n_part && b->job->near > 1) each_piece(b, relay_early, &part);
     if (part < b->early->n_part) each_piece(b, add_early, &part);
     if (part && !b->job->zero) each_piece(b, receive_early, &part);
 }

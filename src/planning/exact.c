@@ -16,6 +16,7 @@ static void take_exact(const pst_prepared *p, pst_candidate *c) {
         if (p->timing->peak_stash[r] > *held) *held = p->timing->peak_stash[r];
     }
     memcpy(c->peak_bytes, p->plan->peak_bytes, c->layout.pipeline * sizeof *c->peak_bytes);
+    c->near = p->job->near;
     c->exact = 1;
     c->solved = pst_schedule_kind_of(p->plan->layout.schedule) == PST_SCHEDULE_SOLVED;
 }

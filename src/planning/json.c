@@ -75,6 +75,8 @@ static json_t *layout_of(const pst_planning *x, const pst_candidate *candidate) 
         json_object_set_new(j, "first_micro_batch", json_integer(candidate->layout.rest));
     if (j && candidate->layout.tensor_before)
         json_object_set_new(j, "tensors", degrees_of(pst_layout_grid(&candidate->layout)));
+    if (j && candidate->exact && candidate->layout.data > 1)
+        json_object_set_new(j, "exchange", json_string(candidate->near > 1 ? "two-level" : "flat"));
     double low = 0, high = 0;
     const int known = pst_planning_range(x, candidate, &low, &high);
     json_t *predicted = json_pack(

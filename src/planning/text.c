@@ -71,6 +71,7 @@ static void print_layout(const pst_candidate *candidate, FILE *out) {
         fprintf(out, "%s%u", k ? ", " : "; per replica ", candidate->layout.micros[k]);
     const uint32_t servers = pst_grid_servers(pst_layout_grid(&candidate->layout));
     if (candidate->layout.data > 1) fprintf(out, ", zero %u", candidate->layout.zero);
+    if (candidate->near > 1) fputs(", two-level exchange", out);
     if (servers) fprintf(out, ", %u server%s", servers, pst_plural(servers));
     if (candidate->layout.tensor > 1)
         fprintf(out, ", sequence %s", candidate->layout.sequence ? "true" : "false");
