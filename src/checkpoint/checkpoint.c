@@ -87,6 +87,17 @@ static const pst_param *param_of(const pst_graph *g, const char *tensor) {
     return NULL;
 }
 
+/* Puts a part behind those of earlier elements: the owners of outer steps are not in the order of
+ * ranks. Slices stay in the order of ranks. Returns 0 on success, and takes `part` over. */
+static int insert_part(json_t *parts, json_t *part) {
+    const json_int_t from = json_integer_value(json_object_get(part, "from"));
+    size_t at = json_array_size(parts);
+    while (at && !json_object_get(part, "slice") &&
+           json_integer_value(json_object_get(json_array_get(parts, at - 1), "from")) > from)
+        at--;
+    return json_array_insert_new(parts, at, part);
+}
+
 /* Adds a part to the parts of the same tensor from earlier ranks. */
 static pst_status add_part(json_t *tensors, const pst_graph *graph, const char *tensor,
                            const char *dtype, json_t *part) {
@@ -97,7 +108,7 @@ static pst_status add_part(json_t *tensors, const pst_graph *graph, const char *
                         shape_json(param->dim, param->n_dim), "parts");
         if (json_object_set_new(tensors, tensor, all)) all = NULL;
     }
-    if (all && !json_array_append_new(json_object_get(all, "parts"), part)) return PST_OK;
+    if (all && !insert_part(json_object_get(all, "parts"), part)) return PST_OK;
     return all || param
                ? pst_no_memory("for a checkpoint's index")
                : pst_fail(PST_EINTERNAL,
@@ -163,8 +174,8 @@ static int same_shape(const json_t *tensor, const pst_param *param) {
     return 1;
 }
 
-/* Whether the parts cover the tensor: parts of replicas follow each other in rank order from the
- * first element to the last; slices have all elements in sum. */
+/* Whether the parts cover the tensor: parts of replicas follow each other from the first element to
+ * the last; slices have all elements in sum. */
 static int all_parts(const json_t *tensor, const pst_param *param) {
     const json_t *parts = json_object_get(tensor, "parts");
     json_int_t at = 0;

@@ -128,6 +128,7 @@ static pst_status write_last(const pst_elastic *e, const pst_config *given, cons
     pst_elastic_state_files(e, fd);
     const pst_ckpt_memory memory = {fd, ranks};
     if (status == PST_OK) status = pst_ckpt_write_memory(&memory, folder, info, text, p->whole);
+    if (status == PST_OK) pst_saving_prune(folder, given, info);
     pst_prepared_close(p);
     pst_config_close(c);
     free(text);

@@ -373,15 +373,18 @@ static pst_status make_folders(void *arg) {
     return pst_ckpt_make_folders(s->folder, s->info.step);
 }
 
+void pst_saving_prune(const char *folder, const pst_config *c, const pst_ckpt_info *info) {
+    const pst_ckpt_kept kept = {(uint32_t)c->checkpoint.keep, (uint64_t)c->checkpoint.keep_every,
+                                info->step, info->best_of};
+    pst_ckpt_prune(folder, &kept);
+}
+
 static pst_status commit(void *arg) {
     const pst_saving *s = arg;
     const pst_trainer *t = s->trainer;
     PST_TRY(
         pst_ckpt_commit(s->folder, &s->info, s->config, t->p->whole, t->p->options.n_rank, NULL));
-    const pst_ckpt_kept kept = {(uint32_t)t->config->checkpoint.keep,
-                                (uint64_t)t->config->checkpoint.keep_every, s->info.step,
-                                s->info.best_of};
-    pst_ckpt_prune(s->folder, &kept);
+    pst_saving_prune(s->folder, t->config, &s->info);
     return PST_OK;
 }
 

@@ -43,6 +43,9 @@ int pst_saving_is_busy(const pst_trainer *t);
 /* Abandons a checkpoint that is being written; earlier ones are kept. Not collective; to be called
  * before the group is closed. */
 void pst_saving_close(pst_trainer *t);
+/* Removes the checkpoints in `folder` that checkpoint.keep and keep_every do not keep, now that the
+ * one with this information is complete. One process of the run. */
+void pst_saving_prune(const char *folder, const pst_config *c, const pst_ckpt_info *info);
 /* What checkpoints are compared by: best_of of their information. */
 void pst_saving_best_of(const pst_config *c, char out[PST_CKPT_BEST_OF]);
 #endif

@@ -110,6 +110,29 @@ static void test_parts(void **state) {
             }
 }
 
+/* Pieces of the whole, of which later ranks have earlier ones, as the owners of outer steps. */
+static void test_other_order(void **state) {
+    (void)state;
+    static const uint32_t piece_of[] = {0, 2, 4, 1, 3};
+    enum { PIECES = sizeof piece_of / sizeof *piece_of };
+    const pst_ckpt_info info = {
+        .step = 500, .validation_loss = NAN, .best_loss = INFINITY, .optimizer = "adamw"};
+    for (uint32_t r = 0; r < PIECES; r++) {
+        const pst_part own = pst_part_of(N, PIECES, piece_of[r]);
+        const pst_ckpt_entry entry = {.param = graph->param,
+                                      .weight = whole[0] + own.first,
+                                      .state = {whole[1] + own.first, whole[2] + own.first},
+                                      .from = own.first,
+                                      .n = own.count};
+        assert_int_equal(shard_write(&(shard_place){"checkpoints", 500, r, PIECES},
+                                     pst_optim_find("adamw"), &entry, 1),
+                         PST_OK);
+    }
+    if (pst_ckpt_commit("checkpoints", &info, "", graph, PIECES, NULL) != PST_OK)
+        fail_msg("%s", pst_error());
+    expect(0, 3, 2);
+}
+
 static void test_incomplete(void **state) {
     (void)state;
     static float held[N];
@@ -163,6 +186,7 @@ static void test_names(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_other_order),
         cmocka_unit_test(test_incomplete),
         cmocka_unit_test(test_names),
     };
