@@ -169,6 +169,7 @@ static int is_ending(const launcher *l) { return has_ended(l) || l->last_signal;
 static void obey(launcher *l, char *line) {
     if (!strcmp(line, "state")) say_state(l);
     else if (is_ending(l)) refuse(l, "the run is ending");
+    else if (epoch_of(l) + 2 >= PST_ELASTIC_EPOCHS) refuse(l, "its ranks have changed too often");
     else if (!strncmp(line, "resize ", 7)) resize(l, line);
     else if (!strncmp(line, "drain ", 6)) drain(l, line);
     else refuse(l, "wrong request");

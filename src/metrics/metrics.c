@@ -128,6 +128,7 @@ pst_status pst_metrics_open(const pst_prepared *p, const pst_metrics_options *o,
         return status;
     }
     json_t *start = pst_metrics_start(p, keep_steps, &o->peak);
+    if (start && o->again) json_object_set_new(start, "goes_on", json_true());
     if (!start) {
         pst_metrics_close(m);
         return pst_fail(PST_ENOMEM, "no memory for metrics");
@@ -410,8 +411,8 @@ void pst_metrics_resized(pst_metrics *m, const pst_metrics_resize *r) {
                             "seconds", r->seconds, "predicted_seconds", r->predicted_s));
     pst_metrics_newline(m);
     if (!m->quiet)
-        printf("%u -> %u ranks at step %" PRIu64 "; the change took %.2f s (predicted %.2f)\n",
-               r->from, r->ranks, r->step, r->seconds, r->predicted_s);
+        printf("%u -> %u rank%s at step %" PRIu64 "; the change took %.2f s (predicted %.2f)\n",
+               r->from, r->ranks, pst_plural(r->ranks), r->step, r->seconds, r->predicted_s);
     flush_stdout(m);
 }
 

@@ -55,7 +55,10 @@ typedef struct {
     double work_wall;    /* s: duration of the same steps times the number of ranks */
     json_t *start, *end; /* the last start and end line; NULL: none */
     double first_time;   /* time in the first start line, NaN: none */
-    size_t n_start;
+    /* start lines; those of them that only follow from a loss or change of ranks of an elastic run;
+     * its events */
+    size_t n_start, n_going_on, n_recovery, n_resize;
+    json_t *members; /* [[step, ranks]] of all start lines */
     size_t n_event; /* number of events other than validation */
     /* arrays of these events: the first PST_REPORT_HEAD, and of the remaining ones the last
      * PST_REPORT_TAIL */

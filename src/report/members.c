@@ -5,28 +5,17 @@
 
 enum { WIDTH = 1000, HEIGHT = 72, LABEL = 16 };
 
-/* Ranks of a start line. */
-static size_t ranks_of(const json_t *start) {
-    const json_t *bytes = json_object_get(start, "predicted_region_bytes");
-    return json_array_size(json_object_get(bytes, "weights"));
-}
-
-static size_t most_ranks(const pst_report_metrics *m) {
-    const json_t *const part[] = {m->head, m->tail};
-    size_t most = 1, i;
-    json_t *line;
-    for (int k = 0; k < 2; k++)
-        json_array_foreach(part[k], i, line) if (ranks_of(line) > most) most = ranks_of(line);
-    return most;
-}
-
-static size_t count(const pst_report_metrics *m, const char *event) {
-    const json_t *const part[] = {m->head, m->tail};
-    size_t n = 0, i;
-    json_t *line;
-    for (int k = 0; k < 2; k++)
-        json_array_foreach(part[k], i, line) n += !strcmp(pst_report_text(line, "event"), event);
-    return n;
+/* The least and the most ranks. */
+static void range_of(const json_t *members, size_t range[2]) {
+    size_t i;
+    json_t *member;
+    range[0] = SIZE_MAX;
+    range[1] = 1;
+    json_array_foreach(members, i, member) {
+        const size_t ranks = (size_t)json_integer_value(json_array_get(member, 1));
+        if (ranks < range[0]) range[0] = ranks;
+        if (ranks > range[1]) range[1] = ranks;
+    }
 }
 
 /* One period, from step `from` to `to` of `steps`. */
@@ -45,29 +34,33 @@ static void draw_period(const double from, double to, double steps, const size_t
                 x + 3, HEIGHT - h - 3, ranks[0]);
 }
 
+static void draw_periods(const json_t *members, double steps, size_t most, FILE *out) {
+    size_t ranks[2] = {0, most}, i;
+    double from = 0;
+    json_t *member;
+    json_array_foreach(members, i, member) {
+        const double at = json_number_value(json_array_get(member, 0));
+        if (ranks[0] && at > from) draw_period(from, at, steps, ranks, out);
+        from = at;
+        ranks[0] = (size_t)json_integer_value(json_array_get(member, 1));
+    }
+    if (ranks[0] && steps > from) draw_period(from, steps, steps, ranks, out);
+}
+
 void pst_report_draw_members(const pst_report_data *d, FILE *out) {
     const pst_report_metrics *m = &d->metrics;
-    const json_t *const part[] = {m->head, m->tail};
     const double steps = m->n ? m->step[m->n - 1] : 0;
-    const size_t losses = count(m, "recovery"), changes = count(m, "resize");
-    size_t ranks[2] = {0, most_ranks(m)}, i;
-    double from = 0;
-    json_t *line;
+    const size_t losses = m->n_recovery, changes = m->n_resize;
+    size_t range[2];
     if (steps <= 0 || !(losses + changes)) return;
+    range_of(m->members, range);
     fprintf(out,
-            "<section id=\"members\"><h2>Members</h2>\n<p class=\"sub\">Ranks over the steps of "
-            "the run: %zu recover%s from losses, %zu change%s on request. Steps 0 to %.0f; the "
-            "events below say more.</p>\n<svg viewBox=\"0 0 %d %d\" width=\"100%%\" role=\"img\" "
-            "aria-label=\"ranks over steps\">",
-            losses, losses == 1 ? "y" : "ies", changes, changes == 1 ? "" : "s", steps, WIDTH,
-            HEIGHT);
-    for (int k = 0; k < 2; k++) json_array_foreach(part[k], i, line) {
-            if (strcmp(pst_report_text(line, "event"), "start")) continue;
-            const double at = pst_report_number(line, "step");
-            if (ranks[0] && at > from) draw_period(from, at, steps, ranks, out);
-            from = at;
-            ranks[0] = ranks_of(line);
-        }
-    if (ranks[0] && steps > from) draw_period(from, steps, steps, ranks, out);
+            "<section id=\"members\"><h2>Members</h2>\n<p class=\"sub\">%zu to %zu ranks over the "
+            "steps of the run: %zu recover%s from losses, %zu change%s on request. Steps 0 to "
+            "%.0f; the events below say more.</p>\n<svg viewBox=\"0 0 %d %d\" width=\"100%%\" "
+            "role=\"img\" aria-label=\"ranks over steps\">",
+            range[0], range[1], losses, losses == 1 ? "y" : "ies", changes, changes == 1 ? "" : "s",
+            steps, WIDTH, HEIGHT);
+    draw_periods(m->members, steps, range[1], out);
     fputs("</svg></section>\n", out);
 }

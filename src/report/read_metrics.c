@@ -140,14 +140,25 @@ static pst_status read_validation(const json_t *line, pst_report_metrics *m) {
     return PST_OK;
 }
 
+static pst_status read_start(json_t *line, pst_report_metrics *m) {
+    const json_t *bytes = json_object_get(line, "predicted_region_bytes");
+    const json_int_t ranks = (json_int_t)json_array_size(json_object_get(bytes, "weights"));
+    json_t *member = json_pack("[f,I]", pst_report_number(line, "step"), ranks);
+    if (!m->n_start++) m->first_time = pst_report_number(line, "time");
+    m->n_going_on += json_is_true(json_object_get(line, "goes_on"));
+    keep(&m->start, line);
+    keep(&m->end, NULL);
+    if (!member || json_array_append_new(m->members, member) != 0)
+        return pst_no_memory("to read the metrics of a run");
+    return PST_OK;
+}
+
 static pst_status read_event(json_t *line, pst_report_metrics *m) {
     const char *event = pst_report_text(line, "event");
     if (!strcmp(event, "validation")) return read_validation(line, m);
-    if (!strcmp(event, "start")) {
-        if (!m->n_start++) m->first_time = pst_report_number(line, "time");
-        keep(&m->start, line);
-        keep(&m->end, NULL);
-    }
+    if (!strcmp(event, "start")) PST_TRY(read_start(line, m));
+    m->n_recovery += !strcmp(event, "recovery");
+    m->n_resize += !strcmp(event, "resize");
     if (!strcmp(event, "end")) keep(&m->end, line);
     json_t *list = m->n_event++ < PST_REPORT_HEAD ? m->head : m->tail;
     if (json_array_append(list, line) != 0) return pst_no_memory("to read the metrics of a run");
@@ -173,6 +184,7 @@ pst_status pst_report_read_metrics(FILE *file, pst_report_metrics *m) {
     m->first_time = NAN;
     m->head = json_array();
     m->tail = json_array();
+    m->members = json_array();
     m->work = json_object();
     if (!m->head || !m->tail || !m->work) return pst_no_memory("to read the metrics of a run");
     while (status == PST_OK && (n = getline(&text, &capacity, file)) > 0) {
@@ -195,5 +207,6 @@ void pst_report_release_metrics(pst_report_metrics *m) {
     json_decref(m->end);
     json_decref(m->head);
     json_decref(m->tail);
+    json_decref(m->members);
     *m = (pst_report_metrics){0};
 }

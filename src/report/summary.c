@@ -113,6 +113,7 @@ static void draw_versions(const pst_report_data *d, FILE *out) {
 
 static void draw_times(const pst_report_data *d, FILE *out) {
     const pst_report_metrics *m = &d->metrics;
+    const size_t resumed = m->n_start > m->n_going_on + 1 ? m->n_start - m->n_going_on - 1 : 0;
     double end = pst_report_number(m->end, "time"), in_steps = 0;
     char text[PST_HTML_NUMBER];
     for (size_t i = 0; i < m->n; i++)
@@ -122,8 +123,7 @@ static void draw_times(const pst_report_data *d, FILE *out) {
     if (!isnan(m->first_time)) fprintf(out, "started %s, ", pst_html_time(m->first_time, text));
     if (!isnan(end)) fprintf(out, "ended %s, ", pst_html_time(end, text));
     fprintf(out, "%s in steps", pst_html_span(in_steps, text));
-    if (m->n_start > 1)
-        fprintf(out, ", resumed %zu time%s", m->n_start - 1, m->n_start > 2 ? "s" : "");
+    if (resumed) fprintf(out, ", resumed %zu time%s", resumed, resumed > 1 ? "s" : "");
     close_fact(out);
 }
 

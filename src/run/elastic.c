@@ -285,11 +285,22 @@ static pst_status open_state(pst_elastic *e, const pst_graph *graph, note *n) {
                    : open_here(e, &n->info, graph, &e->ckpt);
 }
 
+/* Each epoch opens the files of the data again. */
+static pst_status check_data(const pst_trainer *t, const pst_ckpt_info *info) {
+    if (t->data->row->hash(t->data) == info->data_hash) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "the files of data.paths are not those that the run began with (their order, "
+                    "names or sizes), so it cannot go on; restore them, and continue from the last "
+                    "checkpoint: penstock train --resume %s",
+                    t->folder);
+}
+
 static pst_status read_state(pst_trainer *t) {
     pst_elastic *e = t->elastic;
     note n;
     PST_TRY(open_state(e, t->p->whole, &n));
-    pst_status status = pst_resume_load(t, e->ckpt);
+    pst_status status = check_data(t, &n.info);
+    if (status == PST_OK) status = pst_resume_load(t, e->ckpt);
     pst_ckpt_close(e->ckpt);
     e->ckpt = NULL;
     if (status == PST_OK) take_note(t, &n);

@@ -14,8 +14,8 @@
 typedef struct pst_elastic pst_elastic;
 
 /* Before ranks start. is_wanted: the options or the configuration ask for an elastic run. check:
- * EINPUT if this run cannot be elastic. Starts the ranks and waits for their end
- * (pst_launch_local_elastic). */
+ * EINPUT if this run is to be elastic and cannot be, or is not and has keys of elastic runs.
+ * launch: starts the ranks and waits for their end (pst_launch_local_elastic). */
 int pst_elastic_is_wanted(const pst_config *c, const pst_train_options *o);
 pst_status pst_elastic_needs_ranks(void); /* EINPUT: the run has one process */
 pst_status pst_elastic_check(const pst_config *c, const pst_train_options *o);

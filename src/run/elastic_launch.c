@@ -13,7 +13,7 @@ pst_status pst_elastic_needs_ranks(void) {
     return pst_fail(PST_EINPUT,
                     "--elastic (elastic.min): the run has one process, so none is left "
                     "when it dies; start more ranks with -n, without parallel.transport "
-                    "self, or set elastic.min=0 without --elastic");
+                    "self, or set elastic.min=0 elastic.max=0 elastic.spare=0 without --elastic");
 }
 
 static pst_status refuse(const char *what, const char *fix) {
@@ -41,8 +41,19 @@ static pst_status check_layout(const pst_config *c) {
     return PST_OK;
 }
 
+/* Keys that only elastic runs have. */
+static pst_status check_unused(const pst_config *c) {
+    const char *key = c->elastic.max ? "elastic.max" : "elastic.spare";
+    if (!c->elastic.max && !c->elastic.spare) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "%s is set, but the run is not elastic; add --elastic or elastic.min=1, or set "
+                    "elastic.max=0 elastic.spare=0",
+                    key);
+}
+
 pst_status pst_elastic_check(const pst_config *c, const pst_train_options *o) {
     static const char *const other[] = {"PMIX_RANK", "RANK", "DMLC_ROLE"};
+    if (!pst_elastic_is_wanted(c, o)) return check_unused(c);
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
         if (getenv(other[i]))
             return refuse("ranks that another launcher starts", "start them with -n");
@@ -131,7 +142,8 @@ pst_status pst_elastic_find_ranks(const pst_config *c, uint32_t from, uint32_t t
 /* Fills ranks_of (comm/world/elastic.h): [n_rank + 1]. EINPUT: the run can neither lose a rank nor
  * get more. */
 static pst_status find_ranks(const pst_config *c, uint32_t n_rank, int others, uint32_t *ranks_of) {
-    const int can_grow = c->elastic.spare || c->elastic.max > n_rank;
+    const uint32_t lanes = pst_prepare_lanes(c), most = (uint32_t)c->elastic.max / lanes * lanes;
+    const int can_grow = c->elastic.spare || most > n_rank;
     pst_fail(PST_EINPUT, "elastic.min is %u", pst_elastic_min(c));
     pst_elastic_find_ranks(c, 1, n_rank - 1, others, ranks_of); /* pst_error() says why not */
     ranks_of[n_rank] = n_rank;

@@ -209,7 +209,7 @@ static pst_status train_rank(pst_config **c, const pst_train_options *o, pst_pla
 static pst_status train(pst_config **c, const pst_train_options *o) {
     pst_plan *plan = NULL;
     if (pst_elastic_is_process()) return pst_elastic_train(*c, o);
-    if (pst_elastic_is_wanted(*c, o)) PST_TRY(pst_elastic_check(*c, o));
+    PST_TRY(pst_elastic_check(*c, o));
     int alone = !strcmp(pst_registry_world()->name, "single");
     if (alone) warn_of_tasks();
     pst_status status = alone ? train_single(c, o, &plan) : train_rank(c, o, &plan);
@@ -235,6 +235,8 @@ pst_status pst_train(const pst_config *config, const pst_train_options *options)
     PST_TRY(pst_config_copy(config, &c));
     status = *o.resume ? pst_resume_find_tokenizer(c, o.resume) : PST_OK;
     if (status == PST_OK) status = pst_prepare_set_labels(c);
+    if (status == PST_OK && o.elastic && !c->elastic.min) /* saved, for --resume */
+        status = pst_config_override(c, "elastic", "min", "1");
     if (status == PST_OK) status = train(&c, &o);
     pst_config_close(c);
     return status;

@@ -40,6 +40,12 @@ for range in a 0 3:2 2:a 1:4x :3 -1 2000; do
 done
 refused "elastic.max is 2, but the run has 3" -n 3 --elastic=1:2
 refused "cannot lose a rank: elastic.min is 2" -n 2 --elastic=2:
+refused "cannot lose a rank: 1 is not a multiple of" -n 2 --elastic=1:3 parallel.data=2
+for key in max spare; do
+    rc=0
+    "$PENSTOCK" train run.yaml -q -n 2 elastic.$key=3 >out 2>&1 </dev/null || rc=$?
+    [ $rc = 2 ] && grep -q "elastic.$key is set, but the run is not elastic" out || fail "elastic.$key: $rc, $(cat out)"
+done
 RANK=0 WORLD_SIZE=1 refused "another launcher starts" -n 2
 
 # peaks WORDS...: bytes of both ranks, as a plan predicts them

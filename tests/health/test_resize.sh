@@ -43,7 +43,9 @@ got=$(sed -n 's/.*"weights_xxh64":"\([0-9a-f]*\)".*/\1/p' runs/run/metrics.jsonl
 [ "$(grep -c '"event":"resize"' runs/run/metrics.jsonl)" = 2 ] || fail "events: $(grep event runs/run/metrics.jsonl)"
 [ "$(grep -c '^{"step"' runs/run/metrics.jsonl)" = 250 ] || fail "not each step once"
 [ "$(ls -A runs/run/checkpoints)" = step-00000250 ] || fail "left: $(ls -A runs/run/checkpoints)"
-grep -q 'id="members".*' runs/run/report.html || fail "the report has no members"
+grep -q 'id="members"' runs/run/report.html && grep -q '>2 to 3 ranks over' runs/run/report.html ||
+    fail "the report has no members"
+grep -q resumed runs/run/report.html && fail "a change of ranks is shown as a resumed run"
 grep -q '"event":"end".*"lost_seconds":{"start":[0-9.]*,"recovery":0.0,"resize":0*[.0-9]*[1-9]' runs/run/metrics.jsonl ||
     fail "no time lost: $(tail -n 1 runs/run/metrics.jsonl)"
 exit $bad
