@@ -59,7 +59,7 @@ typedef struct {
      * its events */
     size_t n_start, n_going_on, n_recovery, n_resize;
     json_t *members; /* [[step, ranks]] of all start lines */
-    size_t n_event; /* number of events other than validation */
+    size_t n_event;  /* number of events other than validation */
     /* arrays of these events: the first PST_REPORT_HEAD, and of the remaining ones the last
      * PST_REPORT_TAIL */
     json_t *head, *tail;
