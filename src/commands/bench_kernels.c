@@ -202,7 +202,7 @@ static pst_status build(suite *s) {
     uint32_t flags = s->target.device ? s->target.device->ops->flags : 0;
     if (flags & PST_DEVICE_PADDED) pst_graph_pad(s->graph);
     if (flags & PST_DEVICE_SUMS) pst_graph_leave_sums(s->graph);
-    s->n_micro = (uint64_t)(c->train.batch / c->train.micro_batch);
+    s->n_micro = pst_config_micros(c);
     return list_groups(s);
 }
 

@@ -125,13 +125,6 @@ static pst_status open_model(pst_planning *x) {
     return PST_OK;
 }
 
-/* Whether replicas may exchange in two levels (src/prepare/near.c). */
-static int is_two_level(const pst_config *c) {
-    return strcmp(c->parallel.exchange, "flat") != 0 && !strcmp(c->parallel.compress.up, "none") &&
-           !strcmp(c->parallel.compress.down, "none") && !strcmp(c->parallel.gradients, "fp32") &&
-           !strcmp(c->parallel.update, "sync") && !strcmp(c->parallel.servers, "0");
-}
-
 /* Of a gradient that replicas send to its owner: not more than what is really sent, also where they
  * pack only some (parallel.compress). */
 static double sum_bytes(const pst_config *c) {
@@ -165,7 +158,6 @@ static void fill_problem(pst_planning *x) {
                                       .weight_bytes = half ? 2 : 4,
                                       .state_bytes = sides * (states + (half ? 4 : 0)),
                                       .grad_bytes = 4,
-                                      .two_level = is_two_level(c),
                                       .sum_bytes = sum_bytes(c),
                                       .sum_share = sum_share(c),
                                       .change_bytes = change_bytes(c),

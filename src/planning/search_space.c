@@ -448,10 +448,28 @@ static void choose_rest(pst_planning *x) {
     const int islands = pst_prepare_islands(c, 2) > 1;
     if (islands && !c->parallel.local.islands) fix(&p->zero, 0); /* has no effect */
     if (p->zero.n == 3 && (islands || strcmp(c->parallel.compress.up, "none") != 0)) p->zero.n = 2;
+    if (p->zero.n == 3 && !strcmp(c->parallel.exchange, "two-level")) p->zero.n = 2;
     if (p->zero.n > 1 && strcmp(c->parallel.compress.down, "none") != 0) fix(&p->zero, 1);
     if (is_given(x, "parallel", "sequence"))
         fix(&p->sequence, !strcmp(c->parallel.sequence, "true"));
     else p->sequence = (pst_search_values){.n = 2, .value = {0, 1}};
+}
+
+/* Keys that no layout with several replicas goes with. */
+static pst_status check_exchange(const pst_planning *x) {
+    const pst_config *c = x->config;
+    const char *why = pst_prepare_why_flat(c);
+    if (!why || strcmp(c->parallel.exchange, "two-level") != 0) return PST_OK;
+    if (given(x, "data", c->parallel.data) == 1 || x->cluster->n_device == 1) return PST_OK;
+    return pst_config_at(c, "parallel", "exchange", pst_fail(PST_EINPUT, "%s", why));
+}
+
+static pst_status check_micro_batch(const pst_planning *x) {
+    const pst_config *c = x->config;
+    if (!is_given(x, "train", "micro_batch")) return PST_OK;
+    return pst_config_at(c, "train", "micro_batch",
+                         pst_prepare_check_micro(c, &x->program, (uint64_t)c->train.batch,
+                                                 (uint64_t)c->train.micro_batch));
 }
 
 pst_status pst_planning_search_space(pst_planning *x) {
@@ -459,6 +477,8 @@ pst_status pst_planning_search_space(pst_planning *x) {
         return pst_fail(
             PST_EINPUT,
             "parallel.devices: penstock plan assigns devices to ranks itself; omit the key");
+    PST_TRY(check_exchange(x));
+    PST_TRY(check_micro_batch(x));
     PST_TRY(choose_degrees(x));
     PST_TRY(choose_replicas(x));
     PST_TRY(keep_several(x));

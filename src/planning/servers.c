@@ -89,6 +89,8 @@ static pst_status choose_space(pst_planning *x, const whole *all, uint32_t serve
     x->servers = servers;
     x->cluster->n_device = all->devices - servers;
     x->problem.sum_share = servers ? all->share * LEAST_SHARE : all->share;
+    x->problem.two_level = !servers && strcmp(x->config->parallel.exchange, "flat") != 0 &&
+                           !pst_prepare_why_flat(x->config);
     if (servers) x->problem.change_bytes = LEAST_SHARE * x->problem.weight_bytes;
     else x->problem.change_bytes = all->bytes;
     return pst_planning_search_space(x);

@@ -388,17 +388,30 @@ static void take_whole(pst_prepared *p) {
     fit(p, p->rests[0]);
 }
 
+pst_status pst_prepare_check_micro(const pst_config *c, const pst_costs_program *program,
+                                   uint64_t batch, uint64_t micro_batch) {
+    if (batch % micro_batch == 0) return PST_OK;
+    if (!strcmp(c->train.precision, "fp8"))
+        return pst_fail(PST_EINPUT,
+                        "train.precision fp8 needs micro-batches of equal size, because each "
+                        "counts alike in the scales, but train.micro_batch (%" PRIu64
+                        ") does not divide the batch (%" PRIu64 "); choose one that does, or bf16",
+                        micro_batch, batch);
+    if (pst_costs_program_is_other(program))
+        return pst_fail(PST_EINPUT,
+                        "program %s needs micro-batches of equal size, but train.micro_batch "
+                        "(%" PRIu64 ") does not divide the batch (%" PRIu64
+                        "); choose one that does",
+                        program->name, micro_batch, batch);
+    return PST_OK;
+}
+
 /* The graph of the step's smaller first micro-batch; before `whole` is adapted to the device. */
 static pst_status resize_graph(pst_prepared *p) {
     const pst_layout *l = &p->plan->layout;
-    const char *precision = p->config->train.precision;
     if (!l->rest) return PST_OK;
-    if (!strcmp(precision, "fp8"))
-        return pst_fail(PST_EINPUT,
-                        "train.precision fp8 needs micro-batches of equal size, because each "
-                        "counts alike in the scales, but train.micro_batch (%u) does not divide "
-                        "the batch (%" PRIu64 "); choose one that does, or bf16",
-                        l->micro_batch, pst_layout_batch(l));
+    PST_TRY(pst_prepare_check_micro(p->config, p->options.program, pst_layout_batch(l),
+                                    l->micro_batch));
     p->rests = calloc(p->grid.tensor, sizeof(pst_graph *));
     if (!p->rests) return pst_no_memory("for the graph of the first micro-batch");
     pst_status status = pst_graph_resize(p->whole, l->rest, &p->rest_whole);

@@ -25,8 +25,8 @@ static uint32_t most_near(const pst_prepared *p, uint32_t group) {
     return near < group ? near : 1;
 }
 
-/* Why the exchange is flat; NULL: it need not be. */
-static const char *why_flat(const pst_prepared *p, const pst_job_spec *spec) {
+/* Why the exchange is flat; NULL: it need not be. servers: whether there are any. */
+static const char *why_flat(const pst_job_spec *spec, int servers) {
     const struct {
         int given;
         const char *why;
@@ -38,8 +38,8 @@ static const char *why_flat(const pst_prepared *p, const pst_job_spec *spec) {
          "parallel.compress.up=none and parallel.compress.down=none, or parallel.exchange=flat"},
         {spec->narrow, "parallel.exchange=two-level sends sums, which are fp32; use "
                        "parallel.gradients=fp32, or parallel.exchange=flat"},
-        {p->grid.servers != 0, "parallel.exchange=two-level needs replicas that own what they add, "
-                               "but parallel.servers do; omit one of the two"},
+        {servers, "parallel.exchange=two-level needs replicas that own what they add, but "
+                  "parallel.servers do; omit one of the two"},
         {spec->staleness != 0, "parallel.exchange=two-level adds gradients at the end of a step; "
                                "use parallel.update=sync, or parallel.exchange=flat"}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
@@ -47,8 +47,19 @@ static const char *why_flat(const pst_prepared *p, const pst_job_spec *spec) {
     return NULL;
 }
 
+const char *pst_prepare_why_flat(const pst_config *c) {
+    const char *servers = c->parallel.servers;
+    const pst_job_spec spec = {.zero = (int)c->parallel.zero,
+                               .up = pst_prepare_codec_up(c),
+                               .down = pst_prepare_codec_down(c),
+                               .narrow = !strcmp(c->parallel.gradients, "bf16"),
+                               .staleness = strcmp(c->parallel.update, "sync") != 0};
+    return why_flat(&spec, strcmp(servers, "0") != 0 && strcmp(servers, "auto") != 0);
+}
+
 pst_status pst_prepare_near(const pst_prepared *p, pst_job_spec *spec) {
-    const char *exchange = p->config->parallel.exchange, *why = why_flat(p, spec);
+    const char *exchange = p->config->parallel.exchange;
+    const char *why = why_flat(spec, p->grid.servers != 0);
     const uint32_t group = p->grid.data / (spec->islands ? spec->islands : 1);
     spec->near = 1;
     if (p->options.infer || group == 1 || !strcmp(exchange, "flat")) return PST_OK;

@@ -218,6 +218,9 @@ pst_status pst_prepare_narrow(const pst_prepared *p, int *narrow);
 /* prepare/near.c. Sets spec->near (parallel.exchange), once the other members are set. EINPUT: keys
  * contradict each other. */
 pst_status pst_prepare_near(const pst_prepared *p, pst_job_spec *spec);
+/* Why keys of the configuration do not allow a two-level exchange between replicas, whatever the
+ * layout, with what to change; NULL: they do. */
+const char *pst_prepare_why_flat(const pst_config *config);
 /* For people: how replicas exchange; "" if the exchange is flat. Returns `text`. */
 enum { PST_NEAR_TEXT = 120 };
 const char *pst_prepare_near_text(const pst_prepared *p, char text[PST_NEAR_TEXT]);
@@ -401,6 +404,10 @@ pst_status pst_prepare_owners(const pst_prepared *p, uint32_t **weight);
 int pst_prepare_is_eager(const pst_prepared *p);
 /* pst_job_spec.message of eager updates, at most `message`. */
 uint64_t pst_prepare_slice(const pst_prepared *p, uint64_t message);
+/* prepare/graph.c. EINPUT: the precision, or a program other than penstock, needs micro-batches of
+ * equal size, which batch and micro_batch, in samples, do not allow. program: NULL: penstock. */
+pst_status pst_prepare_check_micro(const pst_config *config, const pst_costs_program *program,
+                                   uint64_t batch, uint64_t micro_batch);
 /* prepare/graph.c: sets p->whole, p->graphs and p->graph; p->grid must be set. EINPUT: keys
  * contradict each other. If stages have different numbers of tensor ranks, p->graph is the unsplit
  * model until pst_prepare_split, which needs the cut, makes the graphs. */

@@ -88,12 +88,14 @@ static void list_recompute(const pst_layout *l, char text[LAYOUT_TEXT]) {
 
 static void describe_layout(const pst_plan *plan, char text[N_LAYOUT][LAYOUT_TEXT]) {
     const pst_layout *l = &plan->layout;
+    char rest[PST_LAYOUT_REST_TEXT];
     snprintf(text[0], LAYOUT_TEXT, "%u", pst_plan_job_ranks(plan));
     pst_grid_text(pst_plan_grid(plan), text[1]);
     if (!*text[1]) snprintf(text[1], LAYOUT_TEXT, "one lane");
     snprintf(text[2], LAYOUT_TEXT, "%s", l->schedule);
     list_operators(l, text[3]);
-    snprintf(text[4], LAYOUT_TEXT, "%u of %u", l->n_micro, l->micro_batch);
+    snprintf(text[4], LAYOUT_TEXT, "%u of %u%s", l->n_micro, l->micro_batch,
+             pst_layout_rest_text(l, rest));
     snprintf(text[5], LAYOUT_TEXT, "%u", l->zero);
     list_recompute(l, text[6]);
 }

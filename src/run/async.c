@@ -85,7 +85,8 @@ static pst_status check_periods(const pst_trainer *t) {
     return PST_OK;
 }
 
-/* Whether the order ends before the run's last step: the run that wrote it was ended early. */
+/* Whether the order ends before the run's last step: the run that wrote it was ended early, or had
+ * fewer steps. */
 static int is_short(const pst_trainer *t) {
     return t->async->replays && pst_order_end(&t->async->given) < (uint64_t)t->config->train.steps;
 }
@@ -94,7 +95,8 @@ static void announce_end(const pst_trainer *t) {
     if (is_short(t) && t->group->leader)
         pst_log(PST_LOG_INFO,
                 "the order ends after step %" PRIu64
-                " of %lld, because the run that wrote it was ended early: this run ends there",
+                " of %lld: this run ends there, with the weights of the run that wrote it if that "
+                "had the same train.steps",
                 pst_order_end(&t->async->given), (long long)t->config->train.steps);
 }
 

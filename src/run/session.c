@@ -57,9 +57,10 @@ static pst_status check_plan(const pst_config *c, const pst_plan *plan, const ps
     const uint64_t samples = pst_layout_batch(l);
     if (samples != (uint64_t)c->train.batch)
         return pst_fail(PST_EINPUT,
-                        "the plan has %u micro-batches of %u samples, but train.batch is %" PRId64
+                        "the plan has %u micro-batches of %u samples, %" PRIu64
+                        " in total, but train.batch is %" PRId64
                         "; set train.batch to the number of samples in the plan",
-                        l->n_micro, l->micro_batch, c->train.batch);
+                        l->n_micro, l->micro_batch, samples, c->train.batch);
     uint32_t n = ranks_of(c, plan);
     if (world->size > 1 && world->size != n)
         return pst_fail(PST_EINPUT, "the plan is for %u ranks, but the job has %u processes", n,

@@ -177,6 +177,16 @@ expect_plan 2 'has only 4 devices' run.yaml --cluster '1x4 h100' -n 5
 expect_plan 2 '8 samples are too few for 4 replicas with each allowed micro_batch' run.yaml -n 4 micro_batch=3 data=4
 expect_plan 2 'deepspeed needs micro-batches of equal size, but the first one of this layout has 2 samples instead of 3' run.yaml \
     -n 2 micro_batch=3 data=2 --export deepspeed
+expect_plan 2 'program megatron-core needs micro-batches of equal size' run.yaml --cluster '4 h100' precision=bf16 micro_batch=3 \
+    --program megatron-core
+expect_plan 2 'fp8 needs micro-batches of equal size.*; choose one that does, or bf16$' run.yaml --cluster '4 h100' \
+    precision=fp8 micro_batch=3
+# a two-level exchange that is asked for: no layout with zero 2 is tried, and keys that contradict it are refused at once
+"$PENSTOCK" plan run.yaml --cluster '4 cpu' batch=64 data=4 parallel.exchange=two-level >out 2>&1 || fail "two-level: $(cat out)"
+expect_plan 2 'adds the gradients of a whole step.*use parallel.zero=1$' run.yaml --cluster '2x2 cpu' parallel.exchange=two-level zero=2
+expect_plan 2 'use parallel.compress.up=none' run.yaml --cluster '2x2 cpu' parallel.exchange=two-level parallel.compress.up=int8
+expect_plan 2 'omit one of the two' run.yaml --cluster '2x2 cpu' parallel.exchange=two-level parallel.servers=1
+"$PENSTOCK" plan run.yaml --cluster '2x2 cpu' parallel.exchange=two-level zero=2 data=1 >out 2>&1 || fail "one replica: $(cat out)"
 expect_plan 2 'micro_batch (9) is larger than train.batch (8)' run.yaml -n 4 micro_batch=9
 expect_plan 2 'schedule solved for at most 64 devices' run.yaml --cluster '16x8 h100 ib:400Gb/s' schedule=solved
 expect_plan 2 'does not support schedule custom' run.yaml -n 4 schedule=custom
