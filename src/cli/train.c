@@ -92,8 +92,8 @@ int pst_cli_train(const pst_cli_call *call) {
          &o.resume},
         {0, "replay", "FILE", PST_OPTION_STRING, 0, 0,
          "With parallel.update async or bounded: apply gradients in the order of FILE, order.txt "
-         "of "
-         "an earlier run with the same layout, which gives the same weights.",
+         "of an earlier run with the same replicas and batches, which gives the same weights. If "
+         "that run was ended early, this one ends there, too.",
          &o.replay},
         {0, "elastic", "MIN:MAX", PST_OPTION_OPTIONAL, 0, 0,
          "Go on when a rank is killed, stopped or hangs or, with --hostfile, a host is lost: the "

@@ -418,7 +418,7 @@ static const pst_row rows[] = {
          "then takes as long as the longer of the two, but gradients are of older weights. async: "
          "servers apply the gradients of each replica when they arrive, and no replica waits for "
          "another; bounded: likewise, but none is more than `staleness` steps ahead of the "
-         "slowest. CPUs only."),
+         "slowest. async and bounded: CPUs only."),
     {"parallel", "staleness", PST_ROW_WHOLE, "1", 1, 1000, FULL, NULL, AT(parallel.staleness), 0,
      "With update: delayed, the number of steps between a gradient and its update. Each needs "
      "memory for all gradients. With bounded, how many steps the fastest replica may be ahead of "
@@ -430,7 +430,7 @@ static const pst_row rows[] = {
      "element and a scale per block, a quarter or an eighth of the bytes; 2bit: plus or minus a "
      "value, or 0; topk: the largest elements of each block; powersgd: each replica's gradient as "
      "a product of two thin matrices; bf16: half of the bytes. What is left out is added to the "
-     "next step's gradient. CPUs only.",
+     "next step's gradient. topk and powersgd: CPUs only.",
      NULL},
     {"parallel.compress", "down", PST_ROW_TEXT, "none", 0, 0, FULL, "none|int8|int4|bf16",
      AT(parallel.compress.down), 0,
