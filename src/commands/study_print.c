@@ -208,6 +208,9 @@ static json_t *gather(const pst_simulate_options *o, const pst_study *s, const p
     if (j && s->prepared && s->prepared->inner)
         failed |=
             json_object_set_new(j, "mean_step_ns", json_real(pst_prepared_step_ns(s->prepared)));
+    if (j && s->prepared && s->job->grid.data > 1)
+        failed |= json_object_set_new(j, "exchange",
+                                      json_string(s->job->near > 1 ? "two-level" : "flat"));
     if (j && s->prepared)
         failed |= json_object_set_new(
             j, "exposed_ns",

@@ -183,6 +183,12 @@ expect_plan 2 'fp8 needs micro-batches of equal size.*; choose one that does, or
     precision=fp8 micro_batch=3
 # a two-level exchange that is asked for: no layout with zero 2 is tried, and keys that contradict it are refused at once
 "$PENSTOCK" plan run.yaml --cluster '4 cpu' batch=64 data=4 parallel.exchange=two-level >out 2>&1 || fail "two-level: $(cat out)"
+"$PENSTOCK" plan run.yaml --cluster '2x2 cpu ethernet:1Gb/s' batch=64 data=4 -o two.yaml >out 2>&1 || fail "auto: $(cat out)"
+for exchange in two-level flat; do
+    "$PENSTOCK" simulate two.yaml --json >out 2>&1 || fail "$exchange: $(cat out)"
+    grep -q "\"exchange\": \"$exchange\"" out || fail "not $exchange: $(cat out)"
+    sed -i 's/"parallel.data=4"/&, "parallel.exchange=flat"/' two.yaml
+done
 expect_plan 2 'adds the gradients of a whole step.*use parallel.zero=1$' run.yaml --cluster '2x2 cpu' parallel.exchange=two-level zero=2
 expect_plan 2 'use parallel.compress.up=none' run.yaml --cluster '2x2 cpu' parallel.exchange=two-level parallel.compress.up=int8
 expect_plan 2 'omit one of the two' run.yaml --cluster '2x2 cpu' parallel.exchange=two-level parallel.servers=1

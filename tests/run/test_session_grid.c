@@ -165,6 +165,20 @@ static void checkpoints(void **state) {
     }
 }
 
+/* Eight samples in micro-batches of three: the first one has two. */
+static void uneven(void **state) {
+    (void)state;
+    const char *micro = "micro_batch=3";
+    course whole = run(1, "micro_batch=8", NULL, NULL), one = run(1, micro, NULL, NULL),
+           deep = run(2, micro, "schedule=zb-h1", NULL), wide = run(2, micro, "data=2", NULL),
+           split = run(2, micro, "tensor=2", NULL);
+    assert_same(&deep, &one, 0);
+    assert_near(&one, &whole, 0);
+    assert_near(&wide, &whole, 0);
+    assert_near(&split, &whole, 0);
+    assert_int_not_equal(one.hash, whole.hash);
+}
+
 /* What replicas have of each other's weights is as old as the last evaluation, until a load. */
 static void evaluated_after_a_load(void **state) {
     (void)state;
@@ -245,8 +259,9 @@ static void plans(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(checkpoints),
-                                       cmocka_unit_test(evaluated_after_a_load),
-                                       cmocka_unit_test(growing_batches), cmocka_unit_test(plans)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layouts),         cmocka_unit_test(uneven),
+        cmocka_unit_test(checkpoints),     cmocka_unit_test(evaluated_after_a_load),
+        cmocka_unit_test(growing_batches), cmocka_unit_test(plans)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }
