@@ -94,9 +94,18 @@ static void end_of_job(launcher *l) {
     atomic_compare_exchange_strong(&l->elastic->page->end, &runs, PST_ELASTIC_DONE);
 }
 
+/* The ranks of this host leave at the end of their step. */
+static void drain(launcher *l) {
+    pst_launch_print("host %s was told to leave (SIGTERM): its ranks do so at the end of the step",
+                     l->host);
+    for (uint32_t i = l->own_from; i < l->own_to; i++)
+        if (l->rank[i].pid) kill(-l->rank[i].pid, SIGTERM);
+}
+
 int pst_launch_elastic_host_obey(launcher *l, const char *line) {
     if (!strcmp(line, "beat")) return 1;
-    if (!strcmp(line, "done")) end_of_job(l);
+    if (!strcmp(line, "drain")) drain(l);
+    else if (!strcmp(line, "done")) end_of_job(l);
     else if (!strncmp(line, "epoch ", 6)) announce(l, line);
     else return 0;
     return 1;
@@ -110,11 +119,7 @@ int pst_launch_elastic_host_drain(launcher *l) {
         others += e->alive[i] && (i < l->own_from || i >= l->own_to);
     if (!pst_elastic_ranks(e->page, others)) return 0;
     l->hosts->drains = 1;
-    pst_launch_print("host %s was told to leave (SIGTERM): its ranks do so at the end of the step",
-                     l->host);
     pst_launch_host_report("drains");
-    for (uint32_t i = l->own_from; i < l->own_to; i++)
-        if (l->rank[i].pid) kill(-l->rank[i].pid, SIGTERM);
     return 1;
 }
 

@@ -80,6 +80,20 @@ static void note_apart(hosts_job *j, uint32_t host, uint32_t first) {
     e->apart[host] = 1;
 }
 
+/* Host h was told to leave. All hosts may be, at the same time: those without which the others
+ * cannot go on stop the run, which then saves. */
+static void drain(hosts_job *j, host_process *h) {
+    char text[32];
+    uint32_t n = 0;
+    h->drains = 1;
+    for (uint32_t i = 0; i < j->n; i++)
+        for (uint32_t k = 0; !j->host[i].drains && k < j->host[i].n; k++)
+            n += j->elastic->alive[j->host[i].first + k] != 0;
+    h->drains = j->elastic->ranks_of[n] != 0;
+    snprintf(text, sizeof text, "signal %d\n", SIGTERM);
+    pst_launch_hosts_send(h, h->drains ? "drain\n" : text);
+}
+
 int pst_hosts_elastic_obey(hosts_job *j, host_process *h, const char *text) {
     uint32_t process;
     uint64_t age;
@@ -87,7 +101,7 @@ int pst_hosts_elastic_obey(hosts_job *j, host_process *h, const char *text) {
     h->heard_ns = pst_monotonic_ns();
     if (!strcmp(text, "beat")) return 1;
     if (!strcmp(text, "drains")) {
-        h->drains = 1;
+        drain(j, h);
         return 1;
     }
     if (sscanf(text, "has %u", &h->has_epoch) == 1) return 1;

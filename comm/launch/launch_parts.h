@@ -181,9 +181,10 @@ pst_status pst_launch_elastic_host_open(pst_launch_host_job *job, const char *li
 pst_status pst_launch_elastic_host_add(pst_launch_host_job *job, const char *line);
 int pst_launch_elastic_host_is_wanted(const launcher *l);
 int pst_launch_elastic_host_obey(launcher *l, const char *line);
-/* SIGTERM to this launcher alone, as before an eviction of the host: its ranks leave at the end of
- * their step, and it stays until the others have read their state. 0: the job cannot go on without
- * them, or this is no such job. */
+/* SIGTERM to this launcher alone, as before an eviction of the host: asks the starting launcher,
+ * which answers that its ranks are to leave at the end of their step, and it stays until the others
+ * have read their state; or that the run is to stop, because other hosts leave as well. 0: the job
+ * cannot go on without them, or this is no such job. */
 int pst_launch_elastic_host_drain(launcher *l);
 int pst_launch_elastic_host_watch(launcher *l);
 

@@ -197,7 +197,7 @@ pst_status pst_elastic_launch_hosts(const pst_config *c, const pst_train_options
     if (c->elastic.spare || c->elastic.max > n_rank)
         return refuse("--hostfile and elastic.spare, or an elastic.max above the number of ranks: "
                       "on several hosts no rank can join later",
-                      "omit these keys");
+                      "set elastic.max=0 elastic.spare=0");
     PST_TRY(begin(c, o, n_rank, 1, ranks_of));
     return pst_launch_hosts(hosts, &options, o->argv, end);
 }

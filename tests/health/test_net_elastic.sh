@@ -80,6 +80,13 @@ ended "$expected"
 said leaves.log "host $host_b ($host_b) has left; the job does not need it any more"
 ! grep -q "back to" leaves.log || fail "leaves: steps were repeated: $(grep -v ^step leaves.log)"
 
+start all-leave checkpoint.every=0 # so the run is saved
+after 50; kill -TERM "$(agent 1)" "$(agent 2)"
+wait $job; rc=$?
+[ $rc = 143 ] || fail "all hosts leave: status $rc: $(grep -v ^step all-leave.log)"
+ls runs/all-leave/checkpoints | grep -q step- || fail "all hosts leave: nothing is saved: $(grep -v ^step all-leave.log)"
+nobody_left 10
+
 start few elastic.min=3 checkpoint.every=20
 after 50; kill -9 "$(agent 2)"
 wait $job; rc=$?
