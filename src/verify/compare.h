@@ -22,6 +22,10 @@ typedef struct {
     /* with a tolerance: those of gradients inside a micro-batch; of sums of gradients over
      * micro-batches and replicas, and of their norm */
     double gradients, sums;
+    /* 1: operators have kinks (relu, max_pool): of a gradient, one element in 256, at least one,
+     * may differ by up to the largest element, because an input near the kink lets it through on
+     * one side only */
+    int kinks;
     uint64_t first_step, end_step; /* steps [first_step, end_step) are compared */
     int joined;        /* 1: the reference has one tensor rank, the run may have several */
     int accumulators;  /* 1: also compares gradient accumulators, which must sum the same

@@ -85,12 +85,16 @@ static int has_loss_of_samples(const pst_graph *g) {
     return 0;
 }
 
-double pst_promise_gradients(const pst_graph *g, double tolerance) {
-    if (has_loss_of_samples(g) && tolerance < cancelled_tolerance) return cancelled_tolerance;
+static int has_kinks(const pst_graph *g) {
     for (uint32_t i = 0; i < g->n_node; i++)
         if (g->node[i].attr.activation == PST_ACT_RELU || !strcmp(g->node[i].op->name, "max_pool"))
-            return kink_tolerance;
-    return tolerance;
+            return 1;
+    return 0;
+}
+
+double pst_promise_gradients(const pst_graph *g, double tolerance) {
+    if (has_loss_of_samples(g) && tolerance < cancelled_tolerance) return cancelled_tolerance;
+    return has_kinks(g) ? kink_tolerance : tolerance;
 }
 
 static int has_batch_norm(const pst_graph *g) {
@@ -112,6 +116,7 @@ void pst_promise_of(const pst_prepared *small, const pst_shape *s, pst_promise *
     if (has_batch_norm(small->whole) && p->tolerance < batch_norm_tolerance)
         p->tolerance = batch_norm_tolerance;
     p->gradients = pst_promise_gradients(small->whole, p->tolerance);
+    p->kinks = has_kinks(small->whole);
     promise_replicas(small, s, p);
     if (p->sums < p->gradients) p->sums = p->gradients;
     if (!p->alone) deny(p, "stages have different numbers of tensor ranks");
@@ -133,6 +138,7 @@ void pst_promise_of(const pst_prepared *small, const pst_shape *s, pst_promise *
 pst_compare_options pst_promise_near(const pst_promise *p, int configured) {
     return (pst_compare_options){.tolerance = p->tolerance,
                                  .gradients = p->gradients,
+                                 .kinks = p->kinks,
                                  .sums = configured ? p->sums : p->gradients,
                                  .end_step = UINT64_MAX};
 }

@@ -23,6 +23,7 @@ typedef struct {
     double tolerance;
     double gradients; /* the same for gradients: larger if operators have kinks (relu, max_pool),
                          because an input near a kink may be on either side in the two runs */
+    int kinks;        /* 1: operators have kinks (pst_compare_options) */
     double sums;      /* the same for sums of gradients of the run as configured: larger if replicas
                          round theirs (parallel.gradients, compress) */
     /* for one operator from equal inputs, whose results are rounded once */
