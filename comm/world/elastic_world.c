@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -134,6 +135,19 @@ static pst_status map_regions(elastic_world *w) {
     return PST_OK;
 }
 
+/* Of the memory files of this host's ranks in the epoch. */
+static uint64_t held_bytes(const pst_elastic_page *page, const pst_elastic_members *m) {
+    enum { BLOCK = 512 }; /* of st_blocks */
+    uint64_t bytes = 0;
+    struct stat st;
+    for (uint32_t r = 0; r < m->n_rank; r++)
+        for (uint32_t k = 0; k < PST_ELASTIC_FILES; k++)
+            if (pst_elastic_is_here(page, m->process[r]) &&
+                !fstat(page->state_fd[m->process[r]][k], &st))
+                bytes += (uint64_t)st.st_blocks * BLOCK;
+    return bytes;
+}
+
 pst_status pst_elastic_world(pst_elastic_page *page, uint32_t epoch, uint32_t process,
                              pst_world **world) {
     elastic_world *w = calloc(1, sizeof *w);
@@ -149,6 +163,7 @@ pst_status pst_elastic_world(pst_elastic_page *page, uint32_t epoch, uint32_t pr
                           .epoch = epoch,
                           .lines = page->n,
                           .line = process,
+                          .held = held_bytes(page, m),
                           .launched_by_us = 1};
     w->page = page;
     w->member = m;

@@ -41,6 +41,9 @@ struct pst_world {
      * of this host. */
     int heartbeat_fd;
     uint32_t epoch, lines, line;
+    /* memory that the ranks of this host have already and will overwrite: the files with their
+     * state; bytes */
+    uint64_t held;
     uint32_t verdicts; /* statuses that ranks have agreed on in this world, for unique keys */
 };
 #endif

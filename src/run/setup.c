@@ -41,12 +41,15 @@ uint32_t pst_setup_threads(const pst_config *c, const pst_world *world, uint32_t
                                : pst_placement_threads(world, ranks_here);
 }
 
-/* The memory limit of a rank: parallel.memory, else its share of the machine's free memory; a
- * device with its own memory checks the limit when it is opened. */
+/* The memory limit of a rank: parallel.memory, else its share of the machine's free memory, and of
+ * what the ranks have already and use again (held); a device with its own memory checks the limit
+ * when it is opened. */
 static uint64_t memory_limit(const pst_config *c, const pst_device_ops *device,
-                             uint32_t ranks_here) {
+                             uint32_t ranks_here, uint64_t held) {
+    const uint64_t memory = pst_machine_memory();
     if (c->parallel.memory > 0) return (uint64_t)c->parallel.memory;
-    return device->flags & PST_DEVICE_OWN_MEMORY ? 0 : pst_machine_memory() / ranks_here;
+    if (device->flags & PST_DEVICE_OWN_MEMORY || !memory) return 0;
+    return (memory + held) / ranks_here;
 }
 
 /* Checks the files that the run starts from: headers and shapes, not the tensors' bytes. */
@@ -129,7 +132,7 @@ pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, pst_
     if (status == PST_OK) status = pst_prepare(c, &options, &p);
     free(host);
     PST_TRY(status);
-    p->memory_limit = memory_limit(c, options.device, ranks_here);
+    p->memory_limit = memory_limit(c, options.device, ranks_here, world ? world->held : 0);
     status = pst_prepare_fits(p, p->memory_limit);
     if (status == PST_OK) status = pst_collectives_check(p);
     if (status == PST_OK) *prepared = p;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "comm/world/elastic.h"
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,6 +148,7 @@ static void test_newest_of_epochs(void **state) {
 typedef struct {
     uint32_t process;
     pst_status joined, again;
+    uint64_t held;
 } member;
 
 /* Exchanges values twice under one key, and then waits in a fence until the epoch ends. */
@@ -155,6 +157,7 @@ static void *join(void *arg) {
     pst_world *w;
     char text[16];
     if ((m->joined = pst_elastic_world(page, 0, m->process, &w)) != PST_OK) return NULL;
+    m->held = w->held;
     for (int k = 0; k < 2; k++) {
         snprintf(text, sizeof text, "%u of %d", w->rank, k);
         m->joined |= w->ops->put(w, "key", text, sizeof text);
@@ -178,6 +181,9 @@ static void test_world(void **state) {
     (void)state;
     member m[4];
     pthread_t thread[4];
+    assert_int_equal(posix_fallocate(page->state_fd[1][0], 0, 1 << 20), 0);
+    assert_int_equal(posix_fallocate(page->state_fd[3][1], 0, 2 << 20), 0);
+    assert_int_equal(posix_fallocate(page->state_fd[5][0], 0, 4 << 20), 0); /* has no rank */
     for (uint32_t i = 0; i < 4; i++) {
         m[i] = (member){.process = i, .joined = PST_EINTERNAL};
         assert_int_equal(pthread_create(&thread[i], NULL, join, &m[i]), 0);
@@ -186,6 +192,7 @@ static void test_world(void **state) {
     assert_true(announce((uint8_t[]){0, 1, 1, 1}));
     for (uint32_t i = 1; i < 4; i++) pthread_join(thread[i], NULL);
     for (uint32_t i = 0; i < 4; i++) assert_int_equal(m[i].joined, PST_OK);
+    for (uint32_t i = 0; i < 4; i++) assert_int_equal(m[i].held, 3 << 20);
     for (uint32_t i = 1; i < 4; i++) assert_int_equal(m[i].again, PST_EPEER);
 }
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Elastic runs whose ranks are killed: test_elastic.sh does it at known moments, test_elastic_soak.sh at any moment.
-Each run must exit with 0, with the weights of an undisturbed run, each step once, and no process or file left.
+"""Elastic runs whose ranks are killed: test_elastic.sh does it at known moments, test_elastic_layouts.sh in many
+layouts, test_elastic_soak.sh at any moment. Each run must exit with 0, with the weights of an undisturbed run, each
+step once, and no process or file left.
 
-    elastic.py each | soak ROUNDS [SEED]    (PENSTOCK: the program; the current folder is written to)
+    elastic.py moments | layouts | soak ROUNDS [SEED]    (PENSTOCK: the program; the current folder is written to)
 """
 import glob
 import json
@@ -20,7 +21,7 @@ PATIENCE = 90  # seconds; a run takes a few
 SMALL = """name: run
 model: {kind: gpt, layers: 4, heads: 2, channels: 32, context: 32}
 data: {kind: text, paths: [text], validation: 0}
-train: {steps: 60, batch: 8, micro_batch: 2, lr: 1.0e-3, warmup: 0}
+train: {steps: 40, batch: 8, micro_batch: 2, lr: 1.0e-3, warmup: 0}
 parallel: {threads: 1}
 checkpoint: {every: 7, keep: 2}
 """
@@ -115,8 +116,13 @@ def fresh():
 
 
 def undisturbed(words):
+    """The weights of a run of one stage, which those of several stages have, too."""
     fresh()
-    return weights_after(begin(words))
+    lanes = 1
+    for word in words:
+        if word.startswith(("parallel.data=", "parallel.tensor=")):
+            lanes *= int(word.partition("=")[2])
+    return weights_after(begin([w for w in words if "pipeline" not in w] + ["-n", str(lanes)]))
 
 
 # --- known moments -----------------------------------------------------------------------------------------------
@@ -197,7 +203,7 @@ def nothing(_):
 
 
 # What is done to a run, its arguments, its ranks, and a fault (PENSTOCK_FAULT of CONTRIBUTING.md).
-PARTS = {
+MOMENTS = {
     "first rank": (first_rank, [], 4),
     "middle rank": (middle_rank, [], 4),
     "two at once": (two_at_once, [], 4),
@@ -206,12 +212,17 @@ PARTS = {
     "down to one": (down_to_one, [], 4),
     "evicted": (evicted, [], 4),
     "stopped": (stopped, [], 4),
+    "inside the flush": (nothing, [], 4, "kill:rank=3,message=33"),
+    "a spare": (spare, ["elastic.spare=1"], 4),
+    "hung": (nothing, [], 4, "stall:rank=2,message=60"),
+}
+LAYOUTS = {
     "two replicas": (middle_rank, ["parallel.data=2"], 4),
     "two tensor ranks": (first_rank, ["parallel.tensor=2", "parallel.pipeline=2"], 4),
     "sharded states": (middle_rank, ["parallel.data=2", "parallel.zero=1"], 4),
     "sharded gradients, bf16": (middle_rank, ["parallel.data=2", "parallel.zero=2", "train.precision=bf16"], 4),
     "states in bf16": (middle_rank, ["train.optimizer_state=bf16"], 4),
-    "packed gradients": (middle_rank, ["parallel.data=2", "parallel.compress.up=int8", "train.steps=40"], 4),
+    "packed gradients": (middle_rank, ["parallel.data=2", "parallel.compress.up=int8"], 4),
     "packed changes": (middle_rank, ["parallel.data=2", "parallel.zero=1", "parallel.compress.up=int8",
                                      "parallel.compress.down=int8"], 4),
     "muon": (middle_rank, ["train.optimizer=muon", "parallel.data=2"], 4),
@@ -220,56 +231,58 @@ PARTS = {
     "step before the norm": (middle_rank, ["parallel.post_validation=true", "train.clip=1"], 4),
     "rewinds": (middle_rank, ["train.spike=rewind", "train.spike_factor=2"], 4),
     "frozen weights": (middle_rank, ["train.freeze=[wte.*]"], 4),
-    "inside the flush": (nothing, [], 4, "kill:rank=3,message=33"),
-    "more and fewer ranks": (up_and_down, ["model.layers=5", "train.batch=32"], 4),
-    "a spare": (spare, ["elastic.spare=1"], 4),
-    "hung": (nothing, [], 4, "stall:rank=2,message=60"),
+    "more and fewer ranks": (up_and_down, ["model.layers=5", "train.batch=32", "train.steps=60"], 4),
 }
 
 
-def each():
+def each(parts):
+    """Returns the weights of the plain run."""
     write(SMALL)
     known = {}
-    for name, (act, words, n, *fault) in PARTS.items():
-        ranks = ["-n", str(n)]
-        key = tuple(words)
+    for name, (act, words, n, *fault) in parts.items():
+        key = tuple(w for w in words if "elastic" not in w)
         if key not in known:
-            known[key] = undisturbed([w for w in words if "elastic" not in w] + ranks)
+            known[key] = undisturbed(list(key))
         fresh()
-        p = begin(words + ranks + ["--elastic"], *fault)
+        p = begin(words + ["-n", str(n), "--elastic"], *fault)
         act(p)
         got = weights_after(p)
         assert got == known[key], f"{name}: other weights"
         assert events("recovery") or act is at_the_start, f"{name}: no recovery"
         print(name, [(e["ranks"], round(e["seconds"], 2), round(e["predicted_seconds"], 2))
                      for e in events("recovery")], flush=True)
-    too_few("one left", ["-n", "3", "--elastic=2"], [0, 2])
-    too_few("none left", ["-n", "2", "--elastic"], [0, 1])
-    told_to_leave()
+    return known.get(())
 
 
-def too_few(name, words, who):
-    """Fewer ranks are left than the run needs: the last step is saved, and can be resumed."""
-    expected = undisturbed(["-n", "3"])
+def moments():
+    expected = each(MOMENTS)
+    too_few("one left", ["-n", "3", "--elastic=2"], [0, 2], expected)
+    too_few("none left", ["-n", "2", "--elastic"], [0, 1], expected)
+    told_to_leave(expected)
+
+
+def too_few(name, words, who, expected):
+    """Fewer ranks are left than the run needs: the last step is saved, in place of earlier ones, and can be resumed."""
     fresh()
-    p = begin(words)
-    kill_at_step(p, 20, who)
+    p = begin(words + ["checkpoint.every=4", "checkpoint.keep=1"])
+    kill_at_step(p, 10, who)
     status = p.wait(PATIENCE)
     with open("log", encoding="utf-8") as f:
         log = f.read()
     assert status == 4, f"{name}: status {status}: {log}"
     done = steps()
-    saved = max(int(folder[-8:]) for folder in glob.glob("runs/run/checkpoints/step-*"))
+    checkpoints = glob.glob("runs/run/checkpoints/step-*")
+    assert len(checkpoints) == 1, f"{name}: {checkpoints}"
+    saved = int(checkpoints[0][-8:])
     assert saved == done[-1] or saved == done[-1] - 1, f"{name}: saved {saved}, done {done[-1]}: {log}"
     assert f"step {saved} is saved" in log and not leftovers(), f"{name}: {leftovers()} {log}"
     subprocess.run([PROGRAM, "train", "--resume", "runs/run", "-n", "3", "-q"], check=True, timeout=PATIENCE)
     assert lines()[-1]["weights_xxh64"] == expected, f"{name}: other weights"
-    assert steps() == list(range(1, 61)), f"{name}: steps {steps()}"
+    assert steps() == list(range(1, 41)), f"{name}: steps {steps()}"
 
 
-def told_to_leave():
+def told_to_leave(expected):
     """SIGTERM to all ranks, and not to the launcher: the run is saved, and can be resumed."""
-    expected = undisturbed(["-n", "3"])
     fresh()
     p = begin(["-n", "3", "parallel.pipeline=3", "--elastic"])
     kill_at_step(p, 5, [0, 1, 2], signal.SIGTERM)
@@ -321,7 +334,7 @@ def disturb(p, dice):
 def soak(rounds, seed):
     write(NANO)
     dice = random.Random(seed)
-    expected = undisturbed(["-n", "4"])
+    expected = undisturbed([])
     times = []
     changes = 0
     print(f"seed {seed}", flush=True)
@@ -352,7 +365,9 @@ def write(run):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "each":
-        each()
+    if sys.argv[1] == "moments":
+        moments()
+    elif sys.argv[1] == "layouts":
+        each(LAYOUTS)
     else:
         soak(int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else int(time.time()))
