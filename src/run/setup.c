@@ -44,8 +44,8 @@ uint32_t pst_setup_threads(const pst_config *c, const pst_world *world, uint32_t
 /* The memory limit of a rank: parallel.memory, else its share of the machine's free memory, and of
  * what the ranks have already and use again (held); a device with its own memory checks the limit
  * when it is opened. */
-static uint64_t memory_limit(const pst_config *c, const pst_device_ops *device,
-                             uint32_t ranks_here, uint64_t held) {
+static uint64_t memory_limit(const pst_config *c, const pst_device_ops *device, uint32_t ranks_here,
+                             uint64_t held) {
     const uint64_t memory = pst_machine_memory();
     if (c->parallel.memory > 0) return (uint64_t)c->parallel.memory;
     if (device->flags & PST_DEVICE_OWN_MEMORY || !memory) return 0;
