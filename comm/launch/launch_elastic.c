@@ -57,14 +57,17 @@ static uint32_t living_without(const launcher *l, uint32_t rank) {
     return living;
 }
 
-/* Whether a state of the run exists that can be saved when too few processes are left. */
-static int can_save(const launcher *l) {
+/* Whether a state of the run exists that can be saved when too few processes are left. With
+ * several hosts one of these saves, once, if it finds all parts of the state. */
+static int can_save(const launcher *l, uint32_t left) {
     uint32_t epoch;
     uint64_t number;
-    pst_elastic_page *page = l->elastic->page;
-    return !l->hosts && l->elastic->save_tries < SAVE_TRIES && atomic_load(&page->has_folder) &&
-           pst_elastic_newest(page, &epoch, &number) &&
-           atomic_load(&page->epoch) + 1 < PST_ELASTIC_EPOCHS;
+    const launch_elastic *e = l->elastic;
+    if (!atomic_load(&e->page->has_folder) ||
+        atomic_load(&e->page->epoch) + 1 >= PST_ELASTIC_EPOCHS)
+        return 0;
+    if (l->hosts) return left && !e->save_tries;
+    return e->save_tries < SAVE_TRIES && pst_elastic_newest(e->page, &epoch, &number);
 }
 
 /* Whether the others can go on without one more process, or can save the state (*saves). After a
@@ -74,7 +77,7 @@ static int can_lose(const launcher *l, uint32_t rank, int left, int *saves) {
     *saves = 0;
     if (!e || l->ending || (l->last_signal && !left) || l->interrupts > 1) return 0;
     if (!e->saves && pst_elastic_ranks(e->page, living_without(l, rank))) return 1;
-    *saves = can_save(l);
+    *saves = can_save(l, living_without(l, rank));
     return *saves;
 }
 
@@ -122,7 +125,7 @@ int pst_launch_elastic_lose(launcher *l, uint32_t rank, int left, const char *wh
         pst_launch_print("rank %u on %s %s during %s; %s", number, l->host, what,
                          pst_heartbeat_page_where(l->page, rank, where, sizeof where),
                          what_follows(saves));
-    if (saves) want_save(l);
+    if (saves && !l->hosts) want_save(l);
     pst_heartbeat_page_mark_dead(l->page, rank);
     return 1;
 }
@@ -246,23 +249,26 @@ static void report(const launcher *l) {
             pst_launch_host_report("lost %u %" PRIu64, i, pst_monotonic_ns() - e->lost_ns);
 }
 
-/* The lowest living process saves; the others leave. */
-static void begin_save(launcher *l) {
+void pst_launch_elastic_save(launcher *l, uint32_t saver, uint32_t alive) {
     launch_elastic *e = l->elastic;
-    const uint32_t saver = saver_of(l);
-    uint32_t fresh = 0;
     pst_heartbeat_page *page;
-    if (saver == l->n) return;
     const uint32_t next = atomic_load(&e->page->epoch) + 1;
     if (pst_heartbeat_page_add(e->page->heartbeat_fd, l->n, next, &page) != PST_OK) return;
-    fresh = e->page->first[saver] == next;
-    pst_elastic_save(e->page, saver, fresh ? 0 : living_without(l, UINT32_MAX));
+    pst_elastic_save(e->page, saver, alive);
     pst_heartbeat_page_close(l->page);
     l->page = page;
     e->saves = SAVE_BEGUN;
     e->save_tries++;
     for (uint32_t i = 0; i < l->n; i++)
         if (e->alive[i] && i != saver) atomic_store(&e->page->leaves[i], 1);
+}
+
+/* The lowest living process saves; the others leave. */
+static void begin_save(launcher *l) {
+    const uint32_t saver = saver_of(l);
+    if (saver == l->n) return;
+    const int fresh = l->elastic->page->first[saver] == atomic_load(&l->elastic->page->epoch) + 1;
+    pst_launch_elastic_save(l, saver, fresh ? 0 : living_without(l, UINT32_MAX));
 }
 
 static void announce_loss(launcher *l) {

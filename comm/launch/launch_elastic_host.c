@@ -65,10 +65,35 @@ int pst_launch_elastic_host_is_wanted(const launcher *l) {
            atomic_load(&l->elastic->page->end) == PST_ELASTIC_RUNS;
 }
 
+/* hosts: a digit per host, 1: it is lost; processes: a digit per process, 1: it lives. */
+static void note_lost(launcher *l, uint32_t epoch, const char *processes, const char *hosts) {
+    const launch_elastic *e = l->elastic;
+    for (uint32_t i = 0; i < l->hosts->n_host; i++) {
+        pst_elastic_host *h = &e->page->hosts.host[i];
+        if (hosts[i] == '1' && !atomic_load(&h->lost_in)) atomic_store(&h->lost_in, epoch);
+    }
+    for (uint32_t i = 0; i < l->n; i++)
+        if (i < l->own_from || i >= l->own_to) l->elastic->alive[i] = processes[i] == '1';
+}
+
+/* "save EPOCH SAVER ALIVE HOSTS": as below; process SAVER saves the state. */
+static void save(launcher *l, const char *line) {
+    const launch_elastic *e = l->elastic;
+    char processes[PST_ELASTIC_RANKS + 1], hosts[PST_ELASTIC_HOSTS + 1];
+    uint32_t epoch, saver, living = 0;
+    if (sscanf(line, "save %u %u %64s %64s", &epoch, &saver, processes, hosts) != 4 ||
+        epoch != atomic_load(&e->page->epoch) + 1 || strlen(processes) != l->n ||
+        strlen(hosts) != l->hosts->n_host || saver >= l->n)
+        return;
+    note_lost(l, epoch, processes, hosts);
+    for (uint32_t i = 0; i < l->n; i++) living += processes[i] == '1';
+    pst_launch_elastic_save(l, saver, living);
+}
+
 /* "epoch EPOCH AGE ALIVE HOSTS": AGE: nanoseconds since the loss; ALIVE: a digit per process, 1: it
  * lives; HOSTS: a digit per host, 1: it is lost. */
 static void announce(launcher *l, const char *line) {
-    launch_elastic *e = l->elastic;
+    const launch_elastic *e = l->elastic;
     char processes[PST_ELASTIC_RANKS + 1], hosts[PST_ELASTIC_HOSTS + 1];
     uint8_t alive[PST_ELASTIC_RANKS] = {0};
     uint32_t epoch;
@@ -77,14 +102,8 @@ static void announce(launcher *l, const char *line) {
         epoch != atomic_load(&e->page->epoch) + 1 || strlen(processes) != l->n ||
         strlen(hosts) != l->hosts->n_host)
         return;
-    for (uint32_t i = 0; i < l->hosts->n_host; i++) {
-        pst_elastic_host *h = &e->page->hosts.host[i];
-        if (hosts[i] == '1' && !atomic_load(&h->lost_in)) atomic_store(&h->lost_in, epoch);
-    }
-    for (uint32_t i = 0; i < l->n; i++) {
-        alive[i] = processes[i] == '1';
-        if (i < l->own_from || i >= l->own_to) e->alive[i] = alive[i];
-    }
+    note_lost(l, epoch, processes, hosts);
+    for (uint32_t i = 0; i < l->n; i++) alive[i] = processes[i] == '1';
     pst_launch_elastic_announce(l, alive, pst_monotonic_ns() - age);
 }
 
@@ -107,6 +126,7 @@ int pst_launch_elastic_host_obey(launcher *l, const char *line) {
     if (!strcmp(line, "drain")) drain(l);
     else if (!strcmp(line, "done")) end_of_job(l);
     else if (!strncmp(line, "epoch ", 6)) announce(l, line);
+    else if (!strncmp(line, "save ", 5)) save(l, line);
     else return 0;
     return 1;
 }

@@ -56,12 +56,17 @@ static int has_ranks(const hosts_job *j, uint32_t host) {
     return any;
 }
 
+/* Too few processes are left, and one of them is to save the state. */
+static int can_save(const hosts_job *j, uint32_t left) {
+    return left && j->running && !j->last_signal && !j->end && !j->elastic->saves;
+}
+
 /* Notes the loss; 0: too few processes are left, so the job ends because of this host. */
 static int note_loss(hosts_job *j, uint32_t host, uint64_t lost_ns) {
     hosts_elastic *e = j->elastic;
     const uint32_t n = living(j);
     if (!e->lost_ns || lost_ns < e->lost_ns) e->lost_ns = lost_ns;
-    if (e->done || e->ranks_of[n]) return 1;
+    if (e->done || e->saves || e->ranks_of[n] || can_save(j, n)) return 1;
     snprintf(j->host[host].followed, sizeof j->host[host].followed,
              "only %u process%s left, with which the run cannot go on", n,
              n == 1 ? " is" : "es are");
@@ -122,7 +127,7 @@ static int can_lose(const hosts_job *j, uint32_t host) {
     uint32_t n = living(j);
     if (!e || !j->running || j->last_signal || j->end) return 0;
     for (uint32_t i = 0; i < j->host[host].n; i++) n -= e->alive[j->host[host].first + i] != 0;
-    return e->done || e->ranks_of[n];
+    return e->done || e->ranks_of[n] || can_save(j, n);
 }
 
 int pst_hosts_elastic_lose(hosts_job *j, uint32_t host, const char *how, uint64_t lost_ns) {
@@ -133,9 +138,12 @@ int pst_hosts_elastic_lose(hosts_job *j, uint32_t host, const char *how, uint64_
     if (!e || !can_lose(j, host)) return 0;
     snprintf(text, sizeof text, "%.500s:%u: host %s (%s) is lost: %s", j->file->path, h->host->line,
              h->host->name, h->host->address, how);
-    pst_launch_print("%s; the other ranks go on", text);
     memset(e->alive + h->first, 0, h->n);
     e->is_lost[host] = 1;
+    pst_launch_print("%s; %s", text,
+                     e->done || e->ranks_of[living(j)]
+                         ? "the other ranks go on"
+                         : "too few are left, so the last step is saved if all of it is there");
     return note_loss(j, host, lost_ns);
 }
 
@@ -148,13 +156,18 @@ void pst_hosts_elastic_ended(hosts_job *j, uint32_t host) {
     for (uint32_t i = 0; i < j->n; i++) pst_launch_hosts_send(&j->host[i], "done\n");
 }
 
-/* "epoch EPOCH AGE ALIVE HOSTS" (launch_elastic_host.c). */
+/* "epoch EPOCH AGE ALIVE HOSTS", or "save EPOCH SAVER ALIVE HOSTS" (launch_elastic_host.c). */
 static void announce(hosts_job *j, uint64_t now) {
     hosts_elastic *e = j->elastic;
     char text[PST_LAUNCH_LINE];
-    if (!e->lost_ns || j->end || e->done) return;
+    if (!e->lost_ns || j->end || e->done || e->saves) return;
     const uint64_t age = now > e->lost_ns ? now - e->lost_ns : 0;
-    size_t used = (size_t)snprintf(text, sizeof text, "epoch %u %" PRIu64 " ", ++e->epoch, age);
+    e->saves = !e->ranks_of[living(j)];
+    uint32_t saver = 0;
+    while (e->saves && !e->alive[saver]) saver++;
+    size_t used =
+        e->saves ? (size_t)snprintf(text, sizeof text, "save %u %u ", ++e->epoch, saver)
+                 : (size_t)snprintf(text, sizeof text, "epoch %u %" PRIu64 " ", ++e->epoch, age);
     for (uint32_t i = 0; i < j->size; i++) text[used++] = e->alive[i] ? '1' : '0';
     text[used++] = ' ';
     for (uint32_t i = 0; i < j->n; i++) text[used++] = e->is_lost[i] ? '1' : '0';

@@ -33,7 +33,8 @@ typedef struct {
 } host_process;
 
 /* Of an elastic job. alive: [size] processes; is_lost: [n] hosts; lost_ns: when the first loss
- * since the last epoch was; 0: none; done: 1: all ranks have finished. first_apart_ns: when a host
+ * since the last epoch was; 0: none; done: 1: all ranks have finished; saves: 1: too few processes
+ * are left, and one saves the state. first_apart_ns: when a host
  * first reported that it does not reach host apart_from, that of rank 0; apart: [n] 1: it does not.
  */
 typedef struct {
@@ -44,7 +45,7 @@ typedef struct {
     uint64_t lost_ns, beat_ns, first_apart_ns;
     uint8_t apart[PST_ELASTIC_HOSTS];
     uint32_t apart_from;
-    int done;
+    int done, saves;
 } hosts_elastic;
 
 typedef struct {

@@ -205,6 +205,9 @@ int pst_launch_elastic_kill(launcher *l, uint32_t rank, const char *what);
 void pst_launch_elastic_watch(launcher *l);
 /* Announces the next epoch: alive: [n] as in pst_elastic_announce. 0: too few live. */
 int pst_launch_elastic_announce(launcher *l, const uint8_t *alive, uint64_t lost_ns);
+/* The next epoch is only for the process `saver`, which saves the state; the others leave. alive:
+ * processes that lived. */
+void pst_launch_elastic_save(launcher *l, uint32_t saver, uint32_t alive);
 /* 0: a process of an elastic job that has no rank now. */
 int pst_launch_elastic_has_rank(const launcher *l, uint32_t process);
 /* A hung rank that others accuse: 1: it is killed, and the job goes on. */

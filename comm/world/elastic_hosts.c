@@ -36,6 +36,12 @@ static int is_over(void *arg) {
            atomic_load(&now_in.page->end) == PST_ELASTIC_ENDING;
 }
 
+void pst_elastic_enter(pst_elastic_page *page, uint32_t epoch) {
+    now_in.page = page;
+    now_in.epoch = epoch;
+    pst_tcp_give_up_when(is_over, NULL);
+}
+
 pst_status pst_elastic_meet(pst_elastic_page *page, uint32_t epoch, const pst_world *like,
                             pst_world **world) {
     const pst_elastic_hosts *h = &page->hosts;
@@ -43,9 +49,7 @@ pst_status pst_elastic_meet(pst_elastic_page *page, uint32_t epoch, const pst_wo
     char secret[sizeof h->secret + 16];
     /* a connection of another epoch must not count */
     snprintf(secret, sizeof secret, "%s:%u", h->secret, epoch);
-    now_in.page = page;
-    now_in.epoch = epoch;
-    pst_tcp_give_up_when(is_over, NULL);
+    pst_elastic_enter(page, epoch);
     pst_tcp_job job = {.rank = like->rank,
                        .size = like->size,
                        .address = h->host[at].address,

@@ -9,6 +9,8 @@
  * other ranks. EPEER: a later epoch was announced, the job ends, or a rank did not arrive. */
 pst_status pst_elastic_meet(pst_elastic_page *page, uint32_t epoch, const pst_world *like,
                             pst_world **world);
+/* Other hosts are waited for as long as this epoch lasts; pst_elastic_meet does it, too. */
+void pst_elastic_enter(pst_elastic_page *page, uint32_t epoch);
 /* The host of a process; 0 if all are on one host. */
 uint32_t pst_elastic_host_of(const pst_elastic_page *page, uint32_t process);
 /* 1: the process is on this host, so that its memory files can be read here. */

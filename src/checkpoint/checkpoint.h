@@ -191,6 +191,10 @@ void pst_ckpt_close(pst_ckpt *ckpt);
 typedef struct {
     const int *fd;
     uint32_t n;
+    /* as in pst_ckpt, for pst_ckpt_write_memory: of some files only the header is here */
+    int (*fetch)(void *arg, uint32_t file, uint64_t from, void *out, uint64_t bytes,
+                 pst_status *status);
+    void *fetch_arg;
 } pst_ckpt_memory;
 pst_status pst_ckpt_open_memory(const pst_ckpt_memory *m, const pst_ckpt_info *info,
                                 const char *config, const pst_graph *graph, pst_ckpt **ckpt);

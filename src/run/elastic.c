@@ -230,22 +230,32 @@ static uint32_t order_files(pst_elastic *e) {
     return n;
 }
 
-static pst_status open_found(pst_elastic *e, const pst_ckpt_info *info, const pst_graph *graph,
-                             pst_ckpt **ckpt) {
+/* The first n files of e->order; fd: -1: not opened. */
+static pst_status open_files(pst_elastic *e, uint32_t n, int fd[PST_ELASTIC_RANKS]) {
     const pst_elastic_members *m = &e->page->member[e->source_epoch];
-    const uint32_t n = order_files(e);
-    int fd[PST_ELASTIC_RANKS];
     pst_status status = PST_OK;
-    memset(fd, -1, sizeof fd);
+    memset(fd, -1, PST_ELASTIC_RANKS * sizeof *fd);
     for (uint32_t i = 0; status == PST_OK && i < n; i++) {
         const uint32_t process = m->process[e->order[i]], file = e->found.file[e->order[i]];
         if (pst_elastic_is_here(e->page, process)) fd[i] = dup(e->page->state_fd[process][file]);
         else status = copy_header(e, process, file, &fd[i]);
     }
-    const pst_ckpt_memory memory = {fd, n};
-    if (status == PST_OK) status = pst_ckpt_open_memory(&memory, info, "", graph, ckpt);
+    return status;
+}
+
+static void close_files(uint32_t n, const int *fd) {
     for (uint32_t i = 0; i < n; i++)
         if (fd[i] >= 0) close(fd[i]);
+}
+
+static pst_status open_found(pst_elastic *e, const pst_ckpt_info *info, const pst_graph *graph,
+                             pst_ckpt **ckpt) {
+    const uint32_t n = order_files(e);
+    int fd[PST_ELASTIC_RANKS];
+    pst_status status = open_files(e, n, fd);
+    const pst_ckpt_memory memory = {.fd = fd, .n = n};
+    if (status == PST_OK) status = pst_ckpt_open_memory(&memory, info, "", graph, ckpt);
+    close_files(n, fd);
     if (status != PST_OK) return status;
     (*ckpt)->fetch = fetch;
     (*ckpt)->fetch_arg = e;
@@ -253,13 +263,14 @@ static pst_status open_found(pst_elastic *e, const pst_ckpt_info *info, const ps
 }
 
 void pst_elastic_state_info(const pst_elastic *e, pst_ckpt_info *info) {
-    const uint32_t first = e->page->member[e->source_epoch].process[0];
+    const uint32_t first = e->page->member[e->source_epoch].process[0],
+                   k = e->source % PST_ELASTIC_FILES;
     note n;
-    memcpy(&n, e->page->state[first][e->source % PST_ELASTIC_FILES].note, sizeof n);
+    memcpy(&n, e->page->hosts.n ? e->found.note : e->page->state[first][k].note, sizeof n);
     *info = n.info;
 }
 
-void pst_elastic_state_files(const pst_elastic *e, int fd[PST_ELASTIC_RANKS]) {
+static void state_files(const pst_elastic *e, int fd[PST_ELASTIC_RANKS]) {
     const pst_elastic_members *m = &e->page->member[e->source_epoch];
     const uint32_t k = e->source % PST_ELASTIC_FILES;
     for (uint32_t r = 0; r < m->n_rank; r++)
@@ -270,8 +281,29 @@ static pst_status open_here(const pst_elastic *e, const pst_ckpt_info *info, con
                             pst_ckpt **ckpt) {
     const pst_elastic_members *m = &e->page->member[e->source_epoch];
     int fd[PST_ELASTIC_RANKS];
-    pst_elastic_state_files(e, fd);
-    return pst_ckpt_open_memory(&(pst_ckpt_memory){fd, m->n_rank}, info, "", graph, ckpt);
+    state_files(e, fd);
+    const pst_ckpt_memory memory = {.fd = fd, .n = m->n_rank};
+    return pst_ckpt_open_memory(&memory, info, "", graph, ckpt);
+}
+
+pst_status pst_elastic_write_state(pst_elastic *e, const char *folder, const char *config,
+                                   const pst_graph *graph) {
+    pst_ckpt_memory memory = {.n = e->page->member[e->source_epoch].n_rank};
+    int fd[PST_ELASTIC_RANKS];
+    pst_ckpt_info info;
+    pst_elastic_state_info(e, &info);
+    memory.fd = fd;
+    if (!e->page->hosts.n) {
+        state_files(e, fd);
+        return pst_ckpt_write_memory(&memory, folder, &info, config, graph);
+    }
+    memory.n = order_files(e);
+    memory.fetch = fetch;
+    memory.fetch_arg = e;
+    pst_status status = open_files(e, memory.n, fd);
+    if (status == PST_OK) status = pst_ckpt_write_memory(&memory, folder, &info, config, graph);
+    close_files(memory.n, fd);
+    return status;
 }
 
 /* Opens the state in e->ckpt, unless it is open. */

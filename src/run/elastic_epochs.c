@@ -107,7 +107,7 @@ static void explain_end(const pst_elastic *e, const pst_config *given, char *why
              left < min ? "elastic.min" : "", left < min ? "" : pst_error());
 }
 
-static pst_status write_last(const pst_elastic *e, const pst_config *given, const char *folder,
+static pst_status write_last(pst_elastic *e, const pst_config *given, const char *folder,
                              const pst_ckpt_info *info) {
     const uint32_t ranks = e->page->member[e->source_epoch].n_rank;
     pst_prepare_options options = {.n_rank = ranks,
@@ -118,16 +118,13 @@ static pst_status write_last(const pst_elastic *e, const pst_config *given, cons
     pst_prepared *p = NULL;
     pst_config *c;
     char *text;
-    int fd[PST_ELASTIC_RANKS];
     PST_TRY(pst_config_copy(given, &c));
     PST_TRY(pst_saving_config_text(given, &text));
     pst_status status =
         c->parallel.pipeline ? pst_config_override(c, "parallel", "pipeline", "0") : PST_OK;
     if (status == PST_OK) status = pst_prepare_kind(c, &options);
     if (status == PST_OK) status = pst_prepare(c, &options, &p);
-    pst_elastic_state_files(e, fd);
-    const pst_ckpt_memory memory = {fd, ranks};
-    if (status == PST_OK) status = pst_ckpt_write_memory(&memory, folder, info, text, p->whole);
+    if (status == PST_OK) status = pst_elastic_write_state(e, folder, text, p->whole);
     if (status == PST_OK) pst_saving_prune(folder, given, info);
     pst_prepared_close(p);
     pst_config_close(c);
@@ -135,11 +132,38 @@ static pst_status write_last(const pst_elastic *e, const pst_config *given, cons
     return status;
 }
 
+/* The newest state that is complete, on all hosts. The launcher of a host does not know whether
+ * there is one, so this process says it. */
+static pst_status find_last(pst_elastic *e) {
+    if (!e->page->hosts.n)
+        return pst_elastic_newest(e->page, &e->source_epoch, &e->source)
+                   ? PST_OK
+                   : pst_fail(PST_EPEER, "no state is left to save");
+    e->found = (pst_elastic_found){0};
+    pst_elastic_enter(e->page, e->epoch);
+    pst_status status = pst_elastic_find(&e->memory, &e->found);
+    if (status == PST_OK && !e->found.source)
+        status = pst_fail(PST_EPEER, "a part of its state went with a host");
+    if (status == PST_OK && !e->found.has_folder)
+        status = pst_fail(PST_EPEER, "the run has no folder yet");
+    if (status != PST_OK) {
+        const int known = e->found.has_folder;
+        fprintf(stderr,
+                "penstock: too few ranks are left, and the last step cannot be saved: %s%s%s\n",
+                pst_error(), known ? "; resume with: penstock train --resume " : "",
+                known ? e->found.folder : "");
+        return PST_EPEER;
+    }
+    memcpy(e->page->folder, e->found.folder, sizeof e->found.folder);
+    e->source_epoch = e->found.source_epoch;
+    e->source = e->found.source;
+    return PST_OK;
+}
+
 static pst_status save_last(pst_elastic *e, const pst_config *given) {
     char folder[PST_ELASTIC_FOLDER + 16], why[512];
     pst_ckpt_info info;
-    if (!pst_elastic_newest(e->page, &e->source_epoch, &e->source))
-        return pst_fail(PST_EPEER, "no state is left to save");
+    PST_TRY(find_last(e));
     pst_elastic_state_info(e, &info);
     snprintf(folder, sizeof folder, "%s/checkpoints", e->page->folder);
     explain_end(e, given, why, sizeof why);

@@ -39,8 +39,9 @@ struct pst_elastic {
     uint32_t trained_epoch; /* the last one in which this process has completed a step */
 };
 
-/* Of the state e->source of the ranks of e->source_epoch, all on this host: what goes with it, and
- * the memory files of these ranks. */
+/* Of the state e->source of the ranks of e->source_epoch (several hosts: e->found): what goes with
+ * it; and writes it as a checkpoint to `folder`. config: the text of run.yaml. */
 void pst_elastic_state_info(const pst_elastic *e, pst_ckpt_info *info);
-void pst_elastic_state_files(const pst_elastic *e, int fd[PST_ELASTIC_RANKS]);
+pst_status pst_elastic_write_state(pst_elastic *e, const char *folder, const char *config,
+                                   const pst_graph *graph);
 #endif

@@ -91,9 +91,28 @@ start few elastic.min=3 checkpoint.every=20
 after 50; kill -9 "$(agent 2)"
 wait $job; rc=$?
 [ $rc = 3 ] || fail "too few are left: status $rc: $(grep -v ^step few.log)"
-said few.log "host $host_b ($host_b) with ranks 2 to 3 is lost"
-said few.log 'resume with: penstock train --resume runs/few'
+said few.log "host $host_b ($host_b) is lost: .*; too few are left"
+said few.log 'a part of its state went with a host; resume with: penstock train --resume runs/few'
 nobody_left 10
+
+# saved NAME EXPECTED: too few are left, but all of the state is: status 4, and the run can be continued
+saved() {
+    wait $job; rc=$?
+    [ $rc = 4 ] || fail "$name: status $rc: $(grep -v ^step $name.log)"
+    said $name.log 'step [0-9]* is saved; when there are ranks: penstock train --resume runs/'$name
+    nobody_left 10
+    timeout 60 "$PENSTOCK" train --resume runs/$name -q "$@" || fail "$name: not resumed"
+}
+start saved-rank elastic.min=3 checkpoint.every=0
+after 50; kill -9 "$(process 1)" "$(process 2)"
+saved -n 1 elastic.min=0
+[ "$(hash_of runs/saved-rank)" = "$expected" ] || fail "saved-rank: other weights"
+
+start saved-host parallel.data=2 parallel.zero=0 checkpoint.every=0 # the host, and then a rank of the other one
+after 50; kill -9 "$(agent 2)"
+after 70; kill -9 "$(process 1)"
+saved -n 2 elastic.min=0
+[ "$(hash_of runs/saved-host)" = "$(hash_of runs/replicas-here)" ] || fail "saved-host: other weights"
 
 start head checkpoint.every=0
 after 50; kill -9 $job
