@@ -102,6 +102,7 @@ static pst_status refine_rows(pst_search_state *s) {
 typedef struct {
     pst_search_candidates *of; /* the row it comes from */
     pst_search_candidates set;
+    int flat; /* 1: found with flat exchanges between replicas */
 } finalist;
 
 static int by_finalist(const void *a, const void *b) {
@@ -117,14 +118,9 @@ static int differs(const pst_search_config *a, const pst_search_config *b) {
            a->sequence != b->sequence;
 }
 
-/* The row's own best layout, then the others. list has capacity for one more than the
- * configurations of the set. */
-static pst_status find_finalists(pst_search_state *s, pst_search_candidates *set, finalist *list,
-                                 uint32_t *n) {
-    list[*n] = (finalist){set, *set};
-    list[*n].set.verified = NULL;
-    PST_TRY(pst_candidate_copy(set->row.best, &list[*n].set.row.best));
-    ++*n;
+/* list has capacity for as many more as the set has configurations. */
+static pst_status find_others(pst_search_state *s, pst_search_candidates *set, finalist *list,
+                              uint32_t *n) {
     for (uint32_t i = 0; i < set->n_config && !pst_search_timed_out(&s->x); i++) {
         const pst_search_config *c = &set->config[i];
         const pst_search_filter filter = {.schedule = c->schedule,
@@ -135,13 +131,37 @@ static pst_status find_finalists(pst_search_state *s, pst_search_candidates *set
         uint32_t k = 0;
         while (k < i && differs(&set->config[k], c)) k++;
         if (k < i) continue;
-        list[*n].of = set;
+        list[*n] = (finalist){.of = set};
         pst_status status = open_other(s, set, filter, REFINABLE_QUICKLY, &list[*n].set);
         if (status == PST_OK && list[*n].set.row.fits) ++*n;
         else pst_candidate_close(list[*n].set.row.best);
         PST_TRY(status);
     }
     return PST_OK;
+}
+
+/* The row's own best layout, then the others. list has capacity for one more than the
+ * configurations of the set. */
+static pst_status find_finalists(pst_search_state *s, pst_search_candidates *set, finalist *list,
+                                 uint32_t *n) {
+    list[*n] = (finalist){.of = set, .set = *set};
+    list[*n].set.verified = NULL;
+    PST_TRY(pst_candidate_copy(set->row.best, &list[*n].set.row.best));
+    ++*n;
+    return find_others(s, set, list, n);
+}
+
+/* Which exchange between replicas is shorter is only known once the layout is prepared, and each
+ * has another best cut: adds those with a flat exchange. list has capacity for as many more. */
+static pst_status find_flat(pst_search_state *s, pst_search_candidates *set, finalist *list,
+                            uint32_t *n) {
+    const uint32_t first = *n;
+    if (!pst_search_is_two_level(s->x.problem, &set->best_config, 2)) return PST_OK;
+    s->x.flat = 1;
+    pst_status status = find_others(s, set, list, n);
+    s->x.flat = 0;
+    for (uint32_t k = first; k < *n; k++) list[k].flat = 1;
+    return status;
 }
 
 /* The shortest estimate of a layout that is not prepared and may be the best. NULL: none. */
@@ -187,7 +207,10 @@ static pst_status refine_finalists(pst_search_state *s, finalist *list, uint32_t
     for (uint32_t k = 0; k < n && *passes && !pst_search_timed_out(&s->x); k++) {
         const uint64_t own = each < *passes ? each : *passes;
         uint64_t left = own;
-        PST_TRY(pst_search_refine(&s->x, &list[k].set, &left));
+        s->x.flat = list[k].flat;
+        const pst_status status = pst_search_refine(&s->x, &list[k].set, &left);
+        s->x.flat = 0;
+        PST_TRY(status);
         *passes -= own - left;
     }
     return PST_OK;
@@ -201,13 +224,15 @@ static pst_status refine_all(pst_search_state *s) {
     uint64_t passes = QUICK_PASSES;
     uint32_t n = 0;
     size_t capacity = 1;
-    for (uint32_t i = 0; i < rows; i++) capacity += s->set[i].n_config + (size_t)1;
+    for (uint32_t i = 0; i < rows; i++) capacity += 2 * (size_t)s->set[i].n_config + 1;
     finalist *list = malloc(capacity * sizeof *list);
     if (!list) return pst_fail(PST_ENOMEM, "no memory for the layout search");
     pst_status status = PST_OK;
     for (uint32_t i = 0; i < rows && status == PST_OK && s->set[i].row.fits; i++)
-        if (s->set[i].small ? p->verify != NULL : s->set[i].row.pipeline > 1)
+        if (s->set[i].small ? p->verify != NULL : s->set[i].row.pipeline > 1) {
             status = find_finalists(s, &s->set[i], list, &n);
+            if (status == PST_OK) status = find_flat(s, &s->set[i], list, &n);
+        }
     if (status == PST_OK) status = refine_finalists(s, list, n, passes / SHARES, &passes);
     if (status == PST_OK)
         status = refine_finalists(s, list, n < AGAIN ? n : AGAIN, passes, &passes);

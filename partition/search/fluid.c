@@ -221,7 +221,7 @@ static double end_of(const fluid *a, uint32_t stage, ending *how) {
 /* --- functions -------------------------------------------------------------------------------- */
 
 static pst_search_durations durations_of(const fluid *a) {
-    return (pst_search_durations){a->f, a->b, a->w, a->of->hop, a->release};
+    return (pst_search_durations){a->f, a->b, a->w, a->of->hop, a->release, a->of->first};
 }
 
 static void add_ending(const fluid *a, uint32_t stage, ending how, double *part) {
@@ -359,6 +359,7 @@ static pst_status bound_of_mean(fluid *a, double *bound) {
     pst_search_weight *of = calloc(a->n_chunk, sizeof *of);
     if (!of) return pst_fail(PST_ENOMEM, "no memory for the layout search");
     double constant = -(double)a->most_passes - 4. * a->n_chunk - 8;
+    if (a->of->first < 1) constant -= a->c->rest_less_ns;
     pst_search_game_weights(a->game, a->weight);
     for (uint32_t i = 0; i < a->n; i++) {
         const double *part = a->part + (size_t)i * 5 * a->n_chunk, own = a->weight[i];
@@ -408,18 +409,17 @@ static pst_status add_times(fluid *a) {
 static pst_status open_lists(fluid *a) {
     const size_t n = a->n_chunk, rows = a->n_row;
     double *at =
-        calloc(4 * n + 3 * (size_t)a->p + 6 * rows + MOST_FUNCTIONS * (5 * n + 2), sizeof *at);
-    uint32_t *path = calloc(3 * n, sizeof *path);
+        calloc(7 * n + 3 * (size_t)a->p + 6 * rows + MOST_FUNCTIONS * (5 * n + 2), sizeof *at);
     a->layers = calloc(2 * n, sizeof *a->layers);
     a->f = at;
-    a->path.f = path;
-    if (!at || !path || !a->layers) return pst_fail(PST_ENOMEM, "no memory for the layout search");
+    if (!at || !a->layers) return pst_fail(PST_ENOMEM, "no memory for the layout search");
     a->rest = a->layers + n;
-    a->path.b = path + n;
-    a->path.w = path + 2 * n;
     a->b = at += n;
     a->w = at += n;
     a->e = at += n;
+    a->path.f = at += n;
+    a->path.b = at += n;
+    a->path.w = at += n;
     a->room = at += n;
     a->dear = at += a->p;
     a->release = at += a->p;
@@ -434,7 +434,6 @@ static pst_status open_lists(fluid *a) {
 static void close_lists(fluid *a) {
     pst_search_game_close(a->game);
     free(a->f);
-    free(a->path.f);
     free(a->layers);
     a->game = NULL;
 }

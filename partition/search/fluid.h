@@ -15,9 +15,11 @@ typedef struct {
     uint64_t capacity; /* bytes; UINT64_MAX: no limit */
 } pst_search_fluid_stage;
 
-/* m: micro-batches. hop: [n_chunk] least ns of a message from a chunk to the next one. */
+/* m: micro-batches; first: the first one, as a part of a whole one. hop: [n_chunk] least ns of a
+ * message from a chunk to the next one. */
 typedef struct {
     uint32_t m;
+    double first;
     pst_search_fluid_stage *stage; /* [pipeline] */
     double *hop;
 } pst_search_pipeline;

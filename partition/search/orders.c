@@ -25,6 +25,7 @@ typedef struct {
     double *period;         /* [data] */
     uint32_t *micros;       /* [data] */
     uint32_t *near;         /* [nodes] zero between uses */
+    double rest;            /* the smaller micro-batch, as a part, which is counted; 0: it is not */
     uint32_t n;             /* pipelines so far */
     uint64_t seen[MOST_PIPELINES];
     double least; /* of all orders */
@@ -89,7 +90,7 @@ static double hop_of(const bounds *a, uint32_t chunk, uint32_t replica, int *lin
 }
 
 static uint64_t hash_of(const bounds *a) {
-    uint64_t hash = pst_hash64(&a->of.m, sizeof a->of.m, 1);
+    uint64_t hash = pst_hash64(&a->of.first, sizeof a->of.first, a->of.m);
     for (uint32_t s = 0; s < a->c->pipeline; s++) {
         const pst_search_fluid_stage *own = &a->of.stage[s];
         const double of[] = {own->speed, own->sum, own->norm, own->gather, own->step};
@@ -146,6 +147,7 @@ static pst_status bound_order(bounds *a, int all) {
         PST_TRY(fill_pipeline(a, k, &allowed));
         if (!allowed) return PST_OK;
         a->of.m = a->micros[k];
+        a->of.first = k || !a->rest ? 1 : a->rest;
         if (was_seen(a, hash_of(a)) || a->n > MOST_PIPELINES) continue;
         PST_TRY(pst_search_fluid_bound(a->x, a->c, &a->of, (double)a->x->enough_ns, &bound));
         a->least = pst_search_min(a->least, bound);
@@ -164,8 +166,12 @@ static pst_status share_micros(bounds *a, int *all) {
         a->period[k] = period_of(a);
     }
     *all = a->x->same_speed && a->c->n_micro % a->c->data == 0;
-    pst_replicas_share(a->period, a->c->data, a->c->n_micro + (*all ? 0 : a->c->data - 1),
-                       a->micros);
+    const uint32_t n_micro = a->c->n_micro + (*all ? 0 : a->c->data - 1);
+    a->rest = a->c->rest;
+    pst_replicas_share_rest(a->period, a->c->data, n_micro + (a->rest > 0), a->rest, a->micros);
+    if (a->rest > 0 && a->micros[0] > 1) return PST_OK;
+    a->rest = 0;
+    pst_replicas_share(a->period, a->c->data, n_micro, a->micros);
     return PST_OK;
 }
 

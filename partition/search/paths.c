@@ -57,7 +57,9 @@ static void list_rank(builder *u, uint32_t rank) {
         const uint32_t input = input_of(u, a, &hop, &listed);
         if (!listed) return;
         const uint32_t i = u->paths->n++;
-        u->paths->pass[i] = (pst_search_pass){u->own[rank], input, hop, rank, a->chunk, a->opcode};
+        u->paths->pass[i] = (pst_search_pass){u->own[rank], input,     hop,
+                                               rank,         a->chunk,  a->opcode,
+                                               a->micro == 0};
         u->own[rank] = i;
         const size_t at = (size_t)a->chunk * s->n_micro + a->micro;
         if (a->opcode == PST_OP_F) u->f[at] = i;
@@ -133,13 +135,25 @@ pst_status pst_search_paths_of(pst_search_context *x, const pst_search_config *c
 
 /* --- longest paths ---------------------------------------------------------------------------- */
 
-static double duration_of(const pst_search_durations *ns, const pst_search_pass *pass) {
+static double part_of(const pst_search_durations *ns, const pst_search_pass *pass) {
+    return pass->first ? ns->first : 1;
+}
+
+static double whole_of(const pst_search_durations *ns, const pst_search_pass *pass) {
     switch (pass->opcode) {
     case PST_OP_F: return ns->f[pass->chunk];
     case PST_OP_B: return ns->b[pass->chunk];
     case PST_OP_W: return ns->w[pass->chunk];
     default: return ns->b[pass->chunk] + ns->w[pass->chunk];
     }
+}
+
+static double duration_of(const pst_search_durations *ns, const pst_search_pass *pass) {
+    return part_of(ns, pass) * whole_of(ns, pass);
+}
+
+static double hop_of(const pst_search_durations *ns, const pst_search_pass *pass) {
+    return pass->hop == PST_NONE ? 0 : part_of(ns, pass) * ns->hop[pass->hop];
 }
 
 /* When a pass can begin as far as its rank is concerned. */
@@ -151,7 +165,7 @@ static double free_at(const pst_search_paths *p, const pst_search_durations *ns,
 static double ready_at(const pst_search_paths *p, const pst_search_durations *ns,
                        const pst_search_pass *pass) {
     if (pass->input == PST_NONE) return 0;
-    return p->end[pass->input] + (pass->hop == PST_NONE ? 0 : ns->hop[pass->hop]);
+    return p->end[pass->input] + hop_of(ns, pass);
 }
 
 void pst_search_paths_run(const pst_search_paths *p, const pst_search_durations *ns) {
@@ -162,14 +176,11 @@ void pst_search_paths_run(const pst_search_paths *p, const pst_search_durations 
     }
 }
 
-static void count(const pst_search_pass *pass, pst_search_path *path) {
+static void count(const pst_search_pass *pass, double part, pst_search_path *path) {
     path->n++;
-    switch (pass->opcode) {
-    case PST_OP_F: path->f[pass->chunk]++; return;
-    case PST_OP_B: path->b[pass->chunk]++; return;
-    case PST_OP_W: path->w[pass->chunk]++; return;
-    default: path->b[pass->chunk]++; path->w[pass->chunk]++;
-    }
+    if (pass->opcode == PST_OP_F) path->f[pass->chunk] += part;
+    if (pass->opcode == PST_OP_B || pass->opcode == PST_OP_BW) path->b[pass->chunk] += part;
+    if (pass->opcode == PST_OP_W || pass->opcode == PST_OP_BW) path->w[pass->chunk] += part;
 }
 
 void pst_search_paths_trace(const pst_search_paths *p, const pst_search_durations *ns,
@@ -181,13 +192,13 @@ void pst_search_paths_trace(const pst_search_paths *p, const pst_search_duration
     path->n = 0;
     for (uint32_t at = pass, from; at != PST_NONE; at = from) {
         const pst_search_pass *of = &p->pass[at];
-        count(of, path);
+        count(of, part_of(ns, of), path);
         path->rank = of->rank;
         from = of->before;
         if (of->input == PST_NONE || free_at(p, ns, of) >= ready_at(p, ns, of)) continue;
         from = of->input;
         if (of->hop == PST_NONE) continue;
-        path->hops_ns += ns->hop[of->hop];
+        path->hops_ns += hop_of(ns, of);
         path->n++;
     }
 }

@@ -46,6 +46,11 @@ static uint32_t whole_of(const pst_candidate *c, uint32_t replica) {
 
 /* --- one replica ------------------------------------------------------------------------------ */
 
+static double first_of(const pst_candidate *c, uint32_t replica) {
+    const double rest = rest_of(c, replica);
+    return rest > 0 ? rest : 1;
+}
+
 /* In a synthetic cut, values v and v + n_chunk - 1 cross between chunks v and v + 1, forward and
  * backward. */
 static void set_messages(pst_job *job, const pst_cut *cut, const pst_search_times *t) {
@@ -60,8 +65,21 @@ static void set_messages(pst_job *job, const pst_cut *cut, const pst_search_time
         }
 }
 
-static pst_status simulate(const pst_schedule *s, const pst_search_times *t, uint64_t *end_ns,
-                           double *bubble) {
+/* first: part of these times that the first micro-batch takes. */
+static void shorten_first(pst_job *job, double first) {
+    for (uint32_t r = 0; r < job->n_rank; r++)
+        for (uint32_t i = 0; i < job->list[r].n_instr; i++) {
+            pst_instr *in = &job->list[r].instr[i];
+            const int has_micro = in->opcode <= PST_OP_BW || in->opcode == PST_OP_SEND ||
+                                  in->opcode == PST_OP_RECV;
+            if (!has_micro || in->micro) continue;
+            in->ns = (uint64_t)(first * (double)in->ns);
+            in->wire_ns = (uint64_t)(first * (double)in->wire_ns);
+        }
+}
+
+static pst_status simulate(const pst_schedule *s, const pst_search_times *t, double first,
+                           uint64_t *end_ns, double *bubble) {
     const pst_instr_cost cost = {.flush = 0};
     pst_cut *cut = NULL;
     pst_job *job = NULL;
@@ -71,6 +89,7 @@ static pst_status simulate(const pst_schedule *s, const pst_search_times *t, uin
     pst_cut_set_times(cut, t->ns);
     pst_status status = pst_job_build(s, cut, &cost, &job, &slots);
     if (status == PST_OK) set_messages(job, cut, t);
+    if (status == PST_OK && first < 1) shorten_first(job, first);
     if (status == PST_OK) status = pst_simulate(job, &timing);
     for (uint32_t r = 0; status == PST_OK && r < s->n_rank; r++) {
         end_ns[r] = 0;
@@ -176,25 +195,17 @@ static pst_status time_order(pst_search_context *x, const pst_search_config *c,
     uint64_t actions = 0;
     PST_TRY(pst_search_schedule_of(x, c->schedule, candidate->layout.pipeline,
                                    candidate->layout.n_chunk / candidate->layout.pipeline,
-                                   whole_of(candidate, replica), &made));
+                                   candidate->layout.micros[replica], &made));
     for (uint32_t r = 0; r < made->n_rank; r++) actions += made->n_action[r];
     if (s->how == PST_SCORE_SIMULATE && actions <= SIMULATED_ACTIONS) {
         x->n_simulated++;
-        return simulate(made, &s->times, s->one_ns, bubble);
+        return simulate(made, &s->times, first_of(candidate, replica), s->one_ns, bubble);
     }
     for (uint32_t k = 0; k < candidate->layout.n_chunk; k++)
         s->hops[k] = s->no_hops ? 0 : pst_search_hop_ns(&s->times, k);
-    const pst_search_path_times times = {s->times.ns, s->hops, s->most_ns};
+    const pst_search_path_times times = {s->times.ns, s->hops, s->most_ns,
+                                         first_of(candidate, replica)};
     return pst_search_longest_path(x, made, &times, s->one_ns, &s->beyond);
-}
-
-/* All stages wait for the slowest one, which computes the smaller micro-batch in a part of its time
- * for a whole one. */
-static void add_rest(const pst_candidate *candidate, score *s, double rest) {
-    uint32_t which;
-    const uint64_t period = period_of(candidate, s->flight, &s->times, s->stage_ns, &which);
-    for (uint32_t r = 0; r < candidate->layout.pipeline; r++)
-        s->one_ns[r] += (uint64_t)((double)period * rest);
 }
 
 static pst_status run(pst_search_context *x, const pst_search_config *c,
@@ -206,9 +217,8 @@ static pst_status run(pst_search_context *x, const pst_search_config *c,
                               whole_of(candidate, replica), s->one_ns);
     else PST_TRY(time_order(x, c, candidate, s, replica, bubble));
     if (s->beyond) return PST_OK;
-    const double rest = rest_of(candidate, replica);
-    if (rest > 0 && s->how != PST_SCORE_BOUND) add_rest(candidate, s, rest);
     if (*bubble >= 0) return PST_OK;
+    const double rest = rest_of(candidate, replica);
     const uint64_t period = period_of(candidate, s->flight, &s->times, s->stage_ns, &longest);
     uint64_t busy = period * whole_of(candidate, replica) + (uint64_t)((double)period * rest),
              end = 0;

@@ -119,6 +119,7 @@ typedef struct {
     const pst_pass_ns *ns;   /* [n_chunk] durations of passes */
     const uint64_t *hops;    /* [n_chunk] ns of a message to the next chunk */
     const uint64_t *most_ns; /* [n_rank] limits of end_ns; NULL: no limits */
+    double first; /* part of these times that the first micro-batch takes; 1: it is not smaller */
 } pst_search_path_times;
 /* Sets end_ns[0..n_rank) to the time at which each rank ends its passes: the longest path through
  * the order of a schedule, where messages do not wait for each other. No simulation ends earlier.

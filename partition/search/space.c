@@ -172,8 +172,11 @@ pst_status pst_search_tensor_bound(pst_search_context *x, uint32_t tensor, uint6
             c.micro_batch = size;
             c.sequence = tensor > 1 ? p->sequence.value[q] : 0;
             PST_TRY(find_totals(x, &c, &t));
-            if (t.table && t.rate > 0)
-                least = pst_search_min(least, (double)(p->batch / size) * t.work_ns / t.rate);
+            if (!t.table || t.rate <= 0) continue;
+            PST_TRY(pst_search_rest_of(x, &c));
+            const double whole = p->batch / size;
+            const double ns = (whole + c.rest) * t.work_ns - c.rest_less_ns;
+            least = pst_search_min(least, pst_search_max(ns, whole * t.work_ns) / t.rate);
         }
     if (least < 1) least = 1;
     *least_ns = least >= 1e18 ? UINT64_MAX : (uint64_t)least;
@@ -279,12 +282,18 @@ static double least_traffic(const pst_search_context *x, const pst_search_config
 /* The largest of: all work spread evenly; the largest item, which one stage has; one micro-batch,
  * forward and backward (passes of chunks are rounded to ns); and the links. */
 static uint64_t bound_of(const pst_search_context *x, const pst_search_config *c, const totals *t) {
-    double most = t->even ? ceil((double)c->n_micro / c->data) * c->data : c->n_micro;
+    const double whole = t->even ? ceil((double)c->n_micro / c->data) * c->data : c->n_micro;
     double path_ns = (x->row[c->schedule]->split ? t->fb_ns : t->work_ns) / t->fastest_group -
                      x->problem->n_item;
     path_ns = pst_search_max(path_ns, least_traffic(x, c, t));
-    return (uint64_t)pst_search_max(
-        most * pst_search_max(t->work_ns / t->rate, t->most_ns / t->fastest), path_ns);
+    /* where all replicas have as many whole micro-batches, one has the smaller one as well */
+    const double replicas = t->even ? c->data : 1;
+    const double rest = t->even && c->n_micro % c->data ? 0 : c->rest;
+    const double more = whole + replicas * rest, less = replicas * c->rest_less_ns;
+    const double with_rest = pst_search_max((more * t->work_ns - less) / t->rate,
+                                            (more * t->most_ns - less) / t->fastest);
+    const double without = whole * pst_search_max(t->work_ns / t->rate, t->most_ns / t->fastest);
+    return (uint64_t)pst_search_max(pst_search_max(with_rest, without), path_ns);
 }
 
 static pst_status add(list *l, const pst_search_config *c) {
@@ -438,7 +447,8 @@ pst_status pst_search_configs(pst_search_context *x, const pst_search_config *li
                                    .sequence =
                                        like->tensor > 1 && !like->before ? p->sequence.value[q] : 0,
                                    .n_micro = p->batch / size};
-            status = add_all(x, c, &l);
+            status = pst_search_rest_of(x, &c);
+            if (status == PST_OK) status = add_all(x, c, &l);
         }
     }
     if (status == PST_OK && !l.n) say_infeasible(p, like, &l, why);

@@ -68,6 +68,9 @@ typedef struct {
     /* [n_alike] groups of items with equal costs: first item, and number of items, of each group;
      * NULL: not computed */
     uint32_t n_alike, *alike, *n_of;
+    /* 1 + ns by which passes of the step's smaller first micro-batch are shorter than its part of
+     * this size, on all kinds; less than 1: unknown; 0: not computed (rest.c) */
+    double rest_less_ns;
 } pst_search_table;
 /* Returns the sum over items [from, to). */
 static inline uint64_t pst_search_run(const pst_search_table *t, uint32_t sum, uint32_t from,
@@ -149,9 +152,12 @@ typedef struct {
     /* schedule: index into problem->schedule */
     uint32_t pipeline, tensor, data, micro_batch, chunks, zero, sequence, schedule;
     const uint32_t *before; /* tensor_before of pst_grid, or NULL; owned by the row */
-    /* micro-batches of a step with micro_batch samples, summed over replicas. A smaller first one
-     * is not counted: bounds ignore it, estimates add it (score.c) */
+    /* micro-batches of a step with micro_batch samples, summed over replicas; a smaller first one
+     * is not counted */
     uint32_t n_micro;
+    /* samples of a smaller first one, as a part of micro_batch, and the ns by which its passes of
+     * all operators may be shorter than this part, on the slowest device; 0: bounds ignore it */
+    double rest, rest_less_ns;
     uint64_t bound_ns; /* lower bound of the step */
     uint64_t guess_ns; /* rough estimate of the step, which determines the order of evaluation */
     /* rough estimate of the bytes of a stage with full recomputation; if nothing fits, smaller ones
@@ -199,6 +205,7 @@ typedef struct {
     int stopped;                        /* 1: the time was over when there was more to search */
     uint64_t limit_ns; /* computations of longest paths stop when the step exceeds this */
     int free_links;    /* 1: longest paths ignore that messages share bandwidth */
+    int flat;          /* 1: estimates have flat exchanges between replicas only */
     uint64_t best_ns;  /* shortest step so far in ns; UINT64_MAX: none */
     /* same_speed 1: all devices have the same kind and speed; uniform 1: also the same memory and
      * links */
@@ -306,6 +313,10 @@ typedef struct {
  * has too few tensor groups. */
 pst_status pst_search_orders_of(const pst_search_problem *problem, const pst_search_config *c,
                                 pst_search_orders *orders);
+
+/* --- rest.c */
+/* Sets c->rest and c->rest_less_ns. */
+pst_status pst_search_rest_of(pst_search_context *x, pst_search_config *c);
 
 /* --- space.c: configurations */
 /* Lists all configurations with the degrees of `like`, ascending by guess_ns. The caller frees

@@ -178,7 +178,7 @@ static int are_near(const flush_search *f, uint32_t near) {
 static uint32_t most_near(const flush_search *f) {
     const pst_search_problem *p = f->x->problem;
     uint32_t near = 1;
-    if (pst_costs_program_is_other(p->program)) return near;
+    if (f->x->flat || pst_costs_program_is_other(p->program)) return near;
     while (pst_search_is_two_level(p, f->c, 2 * near) && are_near(f, 2 * near)) near *= 2;
     return near;
 }
@@ -338,14 +338,15 @@ static pst_status find_flush(pst_search_context *x, const pst_search_config *c,
 }
 
 /* Of all that a flush depends on. Not 0. */
-static uint64_t hash_flush(const pst_search_config *c, const uint32_t *device) {
+static uint64_t hash_flush(const pst_search_config *c, const uint32_t *device, int flat) {
     const uint32_t of[] = {c->pipeline,
                            c->tensor,
                            c->data,
                            c->zero,
                            c->sequence,
                            c->micro_batch,
-                           c->schedule * (c->before != NULL)};
+                           c->schedule * (c->before != NULL),
+                           (uint32_t)flat};
     uint64_t hash = pst_hash64(of, sizeof of, c->before != NULL);
     hash = pst_hash64(device, pst_grid_size(pst_search_grid_of(c)) * sizeof *device, hash);
     if (c->before)
@@ -356,7 +357,7 @@ static uint64_t hash_flush(const pst_search_config *c, const uint32_t *device) {
 pst_status pst_search_flush_of(pst_search_context *x, const pst_search_config *c,
                                const uint32_t *device, pst_search_flush *flush,
                                uint64_t *norm_latency_ns) {
-    const uint64_t hash = hash_flush(c, device);
+    const uint64_t hash = hash_flush(c, device, x->flat);
     const size_t bytes = c->pipeline * sizeof *flush;
     if (x->flush.hash != hash) {
         x->flush.hash = 0;

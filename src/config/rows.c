@@ -385,7 +385,8 @@ static const pst_row rows[] = {
          "to each owner; two-level: the replicas of a host add their gradients first, and one part "
          "leaves the host; new weights enter it once. The bits are the same. auto: two-level, if "
          "2, 4, 8, ... adjacent replicas of every stage are on one host and, by the links of "
-         "parallel.cluster, the exchange gets shorter; else flat."),
+         "parallel.cluster, the exchange gets shorter (up to 64 ranks: the simulated step); else "
+         "flat."),
     TEXT(parallel, collectives, "exact", 0, "exact|fast",
          "How tensor ranks sum over nccl (GPUs only). exact: in fp32 in rank order, with the same "
          "bits in every run. fast: NCCL's all-reduce and reduce-scatter, whose bits can differ."),

@@ -63,6 +63,7 @@ pst_status pst_prepare_near(const pst_prepared *p, pst_job_spec *spec) {
     const uint32_t group = p->grid.data / (spec->islands ? spec->islands : 1);
     spec->near = 1;
     if (p->options.infer || group == 1 || !strcmp(exchange, "flat")) return PST_OK;
+    if (p->options.flat && !strcmp(exchange, "auto")) return PST_OK;
     const int two_level = !strcmp(exchange, "two-level");
     if (why && two_level)
         return pst_config_at(p->config, "parallel", "exchange", pst_fail(PST_EINPUT, "%s", why));

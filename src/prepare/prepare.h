@@ -84,6 +84,7 @@ typedef struct {
      * known. Only with `score`. */
     int brief;
     int quiet; /* 1: print no warnings: they were already printed */
+    int flat;  /* 1: parallel.exchange=auto is flat. Only for pst_prepare */
     /* Predict what this program would take (partition/cost/program.h); NULL: penstock. Only with
      * `score`. Borrowed until the prepared run is closed. */
     const pst_costs_program *program;

@@ -16,6 +16,7 @@ typedef struct {
     uint32_t n;
     uint64_t *f, *b, *w, *cross, *stash, *elements, *enter;
     uint32_t *other;   /* [n] how much longer operators take on kind 1 */
+    uint32_t tile;     /* passes take as long as for the next multiple of these samples; 0: 1 */
     uint64_t work;     /* bytes that a pass works on */
     uint64_t exchange; /* ns of each operator's exchanges for each tensor rank beside the first */
     double norm_ns, step_ns, reduce_ns;
@@ -55,7 +56,8 @@ static inline pst_cost_table *case_table(const search_case *k, uint32_t kind, ui
     t->scratch_split = case_values(n);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t exchange = k->exchange * (tensor - 1) * micro / tensor,
-                 longer = micro * (kind ? k->other[i] : 1);
+                 tiles = k->tile ? (micro + k->tile - 1) / k->tile * k->tile : micro,
+                 longer = tiles * (kind ? k->other[i] : 1);
         t->f_ns[i] = k->f[i] * longer / tensor + exchange;
         t->b_ns[i] = k->b[i] * longer / tensor + exchange;
         t->w_ns[i] = k->w[i] * longer / tensor;

@@ -46,6 +46,8 @@ static search_case *case_even(uint64_t *state) {
     k->reduce_ns = 0.1;
     k->exchange = case_below(state, 2000);
     k->problem.batch = 2 + case_below(state, 30);
+    k->problem.micro_batch = CHOICES(1, 2 + case_below(state, 4));
+    k->tile = 1 + case_below(state, 3);
     k->problem.zero = CHOICES(0, 1, 2);
     k->problem.chunks = CHOICES(0, 1, 2, 3, 4);
     k->problem.recompute[PST_RECOMPUTE_NONE] = (uint8_t)(case_below(state, 4) > 0);
@@ -256,6 +258,114 @@ static void no_cut_of_all_is_below(void **unused) {
     assert_true(n_near > n_checked / 3);
 }
 
+/* When the last pass of a schedule ends, without messages: passes of the first micro-batch take
+ * first[], the others ns[]. */
+static uint64_t end_of(const pst_schedule *s, const pst_pass_ns *ns, const pst_pass_ns *first) {
+    enum { MOST = 64 * 64 };
+    static uint64_t f[MOST], b[MOST];
+    uint64_t now[64] = {0}, last = 0;
+    uint32_t next[64] = {0}, left = 0;
+    assert_true(s->n_chunk <= 64 && s->n_micro <= 64 && s->n_rank <= 64);
+    memset(f, 0xff, sizeof f);
+    memset(b, 0xff, sizeof b);
+    for (uint32_t r = 0; r < s->n_rank; r++) left += s->n_action[r];
+    for (uint32_t r = 0; left; r = (r + 1) % s->n_rank)
+        for (; next[r] < s->n_action[r]; next[r]++, left--) {
+            const pst_action *a = &s->action[r][next[r]];
+            const pst_pass_ns *own = (a->micro ? ns : first) + a->chunk;
+            const uint32_t at = a->chunk * 64u + a->micro;
+            uint64_t ready = a->chunk ? f[at - 64] : 0;
+            if (a->opcode == PST_OP_W) ready = b[at];
+            else if (a->opcode != PST_OP_F) ready = a->chunk + 1u < s->n_chunk ? b[at + 64] : f[at];
+            if (ready == UINT64_MAX) break;
+            now[r] = ready > now[r] ? ready : now[r];
+            if (a->opcode == PST_OP_F) f[at] = now[r] += own->f;
+            if (a->opcode == PST_OP_W) now[r] += own->w;
+            if (a->opcode == PST_OP_B) b[at] = now[r] += own->b;
+            if (a->opcode == PST_OP_BW) b[at] = now[r] += own->b + own->w;
+            last = now[r] > last ? now[r] : last;
+        }
+    return last;
+}
+
+static void fill_times(const search_case *k, const uint32_t *first_item, uint32_t n_chunk,
+                       uint32_t samples, pst_pass_ns *ns) {
+    const uint64_t tiles = (samples + k->tile - 1) / k->tile * k->tile;
+    for (uint32_t c = 0; c < n_chunk; c++) {
+        ns[c] = (pst_pass_ns){0};
+        for (uint32_t i = first_item[c]; i < first_item[c + 1]; i++) {
+            ns[c].f += k->f[i] * tiles;
+            ns[c].b += k->b[i] * tiles;
+            ns[c].w += k->w[i] * tiles;
+        }
+    }
+}
+
+/* Of all cuts, with what the smaller first micro-batch really takes. */
+static void check_rest(search_case *k, pst_search_context *x, const pst_search_config *c,
+                       uint64_t seed) {
+    const uint32_t n_chunk = pst_search_chunk_count(x, c);
+    const pst_schedule *s;
+    uint32_t cut[65];
+    pst_pass_ns ns[64], first[64];
+    MUST(pst_search_schedule_of(x, c->schedule, c->pipeline, n_chunk / c->pipeline, c->n_micro + 1,
+                                &s));
+    for (uint32_t i = 0; i <= n_chunk; i++) cut[i] = i < n_chunk ? i : k->n;
+    do {
+        fill_times(k, cut, n_chunk, c->micro_batch, ns);
+        fill_times(k, cut, n_chunk, k->problem.batch % c->micro_batch, first);
+        const uint64_t end = end_of(s, ns, first);
+        if (c->bound_ns > end)
+            fail_msg("seed %llu, %s, %u stages, %u micro-batches of %u and a smaller one: bound "
+                     "%llu, one takes %llu",
+                     (unsigned long long)seed, s->name, c->pipeline, c->n_micro, c->micro_batch,
+                     (unsigned long long)c->bound_ns, (unsigned long long)end);
+    } while (pst_search_next_cut(cut, n_chunk, k->n));
+}
+
+static void no_cut_with_a_rest_is_below(void **unused) {
+    (void)unused;
+    uint32_t n_checked = 0, n_raised = 0;
+    for (uint64_t seed = 1; seed <= CASES; seed++) {
+        uint64_t state = seed;
+        search_case *k = case_even(&state);
+        pst_search_context x;
+        pst_search_config *config = NULL;
+        char why[160];
+        uint32_t n = 0;
+        const uint32_t p = 1 + case_below(&state, 3);
+        k->cluster.n_device = p < k->cluster.n_device ? p : k->cluster.n_device;
+        memset(k->elements, 0, k->n * sizeof *k->elements);
+        memset(k->cross, 0, k->n * sizeof *k->cross);
+        k->n = k->problem.n_item = k->n < 9 ? k->n : 9;
+        k->problem.recompute[PST_RECOMPUTE_NONE] = 1;
+        for (uint32_t i = 0; i < k->cluster.n_node; i++)
+            for (uint32_t level = 0; level <= PST_LEVEL_NODE; level++)
+                k->node[i].link[level].latency_ns = 0;
+        MUST(pst_search_context_open(&k->problem, &x));
+        const pst_search_config like = {.pipeline = k->cluster.n_device, .tensor = 1, .data = 1};
+        MUST(pst_search_configs(&x, &like, &config, &n, why));
+        for (uint32_t i = 0; i < n; i++) {
+            if (!(k->problem.batch % config[i].micro_batch)) continue;
+            pst_search_config without = config[i];
+            without.rest = 0;
+            MUST(pst_search_tighten(&x, &config[i]));
+            MUST(pst_search_tighten_more(&x, &config[i]));
+            MUST(pst_search_tighten_orders(&x, &config[i]));
+            MUST(pst_search_tighten_orders(&x, &without));
+            n_raised += config[i].bound_ns > without.bound_ns;
+            check_rest(k, &x, &config[i], seed);
+            n_checked++;
+        }
+        free(config);
+        pst_search_context_close(&x);
+        case_close(k);
+    }
+    printf("%u configurations with a smaller micro-batch, %u bounds raised by it\n", n_checked,
+           n_raised);
+    assert_true(n_checked > 200 && n_raised > n_checked / 2);
+}
+
 /* Chooses at random what the chunks of a cut recompute. 1: it fits by the estimate, or with less
  * memory. */
 static int random_fitting(pst_search_context *x, const pst_search_config *c, pst_candidate *l,
@@ -383,7 +493,8 @@ static void borders_move(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_cut_is_below), cmocka_unit_test(no_cut_on_mixed_devices_is_below),
-        cmocka_unit_test(no_cut_of_all_is_below), cmocka_unit_test(no_cut_that_fits_is_below),
+        cmocka_unit_test(no_cut_of_all_is_below), cmocka_unit_test(no_cut_with_a_rest_is_below),
+        cmocka_unit_test(no_cut_that_fits_is_below),
         cmocka_unit_test(borders_move)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
