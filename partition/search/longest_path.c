@@ -82,7 +82,8 @@ static void find_allowed_waits(const pst_schedule *s, const pst_pass_ns *ns,
         may_wait[r] = most_ns[r] > may_wait[r] ? most_ns[r] - may_wait[r] : 0;
 }
 
-/* of: passes, and those of the first micro-batch. Alternates the direction, because F goes up the ranks and B down. */
+/* of: passes, and those of the first micro-batch. Alternates the direction, because F goes up the
+ * ranks and B down. */
 static pst_status run_all(const pst_schedule *s, const pass *const of[2], uint64_t *finish,
                           rank_state *ranks, const uint64_t *may_wait, int *beyond) {
     uint64_t left = 0;

@@ -57,9 +57,8 @@ static void list_rank(builder *u, uint32_t rank) {
         const uint32_t input = input_of(u, a, &hop, &listed);
         if (!listed) return;
         const uint32_t i = u->paths->n++;
-        u->paths->pass[i] = (pst_search_pass){u->own[rank], input,     hop,
-                                               rank,         a->chunk,  a->opcode,
-                                               a->micro == 0};
+        u->paths->pass[i] =
+            (pst_search_pass){u->own[rank], input, hop, rank, a->chunk, a->opcode, a->micro == 0};
         u->own[rank] = i;
         const size_t at = (size_t)a->chunk * s->n_micro + a->micro;
         if (a->opcode == PST_OP_F) u->f[at] = i;

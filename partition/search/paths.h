@@ -27,13 +27,13 @@ typedef struct {
     const double *f, *b, *w; /* [n_chunk] of the passes of one micro-batch */
     const double *hop;       /* [n_chunk] of the message from a chunk to the next one */
     const double *release;   /* [pipeline] nothing runs on a rank before */
-    double first;            /* part of these times that passes and messages of the first one take */
+    double first;            /* part of these times that the first micro-batch takes */
 } pst_search_durations;
 
 /* How often each chunk's passes are on a path, the ns of its messages, how many passes and messages
  * it has, and the rank whose release it begins with. */
 typedef struct {
-    double *f, *b, *w; /* [n_chunk]; those of the first micro-batch count as a part */
+    double *f, *b, *w; /* [n_chunk] those of the first micro-batch count as its part */
     double hops_ns;
     uint32_t n, rank;
 } pst_search_path;

@@ -40,8 +40,7 @@ static double add_up(const pst_search_table *const *whole, const pst_search_tabl
         double most = 0;
         for (uint32_t k = 0; k < MOST_KINDS && whole[k]; k++)
             if (whole[k]->table)
-                most =
-                    pst_search_max(most, less_of(whole[k]->table, rest[k]->table, i, part));
+                most = pst_search_max(most, less_of(whole[k]->table, rest[k]->table, i, part));
         sum += most;
     }
     return sum;

@@ -70,8 +70,8 @@ static void shorten_first(pst_job *job, double first) {
     for (uint32_t r = 0; r < job->n_rank; r++)
         for (uint32_t i = 0; i < job->list[r].n_instr; i++) {
             pst_instr *in = &job->list[r].instr[i];
-            const int has_micro = in->opcode <= PST_OP_BW || in->opcode == PST_OP_SEND ||
-                                  in->opcode == PST_OP_RECV;
+            const int has_micro =
+                in->opcode <= PST_OP_BW || in->opcode == PST_OP_SEND || in->opcode == PST_OP_RECV;
             if (!has_micro || in->micro) continue;
             in->ns = (uint64_t)(first * (double)in->ns);
             in->wire_ns = (uint64_t)(first * (double)in->wire_ns);

@@ -10,8 +10,7 @@ enum { PREPARED_TWICE = 64 };
 /* Whether the exchange is two-level because links say so, and a flat one can be simulated. */
 static int may_be_flat(const pst_prepared *p) {
     return p->job->near > 1 && p->cluster && !p->options.lane &&
-           p->options.n_rank <= PREPARED_TWICE &&
-           !strcmp(p->config->parallel.exchange, "auto");
+           p->options.n_rank <= PREPARED_TWICE && !strcmp(p->config->parallel.exchange, "auto");
 }
 
 /* Links do not say which exchange makes the step shorter: it depends on what the exchange hides

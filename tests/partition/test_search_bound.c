@@ -491,10 +491,11 @@ static void borders_move(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_cut_is_below), cmocka_unit_test(no_cut_on_mixed_devices_is_below),
-        cmocka_unit_test(no_cut_of_all_is_below), cmocka_unit_test(no_cut_with_a_rest_is_below),
-        cmocka_unit_test(no_cut_that_fits_is_below),
-        cmocka_unit_test(borders_move)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_cut_is_below),
+                                       cmocka_unit_test(no_cut_on_mixed_devices_is_below),
+                                       cmocka_unit_test(no_cut_of_all_is_below),
+                                       cmocka_unit_test(no_cut_with_a_rest_is_below),
+                                       cmocka_unit_test(no_cut_that_fits_is_below),
+                                       cmocka_unit_test(borders_move)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
