@@ -11,6 +11,7 @@ enum {
     REFINED_QUICKLY = 8, /* rows */
     REFINED_PASSES = 8000000,
     QUICK_PASSES = 40000000,
+    FLAT_PASSES = 10000000,
     SHARES = 64,
     AGAIN = 12,
     PREPARED = 40,
@@ -152,7 +153,7 @@ static pst_status find_finalists(pst_search_state *s, pst_search_candidates *set
 }
 
 /* Which exchange between replicas is shorter is only known once the layout is prepared, and each
- * has another best cut: adds those with a flat exchange. list has capacity for as many more. */
+ * has another best cut: adds those with a flat exchange. */
 static pst_status find_flat(pst_search_state *s, pst_search_candidates *set, finalist *list,
                             uint32_t *n) {
     const uint32_t first = *n;
@@ -216,23 +217,24 @@ static pst_status refine_finalists(pst_search_state *s, finalist *list, uint32_t
     return PST_OK;
 }
 
-/* Where an evaluation is cheap, refines the layouts of all schedules and micro-batches: unrefined
- * cuts do not tell which of them is best. */
-static pst_status refine_all(pst_search_state *s) {
+/* find: adds the finalists of a row. */
+typedef pst_status finder(pst_search_state *s, pst_search_candidates *set, finalist *list,
+                          uint32_t *n);
+
+/* Refines layouts of all schedules and micro-batches: unrefined cuts do not tell which of them is
+ * best. */
+static pst_status refine_found(pst_search_state *s, finder *find, uint64_t passes) {
     const pst_search_problem *p = s->x.problem;
     const uint32_t rows = s->n_set < REFINED_QUICKLY ? s->n_set : REFINED_QUICKLY;
-    uint64_t passes = QUICK_PASSES;
     uint32_t n = 0;
     size_t capacity = 1;
-    for (uint32_t i = 0; i < rows; i++) capacity += 2 * (size_t)s->set[i].n_config + 1;
+    for (uint32_t i = 0; i < rows; i++) capacity += s->set[i].n_config + (size_t)1;
     finalist *list = malloc(capacity * sizeof *list);
     if (!list) return pst_fail(PST_ENOMEM, "no memory for the layout search");
     pst_status status = PST_OK;
     for (uint32_t i = 0; i < rows && status == PST_OK && s->set[i].row.fits; i++)
-        if (s->set[i].small ? p->verify != NULL : s->set[i].row.pipeline > 1) {
-            status = find_finalists(s, &s->set[i], list, &n);
-            if (status == PST_OK) status = find_flat(s, &s->set[i], list, &n);
-        }
+        if (s->set[i].small ? p->verify != NULL : s->set[i].row.pipeline > 1)
+            status = find(s, &s->set[i], list, &n);
     if (status == PST_OK) status = refine_finalists(s, list, n, passes / SHARES, &passes);
     if (status == PST_OK)
         status = refine_finalists(s, list, n < AGAIN ? n : AGAIN, passes, &passes);
@@ -240,6 +242,12 @@ static pst_status refine_all(pst_search_state *s) {
     for (uint32_t k = 0; k < n; k++) close_other(list[k].of, &list[k].set);
     free(list);
     return status;
+}
+
+/* Where an evaluation is cheap. */
+static pst_status refine_all(pst_search_state *s) {
+    PST_TRY(refine_found(s, find_finalists, QUICK_PASSES));
+    return refine_found(s, find_flat, FLAT_PASSES);
 }
 
 pst_status pst_search_refine_best(pst_search_state *s) {
