@@ -68,7 +68,7 @@ static pst_status place_buffers(const pst_chunk *from, pst_chunk *to) {
 static pst_status place_classes(const pst_cut *from, pst_cut *to) {
     pst_cut_class *class_ = malloc((from->n_class + (size_t)1) * sizeof *class_);
     if (!class_) return pst_no_memory("to cut the graph");
-    memcpy(class_, from->class_, from->n_class * sizeof *class_);
+    if (from->n_class) memcpy(class_, from->class_, from->n_class * sizeof *class_);
     free(to->class_);
     to->class_ = class_;
     to->n_class = from->n_class;
