@@ -16,6 +16,7 @@ enum {
     AGAIN = 12,
     PREPARED = 40,
     PREPARED_PASSES = 32768,
+    HOPEFUL = 4,
     FINALISTS = 6,
     VERIFIED = 12,
     VERIFIED_MOST = 64,
@@ -244,10 +245,48 @@ static pst_status refine_found(pst_search_state *s, finder *find, uint64_t passe
     return status;
 }
 
+/* The shortest estimate of a layout that is not prepared and that would be the best if its
+ * exchanges took no time. NULL: none. */
+static finalist *most_hopeful(finalist *list, uint32_t n, uint64_t shortest) {
+    finalist *next = NULL;
+    for (uint32_t k = 0; k < n; k++) {
+        const pst_candidate *c = list[k].set.row.best;
+        if (!c || c->exact || c->step_ns - c->flush_ns >= shortest) continue;
+        if (!next || c->step_ns < pst_search_step_of(&next->set)) next = &list[k];
+    }
+    return next;
+}
+
+/* Estimates count the exchanges of a stage after its last pass. Where the only stage has several
+ * chunks, most of them run beside the passes of the other chunks: prepares a few such layouts. */
+static pst_status prepare_single(pst_search_state *s, pst_search_candidates *set) {
+    finalist *list = malloc((set->n_config + (size_t)1) * sizeof *list);
+    uint32_t n = 0;
+    if (!list) return pst_fail(PST_ENOMEM, "no memory for the layout search");
+    pst_status status = find_finalists(s, set, list, &n);
+    for (int i = 0; i < HOPEFUL && status == PST_OK && !pst_search_timed_out(&s->x); i++) {
+        finalist *next = most_hopeful(list, n, pst_search_shortest(s));
+        if (!next) break;
+        status = pst_search_verify(&s->x, &next->set);
+        if (status != PST_OK || next->set.row.fits) continue;
+        pst_candidate_close(next->set.row.best);
+        next->set.row.best = NULL;
+    }
+    for (uint32_t k = 0; k < n; k++) close_other(set, &list[k].set);
+    free(list);
+    return status;
+}
+
 /* Where an evaluation is cheap. */
 static pst_status refine_all(pst_search_state *s) {
     PST_TRY(refine_found(s, find_finalists, QUICK_PASSES));
-    return refine_found(s, find_flat, FLAT_PASSES);
+    PST_TRY(refine_found(s, find_flat, FLAT_PASSES));
+    for (uint32_t i = 0; i < s->n_set && s->x.problem->verify; i++) {
+        pst_search_candidates *set = &s->set[i];
+        if (set->row.pipeline == 1 && set->row.data > 1 && set->row.fits && !set->small)
+            PST_TRY(prepare_single(s, set));
+    }
+    return PST_OK;
 }
 
 pst_status pst_search_refine_best(pst_search_state *s) {
