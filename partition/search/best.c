@@ -283,8 +283,9 @@ static pst_status refine_all(pst_search_state *s) {
     PST_TRY(refine_found(s, find_flat, FLAT_PASSES));
     for (uint32_t i = 0; i < s->n_set && s->x.problem->verify; i++) {
         pst_search_candidates *set = &s->set[i];
-        if (set->row.pipeline == 1 && set->row.data > 1 && set->row.fits && !set->small)
-            PST_TRY(prepare_single(s, set));
+        if (set->row.pipeline > 1 || set->row.data == 1 || !set->row.fits || set->small) continue;
+        /* the best row is prepared in any case */
+        if (pst_search_step_of(set) > pst_search_shortest(s)) PST_TRY(prepare_single(s, set));
     }
     return PST_OK;
 }
