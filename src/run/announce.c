@@ -167,12 +167,6 @@ static void warn_of_updates(const pst_trainer *t) {
                 c->parallel.update);
 }
 
-static void warn_of_elastic(const pst_trainer *t) {
-    if (t->config->elastic.max && !t->elastic)
-        pst_log(PST_LOG_WARN,
-                "elastic.max has no effect without elastic.min or the option --elastic");
-}
-
 /* Why weights wait for the gradients of all pieces. */
 static void warn_of_servers(const pst_prepared *p) {
     if (!p->grid.servers || p->job->eager || p->job->staleness || p->job->async) return;
@@ -259,7 +253,6 @@ static void warn(const pst_trainer *t) {
     warn_of_exchange(p);
     warn_of_islands(p);
     warn_of_updates(t);
-    warn_of_elastic(t);
     warn_of_unequal(p);
     warn_of_batches(p);
     /* The run file of a resumed run has every key: its warnings were printed when that run

@@ -91,7 +91,7 @@ expect 0 'parallel.local has no effect without parallel.data' run.yaml name=isla
 expect 0 'parallel.local.compress has no effect: with these keys' -n 2 run.yaml name=sums parallel.data=2 parallel.pipeline=1 \
     train.optimizer=sgd train.clip=0 parallel.local.steps=1 \
     parallel.local.compress=int8 parallel.local.outer.lr=1 parallel.local.outer.momentum=0
-expect 0 'warning: elastic.max has no effect without elastic.min or the option --elastic$' run.yaml name=most elastic.max=2
+expect 2 'elastic.max is set, but the run is not elastic; add --elastic' run.yaml name=most elastic.max=2
 set --
 
 # gradients that come too late

@@ -50,7 +50,8 @@ static void launch(const case_state *s, const pst_kernel_row *row, void *const *
                            .scratch = scratch,
                            .first = first,
                            .train = 1};
-    assert_int_equal(row->prepare(device, s->graph, s->node), PST_OK);
+    if (row->prepare(device, s->graph, s->node) != PST_OK)
+        fail_msg("%s: %s", row->name, pst_error());
     if (row->launch(device, &call) != PST_OK) fail_msg("%s: %s", row->name, pst_error());
     cudaStreamSynchronize(pst_cuda_stream(device));
     for (int i = 0; i < 64; i++) assert_int_equal(scratch[bytes + (uint64_t)i], 0xa5);
