@@ -17,6 +17,7 @@ struct fake_product {
 };
 struct fake_layout {
     cudaDataType type;
+    uint32_t unused; /* 0: no padding, whose bytes would be taken for a part of an address */
     uint64_t rows, cols;
     int64_t ld;
 };
@@ -71,7 +72,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
 }
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *to, cudaDataType type,
                                           uint64_t rows, uint64_t cols, int64_t ld) {
-    MAKE(to, struct fake_layout, type, rows, cols, ld);
+    MAKE(to, struct fake_layout, type, 0, rows, cols, ld);
     return ld < (int64_t)rows ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) { return drop(layout); }
