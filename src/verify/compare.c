@@ -74,6 +74,7 @@ double pst_compare_largest(const pst_recorded *item) {
 
 int pst_compare_differs(double a, double b, double allowed) {
     if (a == b || (isnan(a) && isnan(b))) return 0;
+    if (!isfinite(a) || !isfinite(b)) return 1; /* allowed may be infinite, too */
     return !(fabs(a - b) <= allowed);
 }
 
