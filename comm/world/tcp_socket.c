@@ -13,17 +13,20 @@
 
 /* How often a wait looks whether it is over. */
 enum { LOOK_MS = 5 };
-static int (*is_over)(void *arg);
-static void *is_over_arg;
+static int (*_Atomic is_over)(void *arg); /* read by other threads that wait */
+static void *_Atomic is_over_arg;
 
 void pst_tcp_give_up_when(int (*over)(void *arg), void *arg) {
-    is_over = over;
     is_over_arg = arg;
+    is_over = over;
 }
 
 int pst_tcp_meets_again(void) { return is_over != NULL; }
 
-int pst_tcp_is_over(void) { return is_over && is_over(is_over_arg); }
+int pst_tcp_is_over(void) {
+    int (*over)(void *arg) = is_over;
+    return over && over(is_over_arg);
+}
 
 int pst_tcp_milliseconds(uint64_t until) {
     uint64_t now = pst_monotonic_ns();
