@@ -177,8 +177,8 @@ static pst_status ask_drain(run_state *s, const char *who, FILE *out) {
     const unsigned long rank = strtoul(who, &end, 10);
     if (!*who || *end || *who == '-' || rank >= s->ranks)
         return pst_fail(PST_EINPUT,
-                        "%.60s: expected a rank, 0 to %u; hosts cannot be drained, because elastic "
-                        "runs have one host",
+                        "%.60s: expected a rank, 0 to %u; a host of a run on several hosts leaves "
+                        "when its launcher gets SIGTERM",
                         who, s->ranks - 1);
     snprintf(line, sizeof line, "drain %lu\n", rank);
     PST_TRY(pst_request_ask(s->fd, line, answer, sizeof answer));

@@ -36,7 +36,7 @@ until grep -q '"step":3,' runs/run/metrics.jsonl 2>/dev/null; do sleep 0.01; don
 changed 2 3 resize runs/run -n 3
 changed 3 2 drain runs/run 0
 refused "expected 1 (elastic.min) to 4 (elastic.max) ranks" resize runs/run -n 5
-refused "expected a rank, 0 to 1; hosts cannot be drained" drain runs/run host0
+refused "expected a rank, 0 to 1; a host of a run on several hosts leaves" drain runs/run host0
 wait $run || fail "status $?: $(cat log)"
 got=$(sed -n 's/.*"weights_xxh64":"\([0-9a-f]*\)".*/\1/p' runs/run/metrics.jsonl)
 [ -n "$got" ] && [ "$got" = "$expected" ] || fail "weights $got, expected $expected: $(cat log)"
