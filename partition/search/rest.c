@@ -7,8 +7,9 @@
 enum { MOST_KINDS = 16 };
 
 static double less_than_part(const uint64_t *whole, const uint64_t *rest, uint32_t i, double part) {
-    const double less = (whole ? part * (double)whole[i] : 0) - (rest ? (double)rest[i] : 0);
-    return pst_search_max(less, 0);
+    const double least = whole ? part * (double)whole[i] : 0;
+    const double costs = rest ? (double)rest[i] : 0;
+    return pst_search_max(least - costs, 0);
 }
 
 static double less_of(const pst_cost_table *whole, const pst_cost_table *rest, uint32_t i,
@@ -51,20 +52,22 @@ pst_status pst_search_rest_of(pst_search_context *x, pst_search_config *c) {
     const pst_search_table *whole[MOST_KINDS] = {0}, *rest[MOST_KINDS] = {0};
     const uint32_t samples = p->batch % c->micro_batch;
     const double part = (double)samples / c->micro_batch;
-    c->rest = c->rest_less_ns = 0;
+    c->rest = 0;
+    c->rest_less_ns = 0;
     if (!samples || c->before || p->cluster->n_kind > MOST_KINDS) return PST_OK;
     PST_TRY(find_tables(x, c, whole));
-    if (!whole[0]->rest_less_ns) {
+    pst_search_rest *r = whole[0]->rest;
+    if (!r->known) {
         pst_search_config like = *c;
         like.micro_batch = samples;
         PST_TRY(find_tables(x, &like, rest));
-        ((pst_search_table *)whole[0])->rest_less_ns = 1 + add_up(whole, rest, p->n_item, part);
+        r->less_ns = add_up(whole, rest, p->n_item, part);
+        r->known = 1;
     }
-    if (whole[0]->rest_less_ns < 1) return PST_OK;
+    if (r->less_ns < 0) return PST_OK;
     c->rest = part;
-    c->rest_less_ns = whole[0]->rest_less_ns;
+    c->rest_less_ns = r->less_ns;
     for (uint32_t d = 0; d < p->cluster->n_device; d++)
-        c->rest_less_ns =
-            pst_search_max(c->rest_less_ns, whole[0]->rest_less_ns / p->cluster->device[d].speed);
+        c->rest_less_ns = pst_search_max(c->rest_less_ns, r->less_ns / p->cluster->device[d].speed);
     return PST_OK;
 }

@@ -47,6 +47,14 @@ static inline double pst_search_change_bytes(const pst_search_problem *p) {
     return p->change_bytes > 0 ? p->change_bytes : p->weight_bytes;
 }
 
+/* less_ns: by how much passes of the step's smaller first micro-batch may be shorter than its part
+ * of a whole one's, summed over operators, on the kind where it is most; negative: a kind has no
+ * costs of it. */
+typedef struct {
+    int known; /* 1: computed (rest.c) */
+    double less_ns;
+} pst_search_rest;
+
 enum { PST_SEARCH_BLOCK = 16 };
 typedef struct {
     pst_search_key key;
@@ -68,9 +76,7 @@ typedef struct {
     /* [n_alike] groups of items with equal costs: first item, and number of items, of each group;
      * NULL: not computed */
     uint32_t n_alike, *alike, *n_of;
-    /* 1 + ns by which passes of the step's smaller first micro-batch are shorter than its part of
-     * this size, on all kinds; less than 1: unknown; 0: not computed (rest.c) */
-    double rest_less_ns;
+    pst_search_rest *rest; /* computed when it is needed, in the first kind's table */
 } pst_search_table;
 /* Returns the sum over items [from, to). */
 static inline uint64_t pst_search_run(const pst_search_table *t, uint32_t sum, uint32_t from,

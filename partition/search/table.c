@@ -79,6 +79,7 @@ static void close_table(pst_search_table *t) {
     free(t->layer_bytes[1]);
     free(t->layer_first);
     free(t->alike);
+    free(t->rest);
     free(t);
 }
 
@@ -254,7 +255,9 @@ pst_status pst_search_table_of(pst_search_context *x, const pst_search_config *c
     pst_search_table *t = calloc(1, sizeof *t);
     if (!t) return pst_fail(PST_ENOMEM, "no memory for the layout search");
     t->key = key;
-    pst_status status = ask(x, t);
+    t->rest = calloc(1, sizeof *t->rest);
+    pst_status status =
+        t->rest ? ask(x, t) : pst_fail(PST_ENOMEM, "no memory for the layout search");
     if (status != PST_OK) {
         close_table(t);
         return status;
