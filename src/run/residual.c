@@ -208,14 +208,30 @@ static int takes_basis(const pst_prepared *p, const pst_ckpt *ckpt, uint32_t par
     return 0;
 }
 
-static void explain_bases(const pst_prepared *p, const pst_ckpt *ckpt) {
-    uint32_t dropped = 0, was = 0;
+static uint32_t stored_residuals(const pst_ckpt *ckpt, const char *param) {
+    return stored(ckpt, param, pst_ckpt_residual_name);
+}
+
+/* Returns of how many replicas the checkpoint has something. *dropped: the number of parameters of
+ * which this run does not take it. */
+static uint32_t count(const pst_prepared *p, const pst_ckpt *ckpt,
+                      uint32_t (*stored_of)(const pst_ckpt *ckpt, const char *param),
+                      int (*takes)(const pst_prepared *p, const pst_ckpt *ckpt, uint32_t param),
+                      uint32_t *dropped) {
+    uint32_t replicas = 0;
+    *dropped = 0;
     for (uint32_t i = 0; i < p->whole->n_param; i++) {
-        const uint32_t n = stored_bases(ckpt, p->whole->param[i].name);
+        const uint32_t n = stored_of(ckpt, p->whole->param[i].name);
         if (!n) continue;
-        was = n;
-        dropped += !takes_basis(p, ckpt, i);
+        replicas = n;
+        *dropped += !takes(p, ckpt, i);
     }
+    return replicas;
+}
+
+static void explain_bases(const pst_prepared *p, const pst_ckpt *ckpt) {
+    uint32_t dropped;
+    const uint32_t was = count(p, ckpt, stored_bases, takes_basis, &dropped);
     if (dropped)
         pst_log(PST_LOG_WARN,
                 "%s has bases of %u parameter%s (parallel.compress.up powersgd) that this run does "
@@ -229,14 +245,10 @@ static void explain_bases(const pst_prepared *p, const pst_ckpt *ckpt) {
 }
 
 void pst_residual_explain(const pst_prepared *p, const pst_ckpt *ckpt) {
-    uint32_t dropped = 0, was = 0, n;
+    uint32_t dropped;
     explain_copies(p, ckpt);
     explain_bases(p, ckpt);
-    for (uint32_t i = 0; i < p->whole->n_param; i++) {
-        if (!(n = stored(ckpt, p->whole->param[i].name, pst_ckpt_residual_name))) continue;
-        was = n;
-        dropped += !goes_on(p, ckpt, i);
-    }
+    const uint32_t was = count(p, ckpt, stored_residuals, goes_on, &dropped);
     if (dropped)
         pst_log(PST_LOG_WARN,
                 "%s has residuals of %u parameter%s that this run does not pack, or not with the "
