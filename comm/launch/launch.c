@@ -297,9 +297,13 @@ pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const 
                             uint32_t grace_ms, pst_launch_end *end) {
     launch_elastic e = {.fd = -1, .change = {.listener = -1, .client = -1}};
     launcher l = {.n = n, .hosts = hosts, .argv = argv, .grace_ns = grace_ms * UINT64_C(1000000)};
-    const pst_launch_elastic job = {hosts ? hosts->size : 0, 0, 1, hosts ? hosts->size : 0,
-                                    hosts ? hosts->ranks_of : NULL};
-    if (hosts && hosts->n_host) l.elastic = &e;
+    pst_launch_elastic job = {.min = 1};
+    if (hosts && hosts->n_host) { /* an elastic run, which has a table of ranks */
+        job.ranks = hosts->size;
+        job.max = hosts->size;
+        job.ranks_of = hosts->ranks_of;
+        l.elastic = &e;
+    }
     e.job = &job;
     return run(&l, end);
 }

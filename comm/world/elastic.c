@@ -171,8 +171,8 @@ int pst_elastic_all_departed(const pst_elastic_page *page) {
 int pst_elastic_change(pst_elastic_page *page, const uint8_t *stays) {
     const uint32_t epoch = atomic_load(&page->epoch) + 1;
     if (epoch >= PST_ELASTIC_EPOCHS) return 0;
-    page->member[epoch] = (pst_elastic_members){
-        .is_change = 1, .lost_ns = atomic_load(&page->member[epoch - 1].departed_ns)};
+    const uint64_t departed_ns = atomic_load(&page->member[epoch - 1].departed_ns);
+    page->member[epoch] = (pst_elastic_members){.is_change = 1, .lost_ns = departed_ns};
     return announce(page, epoch, stays);
 }
 

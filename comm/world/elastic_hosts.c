@@ -87,8 +87,9 @@ static uint64_t limit_of(const pst_elastic_memory *m) {
 static pst_status connect_to(pst_elastic_memory *m, uint32_t host, int *fd) {
     const pst_elastic_host *h = &m->page->hosts.host[host];
     const uint32_t seconds = m->limit_ns ? 1 : MEET_S;
-    const pst_tcp_job job = {
-        .rank = UINT32_MAX, .address = h->address, .port = h->memory_port, .seconds = seconds};
+    pst_tcp_job job = {.rank = UINT32_MAX, .seconds = seconds};
+    job.address = h->address;
+    job.port = h->memory_port;
     PST_TRY(pst_tcp_connect(&job, seconds, "the launcher", fd));
     pst_status status = prove(m, *fd, limit_of(m));
     if (status != PST_OK) close(*fd);

@@ -392,14 +392,15 @@ static pst_status run_member(pst_cuda_device *d, const pst_cuda_attention_shape 
 /* Adds the shares of a group's members to the gradients of keys and values, in order. */
 static void sum_shares(pst_device *device, const pst_cuda_attention *a,
                        const pst_cuda_attention_shape *s, const uint8_t *shares) {
-    const uint64_t n = key_elements(s), group = pst_cuda_attention_group(s), d = s->c / s->heads;
-    pst_cuda_attention_shared of = {
-        .part = shares, .n = n, .run = n, .apart = n, .group = group, .to = a->dk};
+    const uint64_t n = key_elements(s);
+    const uint64_t group = pst_cuda_attention_group(s);
+    const uint64_t head = s->c / s->heads;
+    pst_cuda_attention_shared of = {.part = shares, .group = group, .to = a->dk};
     if (!s->backward || group == 1) return;
-    if (s->together) {
-        of.run = of.apart = d;
-        of.between = group * d;
-    }
+    of.n = n;
+    of.run = s->together ? head : n;
+    of.apart = of.run;
+    if (s->together) of.between = group * head;
     pst_cuda_attention_sum(pst_cuda_stream(device), (pst_dtype)s->dtype, &of);
     of.part = shares + query_elements(s) * HALF;
     of.to = a->dv;

@@ -303,7 +303,8 @@ static void add_chunk(pst_search_price *price, const pst_search_weight *w, uint3
  * ends behind the item. */
 static void leave_with(pst_search_price *price, uint32_t k, uint32_t item, uint32_t chunk) {
     if (item == PST_NONE || k > chunk) return;
-    const uint32_t from = k == chunk ? 0 : item + 1, to = k == chunk ? item : price->n_item;
+    const uint32_t from = k == chunk ? 0 : item + 1;
+    const uint32_t to = k == chunk ? item : price->n_item;
     for (uint32_t i = from; i <= to; i++) price->least[i] = INFINITY;
 }
 

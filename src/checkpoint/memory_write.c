@@ -67,8 +67,8 @@ static pst_status add_to_file(void *writer, const void *block, uint64_t bytes) {
 static pst_status declare(shard *s, uint32_t i, pst_hasher *hasher) {
     const pst_safetensors_entry *e = &s->entry[i];
     char *key = s->text + i * (size_t)(KEY + VALUE), *value = key + KEY;
-    s->decl[i] = (pst_safetensors_decl){
-        .name = e->name, .dtype = strcmp(e->dtype, "BF16") ? PST_F32 : PST_BF16, .n_dim = e->n_dim};
+    const pst_dtype dtype = strcmp(e->dtype, pst_dtype_name(PST_BF16)) ? PST_F32 : PST_BF16;
+    s->decl[i] = (pst_safetensors_decl){.name = e->name, .dtype = dtype, .n_dim = e->n_dim};
     memcpy(s->decl[i].dim, e->dim, sizeof e->dim);
     pst_hasher_reset(hasher);
     PST_TRY(each_block(s, e, add_to_hash, hasher));

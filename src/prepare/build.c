@@ -212,10 +212,10 @@ static void mark_final(pst_prepared *p) {
 /* Cuts the graph of tensor rank t. */
 static pst_status cut_graph(const pst_prepared *p, const pst_chooser *like, uint32_t t,
                             pst_cut_spec spec, pst_cut **cut) {
-    chooser_arg arg = {
-        .p = p,
-        .device = {.ops = p->options.device, .isa = p->options.isa, .threads = p->options.threads},
-        .graph = p->graphs[t]};
+    chooser_arg arg = {.p = p, .graph = p->graphs[t]};
+    arg.device.ops = p->options.device;
+    arg.device.isa = p->options.isa;
+    arg.device.threads = p->options.threads;
     chooser_arg rest_arg = arg;
     pst_chooser chooser = *like, rest = *like;
     rest_arg.graph = spec.rest;
