@@ -1,61 +1,11 @@
 /* test: wrap=pst_monotonic_ns
  * Linear and attention through cuBLASLt and cuDNN that are made up (fake_blas.c, fake_dnn.c): what
- * they are asked to compute is what kernels/ref computes; choices are measured once, kept and found
- * again. */
-#include "cuda/fake.h"
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
+ * they are asked to compute is what kernels/ref computes. */
+#include "cuda/opened.h"
 #include <unistd.h>
-#include <cmocka.h>
-#include "kernels/case.h"
 #include "kernels/cuda/attention_graph.h"
-#include "kernels/cuda/cuda.h"
 
 static const pst_device_ops *ops = &pst_device_cuda;
-static pst_device *device;
-
-static int open_device(void **state) {
-    (void)state;
-    fake_reset();
-    fake.lt = 130100; /* as in keys of choices */
-    return ops->open(&(pst_device_config){.threads = 1}, &device) == PST_OK ? 0 : -1;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    ops->close(device);
-    return fake.live;
-}
-
-static double tolerance(pst_dtype dtype) {
-    if (dtype == PST_BF16) return 0x1p-7;
-    return dtype == PST_F16 ? 0x1p-10 : 3e-6;
-}
-
-/* As case_run, but a library's workspace need not be written. */
-static pst_status run(const case_state *s, const pst_kernel_row *row, case_flags flags) {
-    pst_arg args[PST_MAX_ARG];
-    void *arg[PST_MAX_ARG];
-    uint32_t n = s->node->op->args(s->node, row->pass, args);
-    for (uint32_t i = 0; i < n; i++) arg[i] = case_operand(s, args, i, flags)->data;
-    uint64_t bytes = row->scratch ? row->scratch(s->graph, s->node, 1) : 0;
-    uint8_t *scratch = aligned_alloc(64, case_round_up(bytes) + 64);
-    assert_non_null(scratch);
-    memset(scratch + bytes, 0xa5, 64);
-    pst_call call = {.graph = s->graph,
-                     .node = s->node,
-                     .arg = arg,
-                     .scratch = scratch,
-                     .first = flags.first,
-                     .train = 1};
-    pst_status status = row->prepare ? row->prepare(device, s->graph, s->node) : PST_OK;
-    if (status == PST_OK) status = row->launch(device, &call);
-    cudaStreamSynchronize(pst_cuda_stream(device));
-    for (int i = 0; i < 64; i++) assert_int_equal(scratch[bytes + (uint64_t)i], 0xa5);
-    free(scratch);
-    return status;
-}
 
 static void check_pass(const kernel_case *k, const pst_kernel_row *row, case_state *ref,
                        case_flags flags) {
@@ -66,7 +16,7 @@ static void check_pass(const kernel_case *k, const pst_kernel_row *row, case_sta
     pst_arg args[PST_MAX_ARG];
     assert_int_equal(case_open(k, 0, 0, &got), PST_OK);
     case_copy(&got, ref);
-    if (run(&got, row, flags) != PST_OK) fail_msg("%s: %s", case_text(k), pst_error());
+    if (run_case(&got, row, flags) != PST_OK) fail_msg("%s: %s", case_text(k), pst_error());
     assert_int_equal(case_run(ref, ref_row, NULL, flags), PST_OK);
     uint32_t n = got.node->op->args(got.node, row->pass, args);
     for (uint32_t i = 0; i < n; i++) {
@@ -227,9 +177,9 @@ static void linear_in_tf32(void **state) {
     for (int i = 0; i < 2; i++) {
         k.factors = i ? PST_TF32 : (pst_dtype)0;
         assert_int_equal(case_open(&k, 3, 0, &s[i]), PST_OK);
-        assert_int_equal(
-            run(&s[i], case_row(rows.row, rows.n, &k, PST_PASS_F, PST_ISA_CUDA), (case_flags){0}),
-            PST_OK);
+        assert_int_equal(run_case(&s[i], case_row(rows.row, rows.n, &k, PST_PASS_F, PST_ISA_CUDA),
+                                  (case_flags){0}),
+                         PST_OK);
     }
     const case_buffer *a = case_find(&s[0], PST_ARG_OUT, 0), *b = case_find(&s[1], PST_ARG_OUT, 0);
     assert_true(case_distance(a->data, b->data, a->n) > 3e-6);
@@ -441,7 +391,7 @@ static void convolution_without_the_library(void **state) {
         fake_dnn.refuses = refuses;
         fake_dnn.workspace = refuses ? 0 : INT64_C(1) << 40;
         for (uint32_t i = 0; i < rows.n; i++)
-            assert_int_equal(run(&s, &rows.row[i], (case_flags){0}), PST_OK);
+            assert_int_equal(run_case(&s, &rows.row[i], (case_flags){0}), PST_OK);
         assert_int_equal(fake_dnn.plain, 3);
         assert_int_equal(fake_dnn.runs, 0);
     }
@@ -475,7 +425,7 @@ static pst_status attend(uint64_t c, uint32_t heads) {
     assert_int_equal(case_open(&k, 1, 0, &s), PST_OK);
     const pst_kernel_row *row = rows.row;
     while (row->reject && row->reject(s.graph, s.node, device)) row++;
-    pst_status status = run(&s, row, (case_flags){0});
+    pst_status status = run_case(&s, row, (case_flags){0});
     case_close(&s);
     return status;
 }
@@ -736,130 +686,6 @@ static void replays_need_their_plans(void **state) {
     case_close(&s);
 }
 
-/* --- choices ---------------------------------------------------------------------------------- */
-
-static int open_choices(void **state) {
-    int status = open_device(state);
-    fake_blas.idle = 1;
-    fake.free_bytes = 1 << 30;
-    return status ? status : pst_cuda_choices.give(device, 1, NULL, 0) != PST_OK;
-}
-
-static pst_status forward(uint64_t t, uint64_t f) {
-    const kernel_case k = {
-        .op = "linear", .b = 1, .t = t, .c = 5, .f = f, .second = 1, .dtype = PST_BF16};
-    pst_cuda_rows rows = pst_cuda_linear_rows();
-    case_state s;
-    assert_int_equal(case_open(&k, 1, 0, &s), PST_OK);
-    pst_status status =
-        run(&s, case_row(rows.row, rows.n, &k, PST_PASS_F, PST_ISA_CUDA), (case_flags){0});
-    case_close(&s);
-    return status;
-}
-
-static uint32_t chosen(pst_choice *list) {
-    uint32_t n = 0;
-    while (pst_cuda_choices.take(device, n, &list[n])) n++;
-    return n;
-}
-
-static void again(const pst_choice *list, uint32_t n) {
-    assert_int_equal(close_device(NULL), 0);
-    assert_int_equal(open_device(NULL), 0);
-    fake_blas.idle = 1;
-    fake.free_bytes = 1 << 30;
-    assert_int_equal(pst_cuda_choices.give(device, 1, list, n), PST_OK);
-}
-
-#define KEY "Fake x132 cublasLt 130100 BF16 BF16 TN bias 4x3x5"
-#define ZEROS                                                                                      \
-    " 0000000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000 "       \
-    "0000000000000000"
-
-static void choices_are_measured_once(void **state) {
-    (void)state;
-    pst_choice list[4];
-    fake.free_bytes = 1 << 20; /* too little to measure with */
-    assert_int_equal(forward(3, 4), PST_ENOMEM);
-    assert_int_equal(chosen(list), 0);
-    again(NULL, 0);
-    assert_int_equal(forward(3, 4), PST_OK);
-    assert_int_equal(fake_blas.ran, 101);
-    assert_int_equal(forward(3, 6), PST_OK);
-    assert_int_equal(forward(3, 4), PST_OK);
-    assert_int_equal(fake_blas.asked, 2);
-    assert_int_equal(chosen(list), 2);
-    assert_string_equal(list[0].of, KEY);
-    assert_string_equal(list[0].is, "0000000000000065 0000000000000007" ZEROS);
-    again(list, 2);
-    assert_int_equal(forward(3, 4), PST_OK);
-    assert_int_equal(fake_blas.ran, 101);
-    assert_int_equal(fake_blas.asked, 0);
-    assert_int_equal(forward(3, 7), PST_OK); /* one that was not there */
-    assert_int_equal(fake_blas.asked, 1);
-}
-
-/* What does not run is not chosen, and where nothing runs nothing is kept. */
-static void choices_that_do_not_run(void **state) {
-    (void)state;
-    pst_choice list[4];
-    fake_blas.unfit = 2;
-    fake_blas.broken = 1;
-    assert_int_equal(forward(3, 4), PST_OK);
-    assert_int_equal(fake_blas.ran, 102);
-    fake_blas.unfit = 2;
-    fake_blas.broken = 5;
-    assert_int_equal(forward(3, 6), PST_EINTERNAL);
-    assert_non_null(strstr(pst_error(), "none of cuBLASLt's 2 algorithms for the matrix product "));
-    assert_int_equal(chosen(list), 1);
-}
-
-static void choices_by_the_library(void **state) {
-    (void)state;
-    assert_int_equal(pst_cuda_choices.give(device, 0, NULL, 0), PST_OK);
-    assert_int_equal(forward(3, 4), PST_OK);
-    assert_int_equal(fake_blas.ran, 100);
-    fake_blas.unfit = 1; /* it says that its first proposal does not run */
-    assert_int_equal(forward(3, 5), PST_OK);
-    assert_int_equal(fake_blas.ran, 101);
-}
-
-static void choices_that_are_given(void **state) {
-    (void)state;
-    const pst_choice list[] = {{KEY "0", "1"}, {KEY, "0000000000000066 7 0 0 0 0 0 0"}},
-                     few = {KEY, "66 7"}, wrong = {KEY, "5 7 0 0 0 0 0 0"};
-    again(list, 2);
-    assert_int_equal(forward(3, 4), PST_OK);
-    assert_int_equal(fake_blas.ran, 102); /* by hand, though it is slow */
-    again(NULL, 0);
-    assert_int_equal(forward(3, 4), PST_OK);
-    assert_int_equal(pst_cuda_choices.give(device, 1, list, 2), PST_OK); /* what another rank has
-                                                                            measured */
-    assert_int_equal(forward(3, 4), PST_OK);
-    assert_int_equal(fake_blas.ran, 102);
-    assert_int_equal(pst_cuda_choices.give(device, 1, &few, 1), PST_EINPUT);
-    assert_non_null(strstr(pst_error(), "expected 8 numbers of 16"));
-    again(&wrong, 1);
-    assert_int_equal(forward(3, 4), PST_EINPUT);
-    assert_non_null(
-        strstr(pst_error(), "the plan's algorithm for '" KEY "' does not run on this GPU"));
-}
-
-static void choices_beside_the_best(void **state) {
-    (void)state;
-    pst_choice_times times;
-    pst_choice before[2], after[2];
-    assert_int_equal(forward(3, 4), PST_OK);
-    chosen(before);
-    assert_int_equal(pst_cuda_choices.compare(device, 0, &times), PST_OK);
-    assert_int_equal(times.tried, 3);
-    assert_true(times.best_s > 0 && times.best_s == times.measured_s &&
-                times.first_s > times.measured_s);
-    chosen(after);
-    assert_string_equal(after[0].is, before[0].is);
-    assert_int_equal(pst_cuda_choices.compare(device, 1, &times), PST_EINTERNAL);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(linear_is_the_reference, open_device, close_device),
@@ -885,11 +711,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(slow_kernels_are_said, open_device, close_device),
         cmocka_unit_test_setup_teardown(replays_look_anew, open_device, close_device),
         cmocka_unit_test_setup_teardown(replays_need_their_plans, open_device, close_device),
-        cmocka_unit_test_setup_teardown(choices_are_measured_once, open_choices, close_device),
-        cmocka_unit_test_setup_teardown(choices_that_do_not_run, open_choices, close_device),
-        cmocka_unit_test_setup_teardown(choices_by_the_library, open_choices, close_device),
-        cmocka_unit_test_setup_teardown(choices_that_are_given, open_choices, close_device),
-        cmocka_unit_test_setup_teardown(choices_beside_the_best, open_choices, close_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

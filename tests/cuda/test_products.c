@@ -2,34 +2,9 @@
  * Forms of linear through a made-up cuBLASLt (fake_blas.c), against kernels/ref: outputs with gaps
  * between their rows; GELU and gradients of biases inside of products, and when. And attention that
  * adds in any order (fake_dnn.c). */
-#include "cuda/fake.h"
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
-#include "kernels/case.h"
-#include "kernels/cuda/cuda.h"
 #include "kernels/cuda/own.h"
+#include "cuda/opened.h" /* has a `device`, as parameters there */
 #include "kernels/gaps.h"
-
-static pst_device *device;
-
-static int open_device(void **state) {
-    (void)state;
-    fake_reset();
-    return pst_device_cuda.open(&(pst_device_config){.threads = 1}, &device) == PST_OK ? 0 : -1;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    device->ops->close(device);
-    return fake.live;
-}
-
-static double tolerance(pst_dtype dtype) {
-    if (dtype == PST_BF16) return 0x1p-7;
-    return dtype == PST_F16 ? 0x1p-10 : 3e-6;
-}
 
 static const pst_kernel_row *cuda_row(const kernel_case *k, pst_pass pass) {
     pst_cuda_rows rows =
