@@ -4,24 +4,12 @@
 #define PST_TESTS_KERNELS_CUDA_CHECK_ARITH_H
 #include "kernels/cuda_check.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/hyper.h"
 #include "kernels/muon.h"
 
 /* --- arithmetic: the reference's bits --------------------------------------------------------- */
 static const uint64_t sizes[] = {1, 3, 33, 4095, 4096, 4097, 0, 16384, 40001};
 enum { PIECES = 9, ARRAYS = 4 };
-
-static pst_optim_hyper hyper_of(uint64_t t) {
-    return (pst_optim_hyper){.lr = 3e-3f,
-                             .beta1 = 0.9f,
-                             .beta2 = 0.95f,
-                             .eps = 1e-8f,
-                             .momentum = 0.9f,
-                             .grad_scale = 0.7f,
-                             .t = t,
-                             .nesterov = t % 2 == 0,
-                             .correction1 = (float)(1 - pow(0.9, (double)t)),
-                             .correction2 = (float)(1 - pow(0.95, (double)t))};
-}
 
 static float *random_floats(uint64_t n, uint64_t key, int positive) {
     float *x = malloc((n + 8) * sizeof *x);
