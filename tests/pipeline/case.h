@@ -212,4 +212,16 @@ static inline void close_case(test_case *t) {
     free(t->chunk_of_node);
     free(t->layout);
 }
+
+/* A case with a job of several replicas or servers, n in all, and its graph. other: the schedule of
+ * replicas that do not have the case's own, or NULL. */
+static inline void close_grid_case(test_case *t, pst_job *job, pst_slots **slots, uint32_t n,
+                                   pst_schedule *other) {
+    pst_graph *g = t->g;
+    for (uint32_t i = 0; i < n; i++) pst_slots_close(slots[i]);
+    pst_job_close(job);
+    pst_schedule_close(other);
+    close_case(t);
+    pst_graph_close(g);
+}
 #endif

@@ -71,12 +71,7 @@ static inline round_case open_round_case(uint32_t kind, uint64_t *seed) {
 }
 
 static inline void close_round_case(round_case *r) {
-    pst_graph *g = r->t.g;
-    for (uint32_t i = 0; i < r->n; i++) pst_slots_close(r->slots[i]);
-    pst_job_close(r->job);
-    pst_schedule_close(r->other);
-    close_case(&r->t);
-    pst_graph_close(g);
+    close_grid_case(&r->t, r->job, r->slots, r->n, r->other);
 }
 
 static inline int stands_in_round(const pst_instr_list *list, uint32_t i) {

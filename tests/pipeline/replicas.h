@@ -128,12 +128,7 @@ static inline replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t 
 }
 
 static inline void close_replicas(replicas *r) {
-    pst_graph *g = r->t.g;
-    for (uint32_t i = 0; i < r->n; i++) pst_slots_close(r->slots[i]);
-    pst_job_close(r->job);
-    pst_schedule_close(r->other);
-    close_case(&r->t);
-    pst_graph_close(g);
+    close_grid_case(&r->t, r->job, r->slots, r->n, r->other);
 }
 
 static inline pst_status check(const replicas *r, pst_check_mode mode) {

@@ -49,13 +49,7 @@ static served open_served(uint64_t k, uint32_t workers, uint32_t servers, uint64
     return r;
 }
 
-static void close_served(served *r) {
-    pst_graph *g = r->t.g;
-    for (uint32_t i = 0; i < r->lanes; i++) pst_slots_close(r->slots[i]);
-    pst_job_close(r->job);
-    close_case(&r->t);
-    pst_graph_close(g);
-}
+static void close_served(served *r) { close_grid_case(&r->t, r->job, r->slots, r->lanes, NULL); }
 
 static pst_status check(const served *r) {
     return pst_job_check_grid(r->job, r->cut, r->slots, PST_CHECK_TAGGED);
